@@ -1,0 +1,38 @@
+# make demo: environment and the whole story.  make test: environment and every test.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.made
+DEMO   ?= ./demo
+
+.PHONY: env demo test export clean bench lab notebooks
+
+env: $(STAMP)
+
+$(STAMP): settings.ini setup.py pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or newer is needed, $$($(PYTHON) --version) was found: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@command -v java >/dev/null || { echo "Java 17 is needed for Spark and no java was found: apt-get install openjdk-17-jre-headless"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is needed: apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,dev]'
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/dmscdc demo $(DEMO)
+
+test: $(STAMP)
+	$(BIN)/nbdev_test --n_workers 1
+	$(BIN)/python -m pytest
+
+export: $(STAMP)
+	$(BIN)/nbdev_export
+	$(BIN)/nbdev_clean
+
+lab: $(STAMP)
+	$(BIN)/jupyter lab notebooks
+
+bench: $(STAMP)
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info demo .bench

@@ -1,0 +1,31 @@
+"""Gives setuptools what settings.ini says; pyproject.toml holds only the build system."""
+from configparser import ConfigParser
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+here = Path(__file__).parent
+ini = ConfigParser(delimiters=["="], interpolation=None)
+ini.read(here / "settings.ini", encoding="utf-8")
+cfg = ini["DEFAULT"]
+
+extras = {name: cfg[f"{name}_requirements"].split() for name in ("local", "notebooks", "aws", "dev")}
+extras["all"] = extras["local"] + extras["notebooks"] + extras["aws"]
+
+setup(
+    name=cfg["lib_name"],
+    version=cfg["version"],
+    description=cfg["description"],
+    long_description=(here / "README.md").read_text(encoding="utf-8") if (here / "README.md").exists() else "",
+    long_description_content_type="text/markdown",
+    author=cfg["author"],
+    license="Apache-2.0",
+    keywords=cfg["keywords"],
+    python_requires=f">={cfg['min_python']}",
+    packages=find_packages(include=["dmscdc", "dmscdc.*"]),
+    package_data={"dmscdc": ["py.typed", "jobs/*.ipynb", "explore/*.ipynb", "pages/*"]},
+    install_requires=cfg["requirements"].split(),
+    extras_require=extras,
+    entry_points={"console_scripts": cfg["console_scripts"].split(), "nbdev": ["dmscdc=dmscdc._modidx:d"]},
+    zip_safe=False,
+)
