@@ -1,0 +1,78 @@
+"""Names, places and listings where a notebook's handful of files is not enough."""
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from dmscdc.files import FolderLanding, NotADmsName, RawFile, TableRef, classify, listing_from_keys, parse_name
+
+T = TableRef("sampledb", "product")
+
+
+def put(root, *paths):
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(b"x")
+
+
+def test_load_files_are_ordered_by_number_whatever_the_order_of_arrival():
+    files = [RawFile(f"LOAD{n:08X}.parquet", 1, 0.0) for n in range(1, 40)]
+    shuffled = random.Random(3).sample(files, len(files))
+    assert list(classify(shuffled).load) == files
+
+
+def test_segments_are_ordered_as_numbers():
+    paths = [f"SEGMENT{s}_LOAD{n:08X}.parquet" for s in (1, 2, 10) for n in (1, 2)]
+    shuffled = random.Random(3).sample(paths, len(paths))
+    assert [f.path for f in classify(RawFile(p, 1, 0.0) for p in shuffled).load] == paths
+
+
+def test_2500_change_files_are_all_listed_once_in_order_with_one_listing(tmp_path):
+    names = [f"2018{m:02d}{d:02d}-{h:02d}0000{ms:03d}.parquet" for m in range(1, 6) for d in range(1, 26) for h in range(20) for ms in (7,)]
+    put(tmp_path, *(f"sampledb/product/{n}" for n in names))
+    landing = FolderLanding(tmp_path)
+    assert [f.name for f in landing.files(T).changes] == sorted(names) and len(names) == 2500
+    assert landing.listings == 1
+
+
+def test_discovery_does_not_list_the_tables(tmp_path):
+    put(tmp_path, *(f"sampledb/t{i:03d}/LOAD00000001.parquet" for i in range(200)))
+    landing = FolderLanding(tmp_path)
+    assert len(landing.tables()) == 200 and landing.listings == 0
+
+
+def test_a_folder_and_a_bucket_give_the_same_listing(tmp_path):
+    paths = ["LOAD00000001.parquet", "LOAD0000000A.parquet", "2022-10-23/20221023-013830913.parquet", "east/LOAD00000001.parquet",
+             "20221022-013830913.parquet", "old/20221021-013830913.parquet", "old/LOAD00000001.parquet", "_SUCCESS", "20221399-013830913.parquet"]
+    put(tmp_path, *(f"sampledb/product/{p}" for p in paths))
+    folder = FolderLanding(tmp_path).files(T)
+    pages = [{"Contents": [{"Key": f"raw/in/sampledb/product/{f.path}", "Size": f.size, "LastModified": "2022-10-24T00:00:00Z"}]}
+             for f in folder.load + folder.changes + folder.foreign]
+    bucket = listing_from_keys([*pages, {"KeyCount": 0}], "/raw/in/")[T]
+    for kind in ("load", "changes", "foreign"):
+        assert [f.identity for f in getattr(bucket, kind)] == [f.identity for f in getattr(folder, kind)]
+    assert [f.path for f in folder.foreign] == ["20221399-013830913.parquet", "_SUCCESS", "old/20221021-013830913.parquet", "old/LOAD00000001.parquet"]
+
+
+def test_a_file_deleted_during_the_walk_is_not_there(tmp_path):
+    put(tmp_path, "sampledb/product/LOAD00000001.parquet")
+    os.symlink(tmp_path / "gone", tmp_path / "sampledb/product/LOAD00000002.parquet")  # its stat finds no file
+    assert [f.name for f in FolderLanding(tmp_path).files(T).load] == ["LOAD00000001.parquet"]
+
+
+def test_names_of_ten_digits_sort_with_names_of_nine():
+    names = ["20141029-113400999.parquet", "20141029-1134010000.parquet", "20141029-113401001.parquet"]
+    assert [f.name for f in classify(RawFile(n, 1, 0.0) for n in reversed(names)).changes] == names
+    stamps = [parse_name(n).stamp for n in names]
+    assert stamps == sorted(stamps)
+
+
+@pytest.mark.parametrize("name", ["", "LOAD00000001.parquet ", "LOAD00000001.PARQUET", "LOAD00000001.parquet\n", "LOAD00000001.orc",
+                                  "20180230-100311204.parquet", "20181215-246060000.parquet", "x20181215-100311204.parquet"])
+def test_near_misses_are_foreign_and_never_raise_in_a_listing(name):
+    with pytest.raises(NotADmsName):
+        parse_name(name)
+    listing = classify([RawFile(name, 1, 0.0)])
+    assert listing.is_empty and len(listing.foreign) == 1
