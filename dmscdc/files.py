@@ -13,9 +13,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 # %% auto #0
-__all__ = ['LOAD_NAME', 'CHANGE_NAME', 'TRANSACTION_NAME', 'DATE_FOLDER', 'NotADmsName', 'LandingEmpty', 'TableRef', 'DmsName',
-           'parse_name', 'RawFile', 'Listing', 'classify', 'FolderLanding', 'describe_empty', 'listing_from_keys',
-           'open_landing']
+__all__ = ['SUFFIX', 'LOAD_NAME', 'CHANGE_NAME', 'TRANSACTION_NAME', 'DATE_FOLDER', 'NotADmsName', 'LandingEmpty', 'TableRef',
+           'DmsName', 'parse_name', 'RawFile', 'Listing', 'classify', 'FolderLanding', 'describe_empty',
+           'listing_from_keys', 'open_landing']
 
 # %% ../notebooks/00_files.ipynb #cell-006
 class NotADmsName(ValueError):
@@ -45,8 +45,9 @@ class TableRef:
         return cls(schema, name)
 
 # %% ../notebooks/00_files.ipynb #cell-013
-LOAD_NAME = re.compile(r"(?:SEGMENT(?P<segment>\d+)_)?LOAD(?P<number>[0-9A-F]{8})\.(?P<format>csv|parquet)(?P<gz>\.gz)?")
-CHANGE_NAME = re.compile(r"(?P<day>\d{8})-(?P<clock>\d{6})(?P<fraction>\d{3,4})\.(?P<format>csv|parquet)(?P<gz>\.gz)?")
+SUFFIX = r"\.(?P<format>csv|parquet)(?P<gz>\.gz)?"
+LOAD_NAME = re.compile(r"(?:SEGMENT(?P<segment>\d+)_)?LOAD(?P<number>[0-9A-F]{8})" + SUFFIX)
+CHANGE_NAME = re.compile(r"(?P<day>\d{8})-(?P<clock>\d{6})(?P<fraction>\d{3,4})" + SUFFIX)
 TRANSACTION_NAME = re.compile(r"CDC_TXN-\d{17}\.csv(\.gz)?")
 
 # %% ../notebooks/00_files.ipynb #cell-014
@@ -55,7 +56,7 @@ class DmsName:
     "What the base name of a file of DMS says."
     kind: str               # "load" or "change"
     number: int | None      # of a load file: its number, from 1
-    stamp: datetime | None  # of a change file: when it was closed, UTC (with `DatePartitionTimezone`: that zone's clock)
+    stamp: datetime | None  # of a change file: its close in UTC (with `DatePartitionTimezone`: that zone's clock)
     segment: int | None     # of a load file of a parallel load by ranges
     format: str             # "parquet" or "csv"
     gzip: bool              # ends in .gz; Parquet is compressed inside and keeps its name
@@ -230,8 +231,8 @@ def _wrong_level(root: str, paths: list[str]) -> str:
     "The hint for a landing whose path is too long or too short, with the path to try."
     dms = next((p for p in paths if RawFile(p, 0, 0).is_load or RawFile(p, 0, 0).is_change), None)
     if dms is None:
-        csv = any(TRANSACTION_NAME.fullmatch(p.rpartition("/")[2]) for p in paths)
-        return " CDC_TXN files hold all tables together: set PreserveTransactions=false at the DMS endpoint." if csv else ""
+        mixed = any(TRANSACTION_NAME.fullmatch(p.rpartition("/")[2]) for p in paths)
+        return " CDC_TXN files mix all tables: set PreserveTransactions=false at the DMS endpoint." if mixed else ""
     depth = dms.count("/")
     if depth < 2:
         base = root.rstrip("/").rsplit("/", 2 - depth)[0]
@@ -251,7 +252,8 @@ def listing_from_keys(pages: Iterable[dict],  # answers of `list_objects_v2`, ea
         schema, _, rest = item["Key"][len(start):].partition("/")
         table, _, path = rest.partition("/")
         if path and not _is_hidden(f"{schema}/{table}"):
-            tables.setdefault(TableRef(schema, table), []).append(RawFile(path, item["Size"], _seconds(item["LastModified"])))
+            file = RawFile(path, item["Size"], _seconds(item["LastModified"]))
+            tables.setdefault(TableRef(schema, table), []).append(file)
     listings = {table: classify(files) for table, files in sorted(tables.items())}
     return {table: listing for table, listing in listings.items() if not listing.is_empty}
 
