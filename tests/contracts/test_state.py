@@ -1,0 +1,340 @@
+"Every state keeps these rules, wherever it stores its items. A new kind of state is one more line in FACTORIES."
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from threading import Barrier
+
+import pytest
+
+from dmscdc.files import RawFile, TableRef
+from dmscdc.leases import LeaseLost, transaction
+from dmscdc.position import BadInstruction, Position
+from dmscdc.state import BadSetting, StaleState, TableItem, UnknownTable, open_state
+
+FACTORIES = {"sqlite": lambda folder: f"sqlite:{folder / 'state.db'}"}
+PRODUCT, STORE = TableRef("sampledb", "product"), TableRef("sampledb", "store")
+FIRST = Position(load=1, load_files=(RawFile("LOAD00000001.parquet", 2310, 1544778902.25),), listed_at=1544868240.5)
+SECOND = replace(FIRST, last="20181215-100311204.parquet", window=(("20181215-100311204.parquet", 804),),
+                 window_start="20181214-100311204", cut="20181214-090000000.parquet", shrunk=True,
+                 held=(("20181213-100000000.parquet", 77),))
+
+
+@pytest.fixture(params=FACTORIES)
+def url(request, tmp_path):
+    return FACTORIES[request.param](tmp_path)
+
+
+@pytest.fixture
+def state(url):
+    return open_state(url)
+
+
+@pytest.fixture
+def keyed(state):
+    "A state in which product may be loaded and stands at commit 1."
+    state.put_settings(PRODUCT, key=["id"])
+    state.save_position(PRODUCT, FIRST, commit=1, expected_commit=0)
+    return state
+
+
+# Settings
+
+def test_a_new_state_knows_no_table(state):
+    assert state.items() == [] and state.get(PRODUCT) is None
+
+
+def test_a_table_that_was_only_seen_is_inactive(state):
+    state.note_run(PRODUCT, {"seen_at": 5.0})
+    assert state.items() == [TableItem(PRODUCT, status={"seen_at": 5.0})]
+    assert not state.get(PRODUCT).is_ready
+
+
+@pytest.mark.parametrize("setting", [{"key": ["id", "dept"]}, {"insert_only": True}])
+def test_a_key_or_insert_only_makes_a_table_active(state, setting):
+    assert state.put_settings(PRODUCT, **setting).is_ready
+    assert state.get(PRODUCT).is_ready
+
+
+def test_a_paused_table_stays_paused_when_its_key_changes(state):
+    state.put_settings(PRODUCT, key=["id"])
+    state.put_settings(PRODUCT, active=False)
+    assert not state.put_settings(PRODUCT, key=["id", "dept"]).active
+
+
+def test_every_setting_survives_another_opening(state, url):
+    item = state.put_settings(PRODUCT, key=["id"], partition=["dept", "category"], delete="soft", format="parquet",
+                              out_path="/lake/p", active=False)
+    assert open_state(url).get(PRODUCT) == item == TableItem(
+        PRODUCT, ("id",), ("dept", "category"), delete="soft", out_path="/lake/p")
+
+
+def test_a_setting_of_one_table_leaves_the_others(keyed):
+    before = keyed.get(PRODUCT)
+    keyed.put_settings(STORE, insert_only=True)
+    assert keyed.get(PRODUCT) == before
+    assert [str(i.table) for i in keyed.items()] == ["sampledb.product", "sampledb.store"]
+
+
+def test_a_refused_setting_changes_nothing(keyed):
+    before = keyed.items()
+    with pytest.raises(BadSetting, match="not 'gone'"):
+        keyed.put_settings(PRODUCT, key=["name"], delete="gone")
+    with pytest.raises(BadSetting, match="no setting colour"):
+        keyed.put_settings(STORE, colour="red")
+    assert keyed.items() == before
+
+
+# Positions
+
+def test_every_part_of_a_position_survives_another_opening(keyed, url):
+    keyed.save_position(PRODUCT, SECOND, commit=2, expected_commit=1)
+    assert (open_state(url).get(PRODUCT).position, keyed.get(PRODUCT).commit) == (SECOND, 2)
+
+
+def test_a_position_moves_only_from_the_commit_it_was_planned_from(keyed):
+    keyed.save_position(PRODUCT, SECOND, commit=2, expected_commit=1)
+    before = keyed.get(PRODUCT)
+    with pytest.raises(StaleState, match="sampledb.product stands at commit 2, not at 1"):
+        keyed.save_position(PRODUCT, FIRST, commit=2, expected_commit=1)
+    assert keyed.get(PRODUCT) == before
+
+
+def test_saving_the_same_position_again_is_allowed(keyed):
+    keyed.save_position(PRODUCT, SECOND, commit=2, expected_commit=1)
+    keyed.save_position(PRODUCT, SECOND, commit=2, expected_commit=1)
+    assert keyed.get(PRODUCT).commit == 2
+
+
+def test_a_position_too_long_to_store_is_stored_with_its_newest_names(keyed):
+    names = tuple((f"201812{15 + n // 86400}-{n % 86400 // 3600:02}{n % 3600 // 60:02}{n % 60:02}000.parquet", 4711) for n in range(20_000))
+    keyed.save_position(PRODUCT, replace(SECOND, window=names, shrunk=False), commit=2, expected_commit=1)
+    keyed.save_position(PRODUCT, replace(SECOND, window=names, shrunk=False), commit=2, expected_commit=1)
+    kept = keyed.get(PRODUCT).position
+    assert kept.shrunk and kept.window == names[-len(kept.window):] and kept.window_start == kept.window[0][0]
+    assert len(kept.window) > 3000
+
+
+def test_of_sixteen_writers_from_one_commit_one_moves_the_position(keyed, url):
+    def move(n):
+        try:
+            open_state(url).save_position(PRODUCT, replace(SECOND, listed_at=float(n)), commit=2, expected_commit=1)
+            return n
+        except StaleState:
+            return None
+    winners = [n for n in race(move) if n is not None]
+    assert len(winners) == 1 and keyed.get(PRODUCT).position.listed_at == winners[0]
+
+
+def test_a_table_nobody_knows_has_no_position_to_move(state):
+    with pytest.raises(UnknownTable, match="dmscdc table set sampledb.product"):
+        state.save_position(PRODUCT, FIRST, commit=1, expected_commit=0)
+    assert state.items() == []
+
+
+# Instructions, intents and last words
+
+def test_an_instruction_is_bound_to_the_commit_at_which_it_was_given(keyed):
+    assert keyed.instruct(PRODUCT, {"kind": "accept"}).instruction == {"kind": "accept", "commit": 1}
+
+
+def test_the_commit_that_carried_an_instruction_out_consumes_it(keyed):
+    done = keyed.instruct(PRODUCT, {"kind": "accept"}).instruction
+    keyed.save_position(PRODUCT, SECOND, commit=2, expected_commit=1, done=done)
+    assert keyed.get(PRODUCT).instruction is None
+
+
+def test_an_instruction_given_during_a_run_is_not_lost_with_its_commit(keyed):
+    given = keyed.instruct(PRODUCT, {"kind": "accept"}).instruction
+    keyed.save_position(PRODUCT, SECOND, commit=2, expected_commit=1)
+    assert keyed.get(PRODUCT).instruction == given
+
+
+def test_consuming_removes_instructions_for_earlier_commits_only(keyed):
+    given = keyed.instruct(PRODUCT, {"kind": "reload", "changes": "supersede"}).instruction
+    keyed.consume_instruction(PRODUCT, commit=1)
+    assert keyed.get(PRODUCT).instruction == given
+    keyed.consume_instruction(PRODUCT, commit=2)
+    assert keyed.get(PRODUCT).instruction is None
+
+
+def test_a_refused_instruction_leaves_the_one_before(keyed):
+    given = keyed.instruct(PRODUCT, {"kind": "rewind", "to": "20181215-100311204.parquet"}).instruction
+    with pytest.raises(BadInstruction, match="rewind, replay, reload or accept"):
+        keyed.instruct(PRODUCT, {"kind": "undo"})
+    assert keyed.get(PRODUCT).instruction == given
+
+
+def test_an_intent_is_kept_until_the_commit_is_saved(keyed):
+    keyed.intent(PRODUCT, {"commit": 2, "run": "r1"})
+    assert keyed.get(PRODUCT).intent == {"commit": 2, "run": "r1"}
+    keyed.save_position(PRODUCT, SECOND, commit=2, expected_commit=1)
+    assert keyed.get(PRODUCT).intent is None
+
+
+def test_new_words_about_a_table_replace_those_of_the_same_kind_only(keyed):
+    keyed.note_run(PRODUCT, {"last_verdict": "ok", "lag": 61.5})
+    keyed.note_run(PRODUCT, {"last_verdict": "failed", "last_run": "r2"})
+    assert keyed.get(PRODUCT).status == {"last_verdict": "failed", "lag": 61.5, "last_run": "r2"}
+
+
+def test_words_of_sixteen_runs_at_once_are_all_kept(state, url):
+    tables = [TableRef("sampledb", f"t{n:02}") for n in range(16)]
+    race(lambda n: open_state(url).note_run(tables[n], {"last_run": f"r{n}"}))
+    assert [(i.table, i.status["last_run"]) for i in state.items()] == [(t, f"r{n}") for n, t in enumerate(tables)]
+
+
+# Leases
+
+def race(action, n=16) -> list:
+    "The answers of n threads that start together."
+    gate = Barrier(n)
+    def run(number):
+        gate.wait()
+        return action(number)
+    with ThreadPoolExecutor(n) as pool:
+        return list(pool.map(run, range(n)))
+
+
+def test_a_live_lease_of_another_is_not_given_away(state):
+    assert state.acquire(PRODUCT, "a", 60, now=0.0).owner == "a"
+    assert state.acquire(PRODUCT, "b", 60, now=59.9) is None
+    assert state.holder(PRODUCT, now=59.9).owner == "a"
+
+
+def test_a_lease_that_ran_out_passes_on(state):
+    state.acquire(PRODUCT, "a", 60, now=0.0)
+    assert state.holder(PRODUCT, now=60.0) is None
+    assert state.acquire(PRODUCT, "b", 60, now=60.0).owner == "b"
+
+
+def test_a_released_lease_is_free_at_once(state):
+    lease = state.acquire(PRODUCT, "a", 60, now=0.0)
+    assert state.release(lease)
+    assert state.acquire(PRODUCT, "b", 60, now=1.0).owner == "b"
+
+
+def test_an_owner_cannot_take_its_live_lease_a_second_time(state):
+    state.acquire(PRODUCT, "a", 60, now=0.0)
+    assert state.acquire(PRODUCT, "a", 60, now=1.0) is None
+
+
+def test_leases_of_different_tables_do_not_meet(state):
+    assert state.acquire(PRODUCT, "a", 60, now=0.0) and state.acquire(STORE, "b", 60, now=0.0)
+
+
+def test_the_fence_rises_with_every_acquisition(state, url):
+    fences = []
+    for n in range(3):
+        lease = state.acquire(PRODUCT, "a", 60, now=n * 1000.0)
+        fences.append(lease.fence)
+        state.renew(lease, 60, now=n * 1000.0 + 30)
+        if n == 0:
+            state.release(lease)
+    fences.append(open_state(url).acquire(PRODUCT, "b", 60, now=9000.0).fence)
+    assert fences == [1, 2, 3, 4]
+
+
+def test_renewing_moves_the_expiry_and_keeps_the_fence(state):
+    lease = state.acquire(PRODUCT, "a", 60, now=0.0)
+    assert state.renew(lease, 60, now=50.0) == replace(lease, expiry=110.0)
+    assert state.acquire(PRODUCT, "b", 60, now=100.0) is None
+
+
+def test_renewing_never_shortens_a_lease(state):
+    lease = state.acquire(PRODUCT, "a", 600, now=0.0)
+    assert state.renew(lease, 60, now=1.0).expiry == 600.0
+
+
+def test_a_lease_taken_by_another_is_lost_to_its_old_owner(state):
+    old = state.acquire(PRODUCT, "a", 60, now=0.0)
+    new = state.acquire(PRODUCT, "b", 60, now=60.0)
+    with pytest.raises(LeaseLost, match="a has lost its lease on sampledb.product .fence 1.: it is held by b .fence 2."):
+        state.renew(old, 60, now=61.0)
+    assert not state.release(old)
+    assert state.holder(PRODUCT, now=61.0) == new
+
+
+def test_the_same_owner_is_fenced_out_by_its_own_later_lease(state):
+    old = state.acquire(PRODUCT, "a", 60, now=0.0)
+    new = state.acquire(PRODUCT, "a", 60, now=60.0)
+    with pytest.raises(LeaseLost):
+        state.renew(old, 60, now=61.0)
+    assert not state.release(old)
+    assert state.holder(PRODUCT, now=61.0) == new
+
+
+def test_a_released_lease_cannot_be_renewed(state):
+    lease = state.acquire(PRODUCT, "a", 60, now=0.0)
+    state.release(lease)
+    with pytest.raises(LeaseLost, match="given back"):
+        state.renew(lease, 60, now=1.0)
+    assert state.holder(PRODUCT, now=1.0) is None
+
+
+def test_sixteen_threads_give_one_winner_for_a_free_and_for_an_old_lease(state, url):
+    for n in range(10):  # the lease of the round before has just run out
+        leases = race(lambda t: open_state(url).acquire(PRODUCT, f"t{t}", 60, now=n * 60.0))
+        assert [lease.fence for lease in leases if lease] == [n + 1]
+
+
+def count_up(url: str, counter: str, owner: str) -> int:
+    "Twenty times: take the lease, add one to a number in a file, give it back. Returns the refusals."
+    state, done, refused = open_state(url), 0, 0
+    while done < 20:
+        if lease := state.acquire(PRODUCT, owner, 600):
+            with open(counter) as file:
+                number = int(file.read())
+            with open(counter, "w") as file:
+                file.write(str(number + 1))
+            assert state.release(lease)
+            done += 1
+        else:
+            refused += 1
+    return refused
+
+
+def test_processes_that_share_a_lease_never_work_at_the_same_time(url, tmp_path):
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    with ProcessPoolExecutor(6, mp_context=get_context("spawn")) as pool:  # the file does not exist yet: six make it at once
+        list(pool.map(count_up, [url] * 6, [str(counter)] * 6, [f"p{n}" for n in range(6)]))
+    assert counter.read_text() == "120"
+    assert open_state(url).acquire(PRODUCT, "last", 60).fence == 121
+
+
+# Of SQLite alone
+
+def test_readers_are_not_held_up_by_a_writer(tmp_path):
+    state = open_state(f"sqlite:{tmp_path}/state.db")
+    state.put_settings(PRODUCT, key=["id"])
+    with transaction(state.path) as db:
+        db.execute("update DMSCDC_Controller set PrimaryKey = 'name'")
+        assert state.get(PRODUCT).key == ("id",)
+    assert state.get(PRODUCT).key == ("name",)
+
+
+@pytest.mark.parametrize("change, instruction", [
+    ("LastFullLoadDate = '1900-01-01 00:00:00'", {"kind": "reload", "changes": "keep", "commit": 2}),
+    ("LastIncrementalFile = 'sampledb/product/20181214-235959000.parquet'",
+     {"kind": "rewind", "after": "20181214-235959000.parquet", "commit": 2}),
+    ("LastIncrementalFile = 'sampledb/product/0.parquet'", {"kind": "rewind", "after": "0.parquet", "commit": 2}),
+    ("LastFullLoadDate = '2030-01-01 00:00:00'", None)])
+def test_progress_changed_by_hand_is_an_instruction(tmp_path, change, instruction):
+    state = open_state(f"sqlite:{tmp_path}/state.db")
+    state.put_settings(PRODUCT, key=["id"])
+    state.save_position(PRODUCT, SECOND, commit=2, expected_commit=0)
+    assert state.get(PRODUCT).instruction is None
+    with transaction(state.path) as db:
+        db.execute(f"update DMSCDC_Controller set {change}")
+    assert (state.get(PRODUCT).instruction, state.get(PRODUCT).position) == (instruction, SECOND)
+
+
+def test_settings_changed_by_hand_are_settings(tmp_path):
+    state = open_state(f"sqlite:{tmp_path}/state.db")
+    state.note_run(PRODUCT, {"seen_at": 1.0})
+    with transaction(state.path) as db:
+        db.execute("update DMSCDC_Controller set PrimaryKey = 'id, dept', PartitionKey = 'dept', ActiveFlag = 'true'")
+    item = state.get(PRODUCT)
+    assert (item.key, item.partition, item.is_ready) == (("id", "dept"), ("dept",), True)
