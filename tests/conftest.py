@@ -1,0 +1,17 @@
+"""What all tests share: one classic Spark session a process, started by the first test that asks for it."""
+import pytest
+
+from dmscdc.session import open_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    "A classic session on two cores, the only one of this process."
+    conf = {
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": 2,
+        "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri(),
+    }
+    session = open_session("tests", master="local[2]", conf=conf)
+    yield session
+    session.stop()

@@ -1,0 +1,54 @@
+"""The session in this process: what is stored with it, and what reaches its workers."""
+import datetime
+import subprocess
+import sys
+import zipfile
+
+import pyarrow.parquet as pq
+import pytest
+
+from dmscdc.session import SESSION_SETTINGS, PythonMismatch, check_python, package_zip
+
+
+def test_every_setting_of_ours_reaches_the_session(spark):
+    assert {key: spark.conf.get(key) for key in SESSION_SETTINGS} == SESSION_SETTINGS
+
+
+def test_a_timestamp_is_stored_as_utc_microseconds_and_never_as_int96(spark, tmp_path):
+    spark.sql("SELECT timestamp '9999-12-31 23:59:59.123456' AS t").coalesce(1).write.parquet(str(tmp_path / "t"))
+    [file] = (tmp_path / "t").glob("*.parquet")
+    table = pq.read_table(file)
+    assert str(table.schema.field("t").type) == "timestamp[us, tz=UTC]"
+    assert table["t"][0].as_py() == datetime.datetime(9999, 12, 31, 23, 59, 59, 123456, datetime.timezone.utc)
+
+
+def test_a_file_that_went_away_is_an_error(spark, tmp_path):
+    spark.range(3).coalesce(1).write.parquet(str(tmp_path / "t"))
+    [file] = (tmp_path / "t").glob("*.parquet")
+    frame = spark.read.parquet(str(file))
+    file.unlink()
+    with pytest.raises(Exception, match="(?i)not.exist"):
+        frame.collect()
+
+
+def test_importing_the_session_starts_nothing_and_needs_no_spark():
+    code = "import sys, dmscdc.session; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_package_zip_is_named_after_its_content_and_imports(tmp_path):
+    with zipfile.ZipFile(package_zip()) as file:
+        file.extractall(tmp_path)
+    code = "import dmscdc.session as s; print(s.package_zip().name)"
+    names = [subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True).stdout
+             for folder in (tmp_path, "/")]
+    assert names[0] == names[1] == package_zip().name + "\n"
+
+
+def test_a_server_that_tells_another_python_is_refused_in_words():
+    class Session:  # all that the check asks of a session
+        class conf:
+            get = staticmethod(lambda key, default: "3.9")
+
+    with pytest.raises(PythonMismatch, match=r"the workers run Python 3\.9.*PYSPARK_PYTHON"):
+        check_python(Session)
