@@ -71,30 +71,34 @@ def kill_group(process: subprocess.Popen | None, number: int = signal.SIGKILL) -
 class Watch:
     "Looks after one kernel from outside, and sees to it that it is dead afterwards."
 
-    timeout: float | None = None  # seconds that the whole run may take
+    timeout: float | None = None  # seconds that the cells may take together; starting the kernel has a limit of its own
     server_death: Callable[[], str] | None = None  # words when the Spark server is gone, else ""
     stop: threading.Event | None = None  # set when the controller wants to stop
     kernel: AsyncKernelManager | None = None
     process: subprocess.Popen | None = None
     ended: tuple[str, str] = ("", "")  # cause and words, where this watch ended the run
+    until: float = float("inf")  # when the time is over, on the monotonic clock
     over: threading.Event = field(default_factory=threading.Event)
 
-    def reason(self, until: float) -> tuple[str, str]:
+    def begin(self, **notebook: Any) -> None:
+        "The kernel is there and the first cell is next: from now on the time counts."
+        self.until = time.monotonic() + (self.timeout or float("inf"))
+
+    def reason(self) -> tuple[str, str]:
         "Cause and words where the run has to end now."
         if self.stop is not None and self.stop.is_set():
             return "stopped", "stopped on request before it was done"
-        if time.monotonic() > until:
+        if time.monotonic() > self.until:
             return "time-out", f"not done after {self.timeout:g} seconds, so it was ended"
         words = self.server_death() if self.server_death else ""
         return (server_cause(words), words) if words else ("", "")
 
     def look(self) -> None:
         "Look until the run is over; end it where there is a reason."
-        until = time.monotonic() + self.timeout if self.timeout else float("inf")
         while not self.over.wait(LOOK):
             provisioner = self.kernel.provisioner if self.kernel else None
             self.process = self.process or getattr(provisioner, "process", None)
-            if self.process and (reason := self.reason(until))[0]:
+            if self.process and (reason := self.reason())[0]:
                 self.ended = reason
                 kill_group(self.process, signal.SIGINT)
                 if not self.over.wait(GRACE):
@@ -145,7 +149,7 @@ class KernelEngine(NBClientEngine):
     ) -> None:
         "Execute the cells; the kernel is dead when this returns or raises."
         with own_kernel() as kernel, watched(watch, kernel):
-            others = {"log": LOG, "startup_timeout": start_timeout, "iopub_timeout": 60, "shell_timeout_interval": 1}
+            others = {"log": LOG, "on_notebook_start": watch.begin, "startup_timeout": start_timeout, "iopub_timeout": 60, "shell_timeout_interval": 1}
             PapermillNotebookClient(nb_man, km=kernel, **others).execute(env=env, cleanup_kc=True)
 
 

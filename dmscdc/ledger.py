@@ -45,7 +45,7 @@ def say(
     if isinstance(value, (list, tuple)):
         rest = f" and {len(value) - most:,} more" if len(value) > most else ""
         return "; ".join(say(one, most) for one in value[:most]) + rest
-    return str(value)
+    return str(value) or "–"
 
 # %% ../notebooks/40_ledger.ipynb #cell-012
 def table_html(

@@ -34,7 +34,7 @@ def size(
     count: float | None,  # bytes
 ) -> str:  # e.g. `1.2 MB`
     "Bytes for people, in steps of a thousand."
-    if count is None or isinstance(count, str) or count != count:
+    if not isinstance(count, (int, float)):
         return "–"
     for unit in ("bytes", "kB", "MB", "GB"):
         if abs(count) < 1000 or unit == "GB":
@@ -47,7 +47,7 @@ def duration(
     seconds: float | None,  # a span of time
 ) -> str:  # e.g. `0.8 s`, `3 min 20 s`, `2 h 05 min`, `6 days`
     "Seconds for people, in the two units that matter."
-    if seconds is None or isinstance(seconds, str):
+    if not isinstance(seconds, (int, float)):
         return "–"
     if seconds < 10:
         return f"{seconds:.1f} s"

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from nbclient.exceptions import DeadKernelError
 from papermill import inspect_notebook
@@ -28,7 +28,7 @@ from .report import report_html
 
 # %% auto #0
 __all__ = ['SECRET_NAME', 'NAMES_ONE', 'SECRET_VALUES', 'LOST', 'REFUSALS', 'RefusedParameters', 'NoSuchJob', 'secret_in',
-           'find_job', 'check_parameters', 'server_words', 'ended_early', 'recorded_verdict', 'new_run', 'iso',
+           'find_job', 'check_parameters', 'server_words', 'ended_early', 'recorded_verdict', 'iso', 'run_at',
            'without_secrets', 'sealed', 'keep', 'run_notebook', 'is_running', 'close_lost']
 
 # %% ../notebooks/43_runs.ipynb #cell-010
@@ -151,28 +151,27 @@ def recorded_verdict(
     return said["verdict"], "", str(said.get("words") or said["verdict"])
 
 # %% ../notebooks/43_runs.ipynb #cell-023
-def new_run(
-    job: Path,  # the job's notebook
-    runs: Path,  # the folder of runs
-    table: str | None,
-    run_id: str | None,
-    command: str,
-) -> Run:  # not started: its verdict is `failed` until something better is known
-    "Where a run is kept and what it is called: `runs/<job>/<schema.table>/<UTC>-<id>.ipynb`."
-    start, run_id = datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8]
-    stamp = start.strftime("%Y%m%dT%H%M%S%f")[:-3] + "Z"
-    home = runs / job.stem / quote(table, safe=" ._-$") if table else runs / job.stem
-    page, time_text = home / f"{stamp}-{quote(run_id, safe='_-')}.html", iso(start)
-    words = "the process that ran it was gone before it was done"
-    facts = (run_id, job.stem, table, time_text, time_text, "failed", words, "stopped", command)
-    return Run(*facts, notebook=page.with_suffix(".ipynb"), html=page)
-
-
 def iso(moment: datetime) -> str:
     "UTC with milliseconds, as it stands in ledger and notebook."
     return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-# %% ../notebooks/43_runs.ipynb #cell-025
+
+def run_at(
+    start: datetime,
+    run_id: str,
+    job: str,
+    table: str | None,
+    command: str | None,  # that runs it again; `dmscdc pass --only TABLE` where None
+    runs: Path,  # the folder of runs
+) -> Run:  # its verdict is `failed` until something better is known
+    "Where a run is kept and what it is called: `runs/<job>/<schema.table>/<UTC>-<id>.ipynb`."
+    home = runs / job / quote(table, safe=" ._-$") if table else runs / job
+    stem = f"{start.strftime('%Y%m%dT%H%M%S%f')[:-3]}Z-{quote(run_id, safe='_-')}"
+    again = command or f"dmscdc pass{f' --only {shlex.quote(table)}' if table else ''}"
+    facts = (run_id, job, table, iso(start), iso(start), "failed", "the process that ran it was gone before it was done", "stopped", again)
+    return Run(*facts, notebook=home / f"{stem}.ipynb", html=home / f"{stem}.html")
+
+# %% ../notebooks/43_runs.ipynb #cell-026
 def without_secrets(
     text: str,  # of a notebook
     env: dict[str, str],  # what the run was given by environment
@@ -185,7 +184,7 @@ def without_secrets(
         text = text.replace(json.dumps(secret)[1:-1], "*****")
     return text
 
-# %% ../notebooks/43_runs.ipynb #cell-027
+# %% ../notebooks/43_runs.ipynb #cell-028
 def sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
     "The executed notebook with the run's facts in its metadata; a torn one is replaced by an empty one that says so."
     try:
@@ -197,11 +196,13 @@ def sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
     begun = [mark for mark in marks if mark.get("start_time")]
     if run.cause and begun:
         begun[-1].update(status="failed", exception=True)
+        for mark in marks[marks.index(begun[-1]) + 1 :]:
+            mark.update(status="pending")
     book["metadata"].setdefault("papermill", {}).update(input_path=f"{run.job}.ipynb", output_path=run.notebook.name)
     book["metadata"]["dmscdc"] = ledger_line(run, runs)
     return book
 
-# %% ../notebooks/43_runs.ipynb #cell-028
+# %% ../notebooks/43_runs.ipynb #cell-029
 def keep(run: Run, runs: Path, env: dict[str, str] | None = None) -> Run:
     "Write the facts into the notebook, the page beside it and the line into the ledger, in this order."
     run = replace(run, words=without_secrets(run.words, env or {}))
@@ -213,7 +214,7 @@ def keep(run: Run, runs: Path, env: dict[str, str] | None = None) -> Run:
     Ledger(runs).append(ledger_line(run, runs))
     return run
 
-# %% ../notebooks/43_runs.ipynb #cell-030
+# %% ../notebooks/43_runs.ipynb #cell-031
 def run_notebook(
     job: Path | str,  # a job of dmscdc, or the path of a notebook
     parameters: dict[str, Any],  # for its cell tagged `parameters`
@@ -221,7 +222,7 @@ def run_notebook(
     runs: Path | str,  # the folder of runs
     table: str | None = None,  # `schema.table` that it is about
     env: dict[str, str] | None = None,  # more environment for the kernel; the place for secrets
-    timeout: float | None = None,  # seconds that the whole notebook may take
+    timeout: float | None = None,  # seconds that the cells may take together
     run_id: str | None = None,  # unique; chosen here where None
     command: str | None = None,  # runs it again; `dmscdc pass --only TABLE` where None
     server_death: Callable[[], str] | None = None,  # words such as "out of memory" once the Spark server is gone, else ""
@@ -230,7 +231,7 @@ def run_notebook(
     "Execute a job notebook and keep it, however it ends. Raises only `RefusedParameters` and `NoSuchJob`, before anything starts."
     job, runs, env = find_job(job), Path(runs).resolve(), dict(env or {})
     check_parameters(job, parameters)
-    run = new_run(job, runs, table, run_id, command or f"dmscdc pass{f' --only {shlex.quote(table)}' if table else ''}")
+    run = run_at(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, runs)
     run.notebook.parent.mkdir(parents=True, exist_ok=True)
     watch = Watch(timeout, server_death, stop)
     with run.notebook.open("xb") as file:
@@ -246,7 +247,7 @@ def run_notebook(
         raise error
     return run
 
-# %% ../notebooks/43_runs.ipynb #cell-037
+# %% ../notebooks/43_runs.ipynb #cell-038
 def is_running(
     notebook: Path,  # of a run
 ) -> bool:  # whether some process works on it
@@ -258,23 +259,18 @@ def is_running(
             return True
     return False
 
-# %% ../notebooks/43_runs.ipynb #cell-038
+# %% ../notebooks/43_runs.ipynb #cell-039
 def close_lost(
     runs: Path | str,  # the folder of runs
     newest: int = 20,  # files looked at in each folder
 ) -> list[Run]:  # the runs that were closed, as failed
     "Finish runs whose process is gone: verdict failed, with notebook, page and ledger line like any other."
     runs, closed = Path(runs).resolve(), []
-    homes = sorted({path.parent for depth in ("*", "*/*") for path in runs.glob(f"{depth}/*.ipynb")})
-    for home in homes:
-        for notebook in sorted(home.glob("*.ipynb"))[-newest:]:
-            if notebook.with_suffix(".html").exists() or is_running(notebook):
-                continue
+    homes = [home for depth in ("*/", "*/*/") for home in sorted(runs.glob(depth))]
+    for notebook in [path for home in homes for path in sorted(home.glob("[0-9]*.ipynb"))[-newest:]]:
+        if not notebook.with_suffix(".html").exists() and not is_running(notebook):
             stamp, _, run_id = notebook.stem.partition("-")
-            start = iso(datetime.strptime(stamp, "%Y%m%dT%H%M%S%fZ").replace(tzinfo=timezone.utc))
-            job, _, table = home.relative_to(runs).as_posix().partition("/")
-            again = f"dmscdc pass{f' --only {shlex.quote(table)}' if table else ''}"
-            words = "the process that ran it was gone before it was done"
-            run = Run(run_id, job, table or None, start, start, "failed", words, "stopped", again, notebook, notebook.with_suffix(".html"))
-            closed.append(keep(run, runs))
+            job, _, table = notebook.parent.relative_to(runs).as_posix().partition("/")
+            moment = datetime.strptime(stamp, "%Y%m%dT%H%M%S%fZ").replace(tzinfo=timezone.utc)
+            closed.append(keep(run_at(moment, run_id, job, unquote(table) or None, None, runs), runs))
     return closed

@@ -1,0 +1,243 @@
+"""A run ends with a verdict, a cause and words, whatever ends it; its notebook, page and ledger line are always there."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from dmscdc.ledger import Ledger, rebuild, records
+from dmscdc.runs import NoSuchJob, RefusedParameters, close_lost, run_notebook
+
+WAIT = "threading.Event().wait(600)"
+MARK = "only_the_code_says_this = 1"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def ends(a_job, says, runs):
+    "One run for every way to end."
+    cells = {
+        "ok": (MARK, says("ok", "27 rows")),
+        "nothing": (MARK, says("nothing")),
+        "attention": (MARK, says("attention", "a late file <b>needs</b> a person")),
+        "raises": (says("ok"), "store = 1009\nraise ValueError(f'store {store} has two addresses')"),
+        "says_no": ("class Refused(Exception): pass", "raise Refused('LOAD1, row 3: Op is X')"),
+        "no_verdict": (MARK,),
+        "unknown_verdict": (says("great"),),
+        "left_early": ("sys.exit(0)", says("ok")),
+        "killed": (says("ok"), "os.kill(os.getpid(), 9)", MARK),
+        "aborted": ("os.abort()",),
+        "waits": ("print('before it hung')", WAIT),
+    }
+    limits = {"waits": 4}
+    given = lambda name: {"runs": runs, "table": f"shop.{name}", "timeout": limits.get(name), "run_id": name}  # noqa: E731
+    with ThreadPoolExecutor(4) as pool:
+        jobs = {name: a_job(name, *source) for name, source in cells.items()}
+        done = {name: pool.submit(run_notebook, job, {"table": f"shop.{name}"}, **given(name)) for name, job in jobs.items()}
+        return {name: run.result() for name, run in done.items()}
+
+
+@pytest.mark.parametrize(
+    "name, verdict, cause, code, words",
+    [
+        ("ok", "ok", "", 0, "27 rows"),
+        ("nothing", "nothing", "", 0, "as expected"),
+        ("attention", "attention", "", 3, "a late file <b>needs</b> a person"),
+        ("raises", "failed", "cell error", 1, "ValueError in cell [5]: store 1009 has two addresses"),
+        ("says_no", "refused", "cell error", 1, "LOAD1, row 3: Op is X"),
+        ("no_verdict", "failed", "", 1, "the notebook ran to its end but recorded no verdict"),
+        ("unknown_verdict", "failed", "", 1, "the notebook recorded a verdict that is none: 'great'"),
+        ("left_early", "failed", "", 1, "the notebook ran to its end but recorded no verdict"),
+        ("killed", "failed", "kernel killed", 1, "the kernel was killed by SIGKILL: by a person, or by the machine when its memory was full"),
+        ("aborted", "failed", "kernel killed", 1, "the kernel was killed by SIGABRT"),
+        ("waits", "failed", "time-out", 1, "not done after 4 seconds, so it was ended"),
+    ],
+)
+def test_every_end_has_its_verdict_cause_words_and_exit_code(ends, runs, name, verdict, cause, code, words):
+    run = ends[name]
+    assert (run.verdict, run.cause, run.exit_code, run.words) == (verdict, cause, code, words)
+    [line] = [line for line in Ledger(runs).lines() if line["run"] == name]
+    assert (line["verdict"], line["cause"], line["words"], line["table"]) == (verdict, cause, words, f"shop.{name}")
+    page = run.html.read_text()
+    banner = page[page.index('class="banner') : page.index("</section>")]
+    assert f'class="banner {verdict}"' in banner and (cause in banner) and run.command in banner
+    assert words.replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#39;") in banner
+
+
+def test_a_notebook_and_its_page_lie_side_by_side_under_job_and_table(ends, runs):
+    for name, run in ends.items():
+        assert run.notebook.parent == runs / name / f"shop.{name}"
+        assert re.fullmatch(rf"\d{{8}}T\d{{9}}Z-{name}\.ipynb", run.notebook.name)
+        assert sorted(run.notebook.parent.iterdir()) == [run.html, run.notebook]
+
+
+def test_pages_are_small_and_have_no_code_no_scripts_and_no_network(ends):
+    for run in ends.values():
+        page = run.html.read_text()
+        assert len(page.encode()) < 300_000
+        assert "only_the_code_says_this" not in page and "record(" not in page
+        assert not re.search(r"""<script|<link|<iframe|<object|\bsrc\s*=\s*["']?(?!data:)|@import|url\(""", page, re.IGNORECASE)
+
+
+def test_a_failed_cell_shows_its_traceback_in_colours(ends):
+    assert '<span class="ansi-red-fg">ValueError</span>' in ends["raises"].html.read_text()
+
+
+def test_a_run_that_was_ended_shows_where_it_hung(ends):
+    page = ends["waits"].html.read_text()
+    assert "before it hung" in page and "KeyboardInterrupt" in page
+
+
+def test_the_cell_in_which_a_kernel_died_is_not_called_completed(ends):
+    cells = json.loads(ends["killed"].notebook.read_text())["cells"]
+    assert [cell["metadata"]["papermill"]["status"] for cell in cells[-2:]] == ["failed", "pending"]
+
+
+def test_records_are_kept_of_failed_runs_too(ends):
+    assert records(ends["killed"].notebook) == ends["killed"].records == {"verdict": {"verdict": "ok", "words": "as expected", "command": "run it again"}}
+
+
+def test_no_kernel_outlives_its_run(ends):
+    left = [child.cmdline() for child in psutil.Process().children(recursive=True)]
+    assert not [line for line in left if "ipykernel_launcher" in line]
+
+
+def test_a_lost_ledger_is_rebuilt_from_the_notebooks(ends, runs):
+    ledger = Ledger(runs)
+    before = sorted(ledger.lines(), key=lambda line: line["run"])
+    ledger.path.write_text('{"run": "torn"')
+    assert rebuild(runs) == len(ends)
+    assert sorted(ledger.lines(), key=lambda line: line["run"]) == before
+
+
+def test_a_killed_kernel_is_noticed_at_once(a_job, tmp_path):
+    begun = time.monotonic()
+    run = run_notebook(a_job("quick_death", "os.kill(os.getpid(), 9)"), {}, runs=tmp_path, timeout=600)
+    assert run.cause == "kernel killed" and time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize("parameters, words", [
+    ({"tabel": "shop.store"}, "does not know 'tabel'; its parameters: table, rows"),
+    ({"table": "mysql://admin:hunter2@db/shop"}, "its value looks like a URL with a password"),
+    ({"table": "sc://localhost:15002/;token=hunter2"}, "its value looks like a token or password"),
+    ({"table": ["a", {"b": "AKIA" + "IOSFODNN7EXAMPLE"}]}, "its value looks like an AWS key"),
+    ({"table": {"password": "hunter2"}}, "the name `password` says that it is a secret"),
+])  # fmt: skip
+def test_unknown_and_secret_parameters_are_refused_before_anything_starts(a_job, says, tmp_path, parameters, words):
+    with pytest.raises(RefusedParameters) as refused:
+        run_notebook(a_job("count", says("ok")), parameters, runs=tmp_path / "runs", table="shop.store")
+    assert words in str(refused.value) and "hunter2" not in str(refused.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_job_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(NoSuchJob, match="no job `proces_table`"):
+        run_notebook("proces_table", {}, runs=tmp_path)
+
+
+def test_the_environment_reaches_the_kernel_and_never_the_kept_files(a_job, tmp_path):
+    job = a_job("leaky", "print(os.environ['SPARK_REMOTE'])", "raise OSError('no answer from ' + os.environ['SPARK_REMOTE'])")
+    run = run_notebook(job, {}, runs=tmp_path, env={"SPARK_REMOTE": "sc://localhost:15002/;token=abc123xyz"})
+    assert run.words == "OSError in cell [4]: no answer from sc://localhost:15002/;token=*****"
+    for kept in (run.notebook, run.html, Ledger(tmp_path).path):
+        assert "abc123xyz" not in kept.read_text()
+
+
+def test_the_process_keeps_its_environment_and_folder(a_job, says, tmp_path):
+    before = dict(os.environ), os.getcwd()
+    run_notebook(a_job("quiet", says("ok")), {}, runs=tmp_path, env={"DMSCDC_TEST": "1"})
+    assert (dict(os.environ), os.getcwd()) == before
+
+
+def test_kernel_specs_of_the_user_do_not_matter(a_job, says, tmp_path, monkeypatch):
+    bogus = tmp_path / "jupyter" / "kernels" / "python3"
+    bogus.mkdir(parents=True)
+    (bogus / "kernel.json").write_text(json.dumps({"argv": ["/bin/false", "{connection_file}"], "display_name": "x", "language": "python"}))
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    run = run_notebook(a_job("which", 'record("python", sys.executable)', says("ok")), {}, runs=tmp_path / "runs")
+    assert (run.verdict, run.records["python"]) == ("ok", sys.executable)
+
+
+@pytest.mark.parametrize("words, cause", [("the Spark server died (exit code 137)", "server died"), ("the Spark server ran out of memory", "server out of memory")])
+def test_a_cell_that_failed_because_the_server_died_says_so(a_job, tmp_path, words, cause):
+    gone = threading.Event()
+    job = a_job("lost_server", "raise ConnectionError('Connection refused')")
+    asked = iter(range(100))
+
+    def server_death():  # the news comes a moment after the error
+        if not list((tmp_path / "lost_server").glob("*.ipynb")) or "ConnectionError" not in next((tmp_path / "lost_server").glob("*.ipynb")).read_text():
+            return ""
+        return words if next(asked) > 1 or gone.set() else ""
+
+    run = run_notebook(job, {}, runs=tmp_path, server_death=server_death)
+    assert (run.verdict, run.cause, run.words) == ("failed", cause, words) and gone.is_set()
+
+
+def test_a_cell_that_waits_for_a_dead_server_is_ended(a_job, tmp_path):
+    here = tmp_path / "here"
+    job = a_job("waits_for_server", f"open({str(here)!r}, 'w').close()", WAIT)
+    run = run_notebook(job, {}, runs=tmp_path / "runs", timeout=300, server_death=lambda: "the Spark server was killed" if here.exists() else "")
+    assert (run.cause, run.words) == ("server died", "the Spark server was killed")
+
+
+def test_an_error_of_a_cell_stays_one_while_the_server_lives(a_job, tmp_path):
+    run = run_notebook(a_job("own_fault", "1 / 0"), {}, runs=tmp_path, server_death=lambda: "")
+    assert (run.cause, run.words) == ("cell error", "ZeroDivisionError in cell [3]: division by zero")
+
+
+def test_a_run_can_be_stopped(a_job, tmp_path):
+    stop, here = threading.Event(), tmp_path / "here"
+    job = a_job("stopped", f"open({str(here)!r}, 'w').close()", WAIT)
+    run = run_notebook(job, {}, runs=tmp_path / "runs", stop=stop, server_death=lambda: stop.set() or "" if here.exists() else "")
+    assert (run.verdict, run.cause, run.words) == ("failed", "stopped", "stopped on request before it was done")
+
+
+def test_ctrl_c_ends_the_kernel_and_keeps_the_run(a_job, tmp_path):
+    job = a_job("interrupts", "import signal", "os.kill(os.getppid(), signal.SIGINT)\n" + WAIT)
+    with pytest.raises(KeyboardInterrupt):
+        run_notebook(job, {}, runs=tmp_path)
+    [line] = Ledger(tmp_path).lines()
+    assert (line["verdict"], line["cause"]) == ("failed", "stopped") and (tmp_path / line["html"]).exists()
+    assert not [child for child in psutil.Process().children() if "ipykernel_launcher" in child.cmdline()]
+
+
+def test_what_a_killed_kernel_started_is_gone_too(a_job, tmp_path):
+    job = a_job("parent", f"import subprocess\nrecord('child', subprocess.Popen([sys.executable, '-c', 'import threading; {WAIT}']).pid)", "os.kill(os.getpid(), 9)")
+    child = run_notebook(job, {}, runs=tmp_path).records["child"]
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_run_whose_process_was_killed_is_closed_by_the_next_pass(a_job, tmp_path):
+    job = a_job("orphan", f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\nprint('ready', file=open({str(tmp_path / 'here')!r}, 'w'))", WAIT)
+    code = f"from dmscdc.runs import run_notebook; run_notebook({str(job)!r}, {{}}, runs={str(tmp_path / 'runs')!r}, table='shop.orphan')"
+    controller = subprocess.Popen([sys.executable, "-c", code])
+    while not (tmp_path / "here").exists():
+        assert controller.poll() is None
+        threading.Event().wait(0.1)
+    assert close_lost(tmp_path / "runs") == []  # it goes on
+    kernel = psutil.Process(int((tmp_path / "pid").read_text()))
+    controller.send_signal(signal.SIGKILL)
+    controller.wait()
+    psutil.wait_procs([kernel], timeout=30)
+    assert not kernel.is_running()  # a kernel without its controller ends by itself
+    [run] = close_lost(tmp_path / "runs")
+    assert (run.table, run.verdict, run.cause) == ("shop.orphan", "failed", "stopped") and run.html.exists()
+    assert [line["run"] for line in Ledger(tmp_path / "runs").lines()] == [run.id] and close_lost(tmp_path / "runs") == []
+
+
+def test_names_of_tables_and_folders_are_taken_as_they_stand(a_job, says, tmp_path):
+    run = run_notebook(a_job("count", says("ok")), {"table": "sh/op.{x}"}, runs=tmp_path / "{runs}", table="sh/op.{x}")
+    assert run.verdict == "ok" and run.notebook.parent.parent == tmp_path / "{runs}" / "count"
+    assert Ledger(tmp_path / "{runs}").lines()[0]["table"] == "sh/op.{x}"
