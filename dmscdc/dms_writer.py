@@ -105,6 +105,8 @@ def converter(kind: pa.DataType  # of a column
     "How values of a column become values of its type, looked up once a column."
     if pa.types.is_decimal(kind):
         return lambda value: _decimal(value, kind)
+    if pa.types.is_integer(kind):
+        return lambda value: _whole(value, kind)
     return next((convert for is_kind, convert in CONVERSIONS if is_kind(kind)), lambda value: value)
 
 
@@ -128,10 +130,13 @@ def moment_of(value: datetime | date | str | float  # ISO text, date or time, or
     return as_utc(value if isinstance(value, datetime) else datetime.combine(value, time()))
 
 # %% ../notebooks/01_dms_writer.ipynb #cell-020
-def _whole(value: Any) -> int:
-    "A whole number; 3.5 is refused, not cut."
-    if (number := int(value)) != (float(value) if isinstance(value, float) else number):
+def _whole(value: Any, kind: pa.DataType) -> int:
+    "A whole number in the type's range; 3.5 is refused, not cut."
+    if (number := int(value)) != (value if isinstance(value, float) else number):
         raise ValueError("not a whole number")
+    low = -1 << (kind.bit_width - 1) if pa.types.is_signed_integer(kind) else 0
+    if not low <= number < low + (1 << kind.bit_width):
+        raise ValueError("out of range")
     return number
 
 
@@ -145,7 +150,6 @@ CONVERSIONS = [
     (pa.types.is_timestamp, moment_of),
     (pa.types.is_time, lambda v: v if isinstance(v, time) else time.fromisoformat(v)),
     (pa.types.is_boolean, lambda v: v.lower() in ("1", "t", "true") if isinstance(v, str) else bool(v)),
-    (pa.types.is_integer, _whole),
     (pa.types.is_floating, float),
     (pa.types.is_binary, lambda v: v.encode() if isinstance(v, str) else bytes(v)),
     (pa.types.is_string, lambda v: v.decode() if isinstance(v, bytes) else str(v)),
