@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import logging
 import os
 import re
 import shutil
 import sys
 import tempfile
 import zipfile
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterator
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option', 'own_folder',
-           'package_zip', 'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python',
-           'connect_session', 'send_package', 'classic_session', 'open_session']
+__all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option', 'package_zip',
+           'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python', 'connect_session',
+           'send_package', 'classic_session', 'open_session']
 
 # %% ../notebooks/10_session.ipynb #cell-006
 SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
@@ -79,7 +79,6 @@ def spark_conf(
         raise FormatMissing(f"table format {format!r} is not known here; known: {', '.join(FORMATS)}")
     conf = {**SESSION_SETTINGS, **FORMATS[format], "spark.driver.memory": memory}
     conf |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    conf["spark.python.sql.dataFrameDebugging.enabled"] = "false"  # no page of JSON beside every exception
     if master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         conf["spark.sql.shuffle.partitions"] = str(max(2 * cores_of(master), 4))
@@ -113,26 +112,19 @@ def log_option(
     path.write_text(LOG_SETTINGS.format(level=level))
     return f"-Dlog4j2.configurationFile={path.resolve().as_uri()}"
 
-# %% ../notebooks/10_session.ipynb #cell-016
-@lru_cache(None)
-def own_folder() -> Path:  # removed when the process ends
-    "A temporary folder of this process."
-    path = Path(tempfile.mkdtemp(prefix="dmscdc-"))
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
-
-# %% ../notebooks/10_session.ipynb #cell-018
-@lru_cache(None)
-def package_zip() -> Path:  # zip of the package, named after its content
+# %% ../notebooks/10_session.ipynb #cell-017
+def package_zip(
+    folder: Path,  # where it is written
+) -> Path:  # named after its content
     "The package as a file that Spark can send to its workers."
     files = {f"dmscdc/{path.name}": path.read_bytes() for path in sorted(Path(dmscdc.__file__).parent.glob("*.py"))}
-    path = own_folder() / f"dmscdc-{hashlib.sha256(repr(files).encode()).hexdigest()[:12]}.zip"
+    path = folder / f"dmscdc-{hashlib.sha256(repr(files).encode()).hexdigest()[:12]}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zip:
         for name, content in files.items():
-            zip.writestr(zipfile.ZipInfo(name), content)  # a fixed date: the same code is the same zip
+            zip.writestr(zipfile.ZipInfo(name), content)
     return path
 
-# %% ../notebooks/10_session.ipynb #cell-022
+# %% ../notebooks/10_session.ipynb #cell-021
 class PythonMismatch(RuntimeError):
     "The workers run another Python than the client."
 
@@ -141,7 +133,6 @@ def python_of_batch(
     batches: Iterator[pa.RecordBatch],  # one batch with one row
 ) -> Iterator[pa.RecordBatch]:  # one row: the worker's Python, and the file our package comes from
     "Runs on a worker: tell which Python and which copy of the package are at work."
-    import dmscdc
     import pyarrow as pa
 
     for _ in batches:
@@ -160,7 +151,7 @@ def ask_worker(
         raise PythonMismatch(mismatch_words(str(error))) from None
     return row["python"], row["package"]
 
-# %% ../notebooks/10_session.ipynb #cell-023
+# %% ../notebooks/10_session.ipynb #cell-022
 def mismatch_words(
     said: str,  # what Spark or the server said of its Python
     mine: str = "{}.{}".format(*sys.version_info),  # this Python
@@ -183,7 +174,7 @@ def check_python(
     elif theirs != mine:
         raise PythonMismatch(mismatch_words(theirs))
 
-# %% ../notebooks/10_session.ipynb #cell-026
+# %% ../notebooks/10_session.ipynb #cell-025
 def connect_session(
     url: str,  # "sc://host:port/;token=…"
     name: str,  # for people who look at the server
@@ -205,18 +196,17 @@ def connect_session(
     check_python(spark)
     return spark
 
-# %% ../notebooks/10_session.ipynb #cell-027
+# %% ../notebooks/10_session.ipynb #cell-026
 def send_package(
     spark: SparkSession,  # a Spark Connect session
 ) -> None:
     "Put our package on the workers' path."
-    path, before = str(package_zip()), list(sys.path)
-    try:
-        spark.addArtifacts(path, pyfile=True)
-    finally:
-        sys.path[:] = before  # Spark puts the zip on our own path too
+    before = list(sys.path)
+    with tempfile.TemporaryDirectory(prefix="dmscdc-") as folder:
+        spark.addArtifacts(str(package_zip(Path(folder))), pyfile=True)
+    sys.path[:] = before  # Spark puts the zip on our own path too
 
-# %% ../notebooks/10_session.ipynb #cell-029
+# %% ../notebooks/10_session.ipynb #cell-028
 def classic_session(
     master: str,  # "local[2]", "spark://host:7077"
     name: str,  # of the application
@@ -227,15 +217,20 @@ def classic_session(
 
     for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ.setdefault(variable, sys.executable)
-    mine = {"spark.driver.extraJavaOptions": log_option(own_folder()), **spark_conf(master=master)}
-    if not re.match(r"local(\[|$)", master):
-        mine["spark.submit.pyFiles"] = str(package_zip())
+    folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    mine = {"spark.driver.extraJavaOptions": log_option(folder), **spark_conf(master=master)}
+    if not (here := re.match(r"local(\[|$)", master)):
+        mine["spark.submit.pyFiles"] = str(package_zip(folder))
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in {**mine, **conf}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if here:
+        shutil.rmtree(folder)
+    return spark
 
-# %% ../notebooks/10_session.ipynb #cell-030
+# %% ../notebooks/10_session.ipynb #cell-029
 def open_session(
     name: str = "dmscdc",  # for people who look at Spark
     *,
@@ -244,6 +239,8 @@ def open_session(
     conf: dict[str, object] | None = None,  # settings that win over ours
 ) -> SparkSession:  # settings, package and Python checked
     "The Spark session: `remote`, else `master`, else `SPARK_REMOTE`, else all cores of this machine. Raises `PythonMismatch`."
+    for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(logger).disabled = True  # a page of JSON beside every exception
     more = {key: str(value) for key, value in (conf or {}).items()}
     url = remote or (None if master else os.environ.get("SPARK_REMOTE"))
     if url:

@@ -37,12 +37,13 @@ def test_importing_the_session_starts_nothing_and_needs_no_spark():
 
 
 def test_the_package_zip_is_named_after_its_content_and_imports(tmp_path):
-    with zipfile.ZipFile(package_zip()) as file:
+    with zipfile.ZipFile(package_zip(tmp_path)) as file:
         file.extractall(tmp_path)
-    code = "import dmscdc.session as s; print(s.package_zip().name)"
-    names = [subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True).stdout
-             for folder in (tmp_path, "/")]
-    assert names[0] == names[1] == package_zip().name + "\n"
+    code = "import sys, pathlib, dmscdc.session as s; print(s.package_zip(pathlib.Path(sys.argv[1])).name, s.__file__)"
+    said = [subprocess.run([sys.executable, "-c", code, tmp_path], cwd=cwd, capture_output=True, text=True, check=True).stdout
+            for cwd in (tmp_path, "/")]
+    assert [words.split()[0] for words in said] == [package_zip(tmp_path).name] * 2
+    assert said[0].split()[1].startswith(str(tmp_path)) and said[0] != said[1]
 
 
 def test_a_server_that_tells_another_python_is_refused_in_words():

@@ -1,0 +1,138 @@
+"""The server: it dies with its starter, says why it died, and stops the work of dead clients."""
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+import pytest
+
+from dmscdc.server import serve
+from dmscdc.work import Onlooker, WorkGoesOn, connect_client, session_url, stop_work
+
+ENDLESS = """
+import sys
+from dmscdc.session import open_session
+
+def tasks(url, folder):
+    def write_one(batches):
+        for batch in batches:
+            open(f"{folder}/{batch.column(0)[0]}", "w").close()
+            yield batch
+    open_session(remote=url).range(0, 50000, 1, 50000).mapInArrow(write_one, "id long").count()
+
+tasks(sys.argv[1], sys.argv[2])
+"""
+
+
+def until(condition, seconds=60):
+    "Look again and again until something is so."
+    end, pause = time.monotonic() + seconds, threading.Event()
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        pause.wait(0.02)
+
+
+def query(url, session_id, sql):
+    "Run a query in a session; a failure comes back as text."
+    from pyspark.sql.connect.plan import SQL
+
+    client = connect_client(url, session_id)
+    try:
+        return client.to_table(SQL(sql).to_proto(client), {})[0].to_pylist()
+    except Exception as error:
+        return str(error)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with serve(log=tmp_path_factory.mktemp("server") / "server.log", memory="1g") as server:
+        yield server
+
+
+def test_after_a_killed_client_its_work_is_stopped_and_writes_nothing_more(server, tmp_path):
+    session_id, folder = str(uuid.uuid4()), tmp_path / "written"
+    folder.mkdir()
+    client = subprocess.Popen([sys.executable, "-c", ENDLESS, session_url(server.url, session_id), folder])
+    until(lambda: len(os.listdir(folder)) > 5)
+    client.send_signal(signal.SIGKILL)
+    client.wait()
+    orphaned = len(os.listdir(folder))
+    until(lambda: len(os.listdir(folder)) > orphaned + 5)  # the premise: nobody is there, and it goes on
+
+    assert stop_work(server.url, session_id) == 1
+
+    written = sorted(os.listdir(folder))
+    assert {work.split()[0].split("=")[0] for work in Onlooker(server.url).at_work()} == {"opId", "TID"}  # only the question
+    assert len(Onlooker(server.url).at_work()) == 2
+    assert sorted(os.listdir(folder)) == written and len(written) < 50000
+
+
+def test_stopping_one_session_leaves_the_others_at_work(server):
+    mine, other, said = str(uuid.uuid4()), str(uuid.uuid4()), {}
+    sleep = "SELECT reflect('java.lang.Thread', 'sleep', {}L) FROM range(0, 1, 1, 1)"
+    threads = [
+        threading.Thread(target=lambda s=session, ms=ms: said.update({s: query(server.url, s, sleep.format(ms))}))
+        for session, ms in ((mine, 60000), (other, 3000))
+    ]
+    for thread in threads:
+        thread.start()
+    until(lambda: interrupted_or_running(server, threads))
+    assert stop_work(server.url, mine) == 1
+    for thread in threads:
+        thread.join()
+    assert "OPERATION_CANCELED" in said[mine] and isinstance(said[other], list)
+
+
+def interrupted_or_running(server, threads):
+    "Whether both queries have an operation at the server (their tasks fill both cores, so the question waits for one)."
+    return len([work for work in Onlooker(server.url).at_work() if work.startswith("opId")]) >= 2
+
+
+def test_work_that_cannot_be_seen_to_stop_is_said_to_go_on(server):
+    session_id, said = str(uuid.uuid4()), []
+    stubborn = "SELECT count(*) FROM range(0, 2, 1, 1) WHERE reflect('java.util.concurrent.locks.LockSupport', 'parkNanos', 4000000000L) IS NOT NULL"
+    thread = threading.Thread(target=lambda: said.append(query(server.url, session_id, stubborn)))
+    onlooker = Onlooker(server.url)
+    thread.start()
+    until(lambda: len(onlooker.at_work()) == 4)
+    busy = stop_or_words(server.url, session_id)
+    thread.join()
+    assert busy == "" or "still at work" in busy
+
+
+def stop_or_words(url, session_id):
+    try:
+        return "" if stop_work(url, session_id, wait=0) else ""
+    except WorkGoesOn as error:
+        return str(error)
+
+
+def test_ctrl_c_of_the_terminal_does_not_reach_the_server(server):
+    assert os.getpgid(server.pid) != os.getpgid(0)
+
+
+def test_a_server_without_memory_says_so(tmp_path):
+    with serve(log=tmp_path / "server.log", memory="600m") as server:
+        query(server.url, str(uuid.uuid4()), "SELECT max(size(sequence(1L, 300000000L + id))) FROM range(2)")
+        assert server.process.wait(60) == 3
+        assert "ran out of memory (it had 600m)" in server.death()
+
+
+def test_a_server_goes_when_its_starter_is_killed(tmp_path):
+    code = (
+        "import os, sys, pathlib; from dmscdc.server import start_guarded;"
+        "folder = pathlib.Path(sys.argv[1]); (folder / 'own').mkdir();"
+        "print(start_guarded(['sleep', '3600'], folder / 'own', dict(os.environ), folder / 'log')[1], flush=True);"
+        "sys.stdin.read()"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    pid = int(starter.stdout.readline())
+    os.kill(pid, 0)
+    starter.kill()
+    starter.wait()
+    until(lambda: not (tmp_path / "own").exists())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
