@@ -89,8 +89,11 @@ def _stamp(base_name: str, found: re.Match) -> datetime:
 
 # %% ../notebooks/00_files.ipynb #cell-017
 def _kind(base_name: str) -> str:
+    "load, change or nothing: `parse_name` for a million names, of which only the kind is asked."
+    if LOAD_NAME.fullmatch(base_name):
+        return "load"
     try:
-        return parse_name(base_name).kind
+        return "change" if (found := CHANGE_NAME.fullmatch(base_name)) and _stamp(base_name, found) else ""
     except NotADmsName:
         return ""
 
@@ -140,16 +143,15 @@ def _is_hidden(folder: str) -> bool:
 def classify(files: Iterable[RawFile]  # all files below one table's folder, in any order
              ) -> Listing:  # sorted out and ordered
     "Load files, change files and strangers, by name and place; the same for a folder and for keys of a bucket."
-    load, changes, foreign = [], [], []
+    kinds = {"load": [], "change": [], "": []}
     for file in files:
-        kind = load if file.is_load else changes if file.is_change else foreign
-        kind.append(file)
-    other = {f.folder for f in changes if not DATE_FOLDER.fullmatch(f.folder)}  # another table's folder
-    def is_ours(file: RawFile) -> bool:
-        return file.folder not in other and not _is_hidden(file.folder)
-    foreign += [f for f in load + changes if not is_ours(f)]
-    return Listing(tuple(sorted(filter(is_ours, load), key=_load_order)),
-                   tuple(sorted(filter(is_ours, changes), key=lambda f: f.order)),
+        kinds[_kind(file.name)].append(file)
+    load, changes, foreign = kinds.values()
+    other = {folder for folder in {f.folder for f in changes} if not DATE_FOLDER.fullmatch(folder)}  # another table's
+    ours = {folder for folder in {f.folder for f in load + changes} if folder not in other and not _is_hidden(folder)}
+    foreign += [f for f in load + changes if f.folder not in ours]
+    return Listing(tuple(sorted((f for f in load if f.folder in ours), key=_load_order)),
+                   tuple(sorted((f for f in changes if f.folder in ours), key=lambda f: f.order)),
                    tuple(sorted(foreign, key=lambda f: f.path)))
 
 # %% ../notebooks/00_files.ipynb #cell-035

@@ -27,7 +27,8 @@ FULL = DmsSettings(timestamp_column="ts", sequence_column="seq")
 @pytest.fixture
 def source(tmp_path):
     with closing(sqlite3.connect(tmp_path / "sampledb.db")) as db:
-        db.execute("CREATE TABLE item (a INTEGER, b TEXT, price DECIMAL(10,2), at DATETIME, raw BLOB, PRIMARY KEY (a, b))")
+        db.execute("CREATE TABLE item (a INTEGER, b TEXT, price DECIMAL(10,2), at DATETIME, raw BLOB, "
+                   "PRIMARY KEY (a, b))")
     source = SqliteSource(tmp_path / "sampledb.db")
     source.install()
     return source
@@ -78,8 +79,9 @@ def test_each_step_of_a_transaction_is_kept_and_a_rolled_back_one_leaves_nothing
 
 
 def test_values_arrive_in_the_declared_types(source, tmp_path):
-    run(source, ("INSERT INTO item VALUES (?, ?, ?, ?, ?)", (1, "é,\"'\n", "0.10", "2018-12-15 10:02:11.5", b"\x00\xff")),
-        ("INSERT INTO item VALUES (?, ?, ?, ?, ?)", (2, "", 12345678.9, "9999-12-31T23:59:59Z", None)))
+    insert = "INSERT INTO item VALUES (?, ?, ?, ?, ?)"
+    run(source, (insert, (1, "é,\"'\n", "0.10", "2018-12-15 10:02:11.5", b"\x00\xff")),
+        (insert, (2, "", 12345678.9, "9999-12-31T23:59:59Z", None)))
     source.drain(tmp_path / "landing", now=NOON)
     first, second = changes(tmp_path / "landing")
     assert (first["b"], first["price"], first["raw"]) == ("é,\"'\n", Decimal("0.10"), b"\x00\xff")
@@ -142,8 +144,7 @@ def test_an_added_column_keeps_the_values_written_before_it_was_noticed(source, 
 def test_a_table_without_key_gets_its_added_column_by_row(source, tmp_path):
     run(source, "CREATE TABLE log (line TEXT)")
     source.install()
-    run(source, "INSERT INTO log VALUES ('same')", "INSERT INTO log VALUES ('same')", "ALTER TABLE log ADD COLUMN n INT",
-        "UPDATE log SET n = rowid")
+    run(source, *["INSERT INTO log VALUES ('same')"] * 2, "ALTER TABLE log ADD COLUMN n INT", "UPDATE log SET n = rowid")
     source.drain(tmp_path, now=NOON)
     assert [(r["Op"], r["n"]) for r in changes(tmp_path, "log")] == [("I", 1), ("I", 2), ("U", 1), ("U", 2)]
 
@@ -166,7 +167,8 @@ def test_odd_names_are_captured(tmp_path):
     source.install()
     run(source, """INSERT INTO "it's ""odd"" 1" VALUES (1, 'x')""")
     path, = source.drain(tmp_path / "landing", now=NOON)
-    assert path.parent.name == "it's \"odd\" 1" and pq.read_table(path).to_pylist() == [{"Op": "I", "the key": 1, "select": "x"}]
+    assert path.parent.name == "it's \"odd\" 1"
+    assert pq.read_table(path).to_pylist() == [{"Op": "I", "the key": 1, "select": "x"}]
 
 
 def _has_fts(db):
@@ -242,6 +244,15 @@ def _flush_and_be_killed(source, landing, settings, now):
         db.execute("ROLLBACK")
 
 
+def test_a_file_written_before_a_kill_keeps_its_columns_when_one_is_added_meanwhile(source, tmp_path):
+    run(source, "INSERT INTO item (a, b) VALUES (1, 'x')")
+    source.install()
+    _flush_and_be_killed(source, tmp_path, DmsSettings(), NOON)
+    run(source, "ALTER TABLE item ADD COLUMN note TEXT DEFAULT 'n'")
+    again, = source.drain(tmp_path, now=at(1))
+    assert again.name == "20181215-120000000.parquet" and "note" not in pq.read_schema(again).names
+
+
 def test_two_captures_at_once_write_every_change_once(source, tmp_path):
     stop, settings = threading.Event(), DmsSettings(batch_interval=0, sequence_column="seq")
     captures = [threading.Thread(target=capture, args=(SqliteSource(source.path), tmp_path, settings),
@@ -260,8 +271,7 @@ def test_two_captures_at_once_write_every_change_once(source, tmp_path):
 
 def test_a_capture_killed_while_it_writes_loses_nothing_and_repeats_no_change(source, tmp_path):
     """A process that dies by SIGKILL in the middle of its third file; the next capture goes on."""
-    for i in range(400):
-        run(source, f"INSERT INTO item (a, b, price) VALUES ({i}, 'x', {i})")
+    run(source, *(f"INSERT INTO item (a, b, price) VALUES ({i}, 'x', {i})" for i in range(400)))
     program = f"""
 import os, signal
 from dmscdc import sqlite_source
@@ -273,7 +283,8 @@ def deadly(*args, **more):
     len(seen) == 3 and os.kill(os.getpid(), signal.SIGKILL)
     return path
 sqlite_source.put_file = deadly
-sqlite_source.SqliteSource({str(source.path)!r}).drain({str(tmp_path)!r}, DmsSettings(min_file_size=1, sequence_column="seq"))
+settings = DmsSettings(min_file_size=1, sequence_column="seq")
+sqlite_source.SqliteSource({str(source.path)!r}).drain({str(tmp_path)!r}, settings)
 """
     assert subprocess.run([sys.executable, "-c", program]).returncode == -signal.SIGKILL
     written = FolderLanding(tmp_path).files(TableRef("sampledb", "item")).changes
