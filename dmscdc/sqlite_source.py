@@ -177,8 +177,8 @@ class SqliteSource:
         self.install()
         with closing(self.connect()) as db:
             write_batches(db, Path(landing), self.schema, settings)
-            wanted = tables or self.only or table_names(db)
-            return [path for t in wanted for path in load_table(db, landing, TableRef(self.schema, t), settings, now)]
+            return [path for name in tables or self.only or table_names(db)
+                    for path in load_table(db, landing, TableRef(self.schema, name), settings, now)]
 
     def flush(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *, now: datetime | None = None,
               everything: bool = False) -> list[Path]:
@@ -194,9 +194,8 @@ class SqliteSource:
                 self._version = _version(db)
             return write_batches(db, Path(landing), self.schema, settings)
 
-    def drain(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *, now: datetime | None = None
-              ) -> list[Path]:
-        "Closes every batch now."
+    def drain(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *, now: datetime | None = None):
+        "Closes every batch now and gives the paths of the files."
         return self.flush(landing, settings, now=now, everything=True)
 
 # %% ../notebooks/04_sqlite_source.ipynb #cell-017
