@@ -92,7 +92,7 @@ def wait_until_quiet(
     "Wait for the end of operations, then of every task that runs at that moment. Raises `WorkGoesOn`."
     pause = threading.Event()
     left = {f"opId={operation}" for operation in told}
-    while left := left & onlooker.at_work():
+    while left and (left := left & onlooker.at_work()):
         too_late(left, until)
         pause.wait(0.05)
     left = {work for work in onlooker.at_work() if work.startswith("TID")}
