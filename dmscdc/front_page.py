@@ -17,8 +17,8 @@ from .ledger import Ledger, write_whole
 from .report import render
 
 # %% auto #0
-__all__ = ['TAIL', 'MARKS_SHOWN', 'STATES', 'LEGEND', 'last_runs', 'below', 'table_line', 'needs_person', 'sentence', 'as_entry',
-           'write_front_page']
+__all__ = ['TAIL', 'MARKS_SHOWN', 'STATES', 'WORST_FIRST', 'LEGEND', 'last_runs', 'below', 'table_line', 'needs_person',
+           'sentence', 'as_entry', 'write_front_page']
 
 # %% ../notebooks/44_front_page.ipynb #cell-006
 TAIL = 2_000_000  # bytes of the ledger that are read
@@ -56,7 +56,9 @@ def table_line(
     verdict = status.get("verdict") or last.get("verdict") or (waits and "waiting") or "nothing"
     words = status.get("words") or last.get("words") or STATES.get(waits) or state
     report = below(status.get("report"), runs) or last.get("html")
-    return {**status, "verdict": verdict, "words": words, "report": report, "marks": marks, "state": waits or state}
+    schema, dot, name = status["table"].rpartition(".")
+    shown = {"schema": schema + dot, "name": name, "verdict": verdict, "words": words, "report": report}
+    return {**status, **shown, "marks": marks, "state": waits or state}
 
 # %% ../notebooks/44_front_page.ipynb #cell-012
 def needs_person(
@@ -77,6 +79,7 @@ def needs_person(
     return {"table": table, "verdict": line["verdict"], "words": line["words"], "commands": commands, "report": line["report"]}
 
 # %% ../notebooks/44_front_page.ipynb #cell-016
+WORST_FIRST = ["failed", "refused", "attention", "waiting", "ok", "nothing"]
 LEGEND = {
     "ok": "done",
     "nothing": "nothing to do",
@@ -91,9 +94,8 @@ def sentence(
     lines: list[dict[str, Any]],  # of the page
 ) -> str:  # e.g. `3 tables: 2 ok, 1 failed.`
     "The state of all tables in one sentence, the worst first."
-    order = ["failed", "refused", "attention", "waiting", "ok", "nothing"]
     counts = Counter(line["verdict"] for line in lines)
-    parts = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in sorted(counts, key=order.index))
+    parts = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in sorted(counts, key=WORST_FIRST.index))
     return f"{len(lines):,} {'table' if len(lines) == 1 else 'tables'}: {parts}." if lines else ""
 
 # %% ../notebooks/44_front_page.ipynb #cell-017
@@ -121,7 +123,7 @@ def write_front_page(
     marks = last_runs(newest)
     lines = [table_line(one, marks.get(one["table"], []), runs) for one in tables]
     if people is None:
-        people = [entry for entry in map(needs_person, lines) if entry]
+        people = sorted(filter(None, map(needs_person, lines)), key=lambda one: WORST_FIRST.index(one["verdict"]))
     passes = [line for line in newest if line.get("job") == "pass"]
     values = {"tables": lines, "people": [as_entry(one, runs) for one in people], "legend": LEGEND, "last_pass": passes[-1] if passes else None}
     time = (now or datetime.now(timezone.utc)).isoformat()

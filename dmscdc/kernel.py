@@ -27,8 +27,8 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
 # %% auto #0
-__all__ = ['LOG', 'GRACE', 'LOOK', 'ThisPython', 'own_kernel', 'kill_group', 'Watch', 'server_cause', 'watched', 'death_words',
-           'KernelEngine', 'braced', 'executed']
+__all__ = ['LOG', 'GRACE', 'LOOK', 'ThisPython', 'own_kernel', 'kill_group', 'Watch', 'look', 'server_cause', 'watched',
+           'death_words', 'KernelEngine', 'braced', 'executed']
 
 # %% ../notebooks/42_kernel.ipynb #cell-006
 LOG = logging.getLogger("dmscdc.kernel")
@@ -93,19 +93,22 @@ class Watch:
         words = self.server_death() if self.server_death else ""
         return (server_cause(words), words) if words else ("", "")
 
-    def look(self) -> None:
-        "Look until the run is over; end it where there is a reason."
-        while not self.over.wait(LOOK):
-            provisioner = self.kernel.provisioner if self.kernel else None
-            self.process = self.process or getattr(provisioner, "process", None)
-            if self.process and (reason := self.reason())[0]:
-                self.ended = reason
-                kill_group(self.process, signal.SIGINT)
-                if not self.over.wait(GRACE):
-                    kill_group(self.process)
-                return
-
 # %% ../notebooks/42_kernel.ipynb #cell-011
+def look(
+    watch: Watch,  # over a kernel that starts or runs
+) -> None:
+    "Look until the run is over; end it where there is a reason."
+    while not watch.over.wait(LOOK):
+        provisioner = watch.kernel.provisioner if watch.kernel else None
+        watch.process = watch.process or getattr(provisioner, "process", None)
+        if watch.process and (reason := watch.reason())[0]:
+            watch.ended = reason
+            kill_group(watch.process, signal.SIGINT)
+            if not watch.over.wait(GRACE):
+                kill_group(watch.process)
+            return
+
+# %% ../notebooks/42_kernel.ipynb #cell-012
 def server_cause(
     words: str,  # what is known of the server's death
 ) -> str:  # the cause of the run's end
@@ -116,7 +119,7 @@ def server_cause(
 @contextmanager
 def watched(watch: Watch, kernel: AsyncKernelManager) -> Iterator[None]:
     "Watch a kernel while the block runs; afterwards it is dead, with its children where it did not end by itself."
-    watch.kernel, looker = kernel, threading.Thread(target=watch.look, name="watch", daemon=True)
+    watch.kernel, looker = kernel, threading.Thread(target=look, args=(watch,), name="watch", daemon=True)
     looker.start()
     try:
         yield
@@ -128,7 +131,7 @@ def watched(watch: Watch, kernel: AsyncKernelManager) -> Iterator[None]:
         watch.over.set()
         looker.join()
 
-# %% ../notebooks/42_kernel.ipynb #cell-014
+# %% ../notebooks/42_kernel.ipynb #cell-015
 def death_words(
     code: int | None,  # return code of the kernel's process; negative for a signal
 ) -> str:  # a sentence
@@ -139,7 +142,7 @@ def death_words(
         return f"the kernel was killed by {name}{more}"
     return "the kernel died before the notebook was done" + (f" (exit code {code})" if code else "")
 
-# %% ../notebooks/42_kernel.ipynb #cell-017
+# %% ../notebooks/42_kernel.ipynb #cell-018
 class KernelEngine(NBClientEngine):
     "papermill's engine with our own kernel, watched, and with an environment of its own."
 
@@ -155,7 +158,7 @@ class KernelEngine(NBClientEngine):
 
 papermill_engines.register("dmscdc", KernelEngine)
 
-# %% ../notebooks/42_kernel.ipynb #cell-019
+# %% ../notebooks/42_kernel.ipynb #cell-020
 def braced(path: Path | str) -> str:
     "papermill fills `{…}` in paths; ours are meant as they stand."
     return str(path).replace("{", "{{").replace("}", "}}")

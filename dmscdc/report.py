@@ -5,9 +5,9 @@
 # %% ../notebooks/41_report.ipynb #cell-003
 from __future__ import annotations
 
+import ast
 import html
 import json
-import os
 import re
 import sys
 from base64 import b64encode
@@ -26,8 +26,9 @@ from nbconvert import HTMLExporter
 from .ledger import RECORD, as_json, records, say, table_html
 
 # %% auto #0
-__all__ = ['MARKS', 'FILTERS', 'ROOM', 'TAGS', 'MOST', 'LIMIT', 'size', 'duration', 'moment', 'took', 'sum_of', 'share', 'render',
-           'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of', 'report_html']
+__all__ = ['MARKS', 'FILTERS', 'ROOM', 'TAGS', 'ROWS', 'LAKE', 'MOST', 'LIMIT', 'size', 'duration', 'moment', 'took', 'sum_of',
+           'share', 'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'literal',
+           'parameters_of', 'in_order', 'page_values', 'report_html']
 
 # %% ../notebooks/41_report.ipynb #cell-006
 def size(
@@ -45,12 +46,12 @@ def size(
 # %% ../notebooks/41_report.ipynb #cell-007
 def duration(
     seconds: float | None,  # a span of time
-) -> str:  # e.g. `0.8 s`, `3 min 20 s`, `2 h 05 min`, `6 days`
+) -> str:  # e.g. `40 ms`, `0.8 s`, `3 min 20 s`, `2 h 05 min`, `6 days`
     "Seconds for people, in the two units that matter."
     if not isinstance(seconds, (int, float)):
         return "–"
     if seconds < 10:
-        return f"{seconds:.1f} s"
+        return f"{seconds * 1000:.0f} ms" if seconds < 0.1 else f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -199,6 +200,16 @@ def short_paths(
     return re.sub(r"python/lib/python3\.\d+/site-packages/", "", text)
 
 # %% ../notebooks/41_report.ipynb #cell-030
+def literal(
+    text: str,  # the right side of an assignment
+) -> Any:  # its value; the text itself where it is no literal
+    "What a default of the parameters cell means."
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
 def parameters_of(
     book: dict[str, Any],  # an executed notebook
 ) -> list[dict[str, Any]]:  # name, value, and whether it was given
@@ -207,34 +218,56 @@ def parameters_of(
     cells = [cell for cell in book["cells"] if "parameters" in cell["metadata"].get("tags", [])]
     source = "".join(cells[0]["source"]) if cells else ""
     defaults = dict(re.findall(r"^(\w+)\s*(?::[^=\n]+)?=\s*(.*?)\s*(?:#.*)?$", source, re.MULTILINE))
-    rows = [{"name": name, "value": say(given[name], 20) if name in given else text, "given": name in given} for name, text in defaults.items()]
+    values = {name: given[name] if name in given else literal(text) for name, text in defaults.items()}
+    rows = [{"name": name, "value": say(value, 20), "given": name in given} for name, value in values.items()]
     return rows + [{"name": name, "value": say(value, 20), "given": True} for name, value in given.items() if name not in defaults]
 
-# %% ../notebooks/41_report.ipynb #cell-032
+# %% ../notebooks/41_report.ipynb #cell-033
+ROWS = ("read", "inserted", "updated", "deleted", "unchanged", "refused")
+LAKE = ("files_rewritten", "files_added", "files_removed", "files_kept", "bytes_read", "bytes_written")
+
+
+def in_order(
+    values: dict[str, Any],
+    names: tuple[str, ...],  # that come first
+) -> dict[str, Any]:
+    "A dict with the names that are known first."
+    return {name: values[name] for name in (*names, *values) if name in values}
+
+# %% ../notebooks/41_report.ipynb #cell-035
 MOST = 50  # files and sentences that are shown one by one
 LIMIT = 290_000  # bytes of a page
 
 
+def page_values(
+    book: dict[str, Any],  # the executed notebook of a finished run
+) -> dict[str, Any]:  # what the template shows of it
+    "The facts of a run in the form of the page."
+    run, found = book["metadata"].get("dmscdc") or {}, records(book)
+    done = found.get("processed") if isinstance(found.get("processed"), dict) else {}
+    others = {name: Markup(table_html(value, MOST)) for name, value in found.items() if name not in ("verdict", "processed")}
+    return {
+        "run": run,
+        "done": done,
+        "rows": in_order(done.get("rows") or {}, ROWS),
+        "lake": in_order(done.get("lake") or {}, LAKE),
+        "took": took(run["start"], run["end"]) if run.get("end") else None,
+        "notes": [note for note in done.get("notes") or [] if note not in run.get("words", "")][:MOST],
+        "parameters": parameters_of(book),
+        "others": others,
+        "versions": done.get("versions") or {},
+        "most": MOST,
+    }
+
+# %% ../notebooks/41_report.ipynb #cell-036
 def report_html(
     notebook: Path | str,  # the executed notebook of a finished run
 ) -> str:  # a whole page: no code, no scripts, no network, under 300 kB
     "The page of a run, from its notebook alone."
     notebook = Path(notebook)
     book = json.loads(notebook.read_text(encoding="utf-8"))
-    run, found = book["metadata"].get("dmscdc") or {}, records(book)
-    done = found.get("processed") if isinstance(found.get("processed"), dict) else {}
-    base = notebook.parents[len(Path(run.get("notebook") or "job/table/x").parts)]
-    values = {
-        "run": run,
-        "done": done,
-        "took": took(run["start"], run["end"]) if run.get("end") else None,
-        "notes": [note for note in done.get("notes") or [] if note not in run.get("words", "")][:MOST],
-        "parameters": parameters_of(book),
-        "others": {name: Markup(table_html(value, MOST)) for name, value in found.items() if name not in ("verdict", "processed")},
-        "versions": done.get("versions") or {},
-        "notebook": notebook.name,
-        "most": MOST,
-    }
+    values = {**page_values(book), "notebook": notebook.name}
+    base = notebook.parents[len(Path(values["run"].get("notebook") or "job/table/x").parts)]
     page = short_paths(render("run.html", said=Markup(said_html(book)), **values), base)
     if len(page.encode()) > LIMIT:
         page = short_paths(render("run.html", said="What it said is long: see the notebook.", **values), base)

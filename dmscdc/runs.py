@@ -28,8 +28,8 @@ from .report import report_html
 
 # %% auto #0
 __all__ = ['SECRET_NAME', 'NAMES_ONE', 'SECRET_VALUES', 'LOST', 'REFUSALS', 'RefusedParameters', 'NoSuchJob', 'secret_in',
-           'find_job', 'check_parameters', 'server_words', 'ended_early', 'recorded_verdict', 'iso', 'run_at',
-           'without_secrets', 'sealed', 'keep', 'run_notebook', 'is_running', 'close_lost']
+           'find_job', 'check_parameters', 'server_words', 'ended_early', 'recorded_verdict', 'weighed', 'iso',
+           'run_at', 'without_secrets', 'sealed', 'keep', 'run_notebook', 'is_running', 'close_lost']
 
 # %% ../notebooks/43_runs.ipynb #cell-010
 class RefusedParameters(ValueError):
@@ -138,7 +138,7 @@ def ended_early(
         return "failed", "kernel killed", death_words(code)
     return "failed", "cell error", f"{type(error).__name__}: {error}"
 
-# %% ../notebooks/43_runs.ipynb #cell-020
+# %% ../notebooks/43_runs.ipynb #cell-022
 def recorded_verdict(
     found: dict[str, Any],  # what the job recorded
 ) -> tuple[str, str, str]:  # verdict, cause, words
@@ -151,6 +151,19 @@ def recorded_verdict(
     return said["verdict"], "", str(said.get("words") or said["verdict"])
 
 # %% ../notebooks/43_runs.ipynb #cell-023
+def weighed(
+    run: Run,  # just ended
+    error: BaseException | None,  # what `executed` came back with
+    watch: Watch,  # that watched it
+) -> Run:  # with its end, verdict, cause and words, and the command that the job named
+    "The run with its verdict."
+    found = records(run.notebook)
+    verdict, cause, words = ended_early(error, watch) if error else recorded_verdict(found)
+    said = found.get("verdict") if isinstance(found.get("verdict"), dict) else {}
+    again = said.get("command") or run.command
+    return replace(run, end=iso(datetime.now(timezone.utc)), verdict=verdict, cause=cause, words=words, command=again)
+
+# %% ../notebooks/43_runs.ipynb #cell-026
 def iso(moment: datetime) -> str:
     "UTC with milliseconds, as it stands in ledger and notebook."
     return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -171,7 +184,7 @@ def run_at(
     facts = (run_id, job, table, iso(start), iso(start), "failed", "the process that ran it was gone before it was done", "stopped", again)
     return Run(*facts, notebook=home / f"{stem}.ipynb", html=home / f"{stem}.html")
 
-# %% ../notebooks/43_runs.ipynb #cell-026
+# %% ../notebooks/43_runs.ipynb #cell-029
 def without_secrets(
     text: str,  # of a notebook
     env: dict[str, str],  # what the run was given by environment
@@ -184,7 +197,7 @@ def without_secrets(
         text = text.replace(json.dumps(secret)[1:-1], "*****")
     return text
 
-# %% ../notebooks/43_runs.ipynb #cell-028
+# %% ../notebooks/43_runs.ipynb #cell-031
 def sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
     "The executed notebook with the run's facts in its metadata; a torn one is replaced by an empty one that says so."
     try:
@@ -202,7 +215,7 @@ def sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
     book["metadata"]["dmscdc"] = ledger_line(run, runs)
     return book
 
-# %% ../notebooks/43_runs.ipynb #cell-029
+# %% ../notebooks/43_runs.ipynb #cell-032
 def keep(run: Run, runs: Path, env: dict[str, str] | None = None) -> Run:
     "Write the facts into the notebook, the page beside it and the line into the ledger, in this order."
     run = replace(run, words=without_secrets(run.words, env or {}))
@@ -214,7 +227,7 @@ def keep(run: Run, runs: Path, env: dict[str, str] | None = None) -> Run:
     Ledger(runs).append(ledger_line(run, runs))
     return run
 
-# %% ../notebooks/43_runs.ipynb #cell-031
+# %% ../notebooks/43_runs.ipynb #cell-034
 def run_notebook(
     job: Path | str,  # a job of dmscdc, or the path of a notebook
     parameters: dict[str, Any],  # for its cell tagged `parameters`
@@ -237,17 +250,12 @@ def run_notebook(
     with run.notebook.open("xb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         error = executed(job, parameters, run.notebook, watch, env)
-        found = records(run.notebook)
-        verdict, cause, words = ended_early(error, watch) if error else recorded_verdict(found)
-        said = found.get("verdict") if isinstance(found.get("verdict"), dict) else {}
-        again = said.get("command") or run.command
-        run = replace(run, end=iso(datetime.now(timezone.utc)), verdict=verdict, cause=cause, words=words, command=again)
-        run = keep(run, runs, env)
+        run = keep(weighed(run, error, watch), runs, env)
     if isinstance(error, KeyboardInterrupt):
         raise error
     return run
 
-# %% ../notebooks/43_runs.ipynb #cell-038
+# %% ../notebooks/43_runs.ipynb #cell-041
 def is_running(
     notebook: Path,  # of a run
 ) -> bool:  # whether some process works on it
@@ -259,7 +267,7 @@ def is_running(
             return True
     return False
 
-# %% ../notebooks/43_runs.ipynb #cell-039
+# %% ../notebooks/43_runs.ipynb #cell-042
 def close_lost(
     runs: Path | str,  # the folder of runs
     newest: int = 20,  # files looked at in each folder

@@ -1,0 +1,190 @@
+"""The house rules, checked on whatever notebooks there are."""
+import ast
+import filecmp
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).parents[2]
+NOTEBOOKS = HOME / "notebooks"
+ROOMS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+JOBS = sorted(NOTEBOOKS.glob("jobs/*.ipynb"))
+EXPLORE = sorted(NOTEBOOKS.glob("explore/*.ipynb"))
+ALL = ROOMS + JOBS + EXPLORE + sorted(NOTEBOOKS.glob("*.ipynb"))[len(ROOMS) :]
+NUMBER = {path.stem[3:]: int(path.stem[:2]) for path in ROOMS}
+NAMES = {"ids": lambda path: path.stem}
+
+
+def cells(path: Path, kind: str = "code") -> list[dict]:
+    "The cells of a notebook with their source as one text."
+    book = json.loads(path.read_text(encoding="utf-8"))
+    return [{**cell, "source": "".join(cell["source"])} for cell in book["cells"] if cell["cell_type"] == kind]
+
+
+def exported(path: Path) -> list[str]:
+    "Sources of the cells that a notebook exports."
+    return [cell["source"] for cell in cells(path) if re.match(r"#\|\s*exports?\b", cell["source"])]
+
+
+def python(source: str) -> ast.Module:
+    "The syntax tree of a cell, without magics."
+    return ast.parse("\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.splitlines()))
+
+
+def code_lines(source: str) -> int:
+    "Lines of code: not blank, no comment, no docstring."
+    tree, lines = python(source), {number for number, line in enumerate(source.splitlines(), 1) if line.strip() and not line.strip().startswith("#")}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
+            lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(lines)
+
+
+def is_table(source: str) -> bool:
+    "Whether a cell only names constants."
+    return all(isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)) for node in python(source).body)
+
+
+def imported(source: str) -> set[str]:
+    "Modules of dmscdc that a cell imports."
+    nodes = list(ast.walk(python(source)))
+    found = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+    found |= {f"dmscdc.{name.name}" for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "dmscdc" for name in node.names if name.name[0] != "_"}
+    found |= {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    return {name.split(".")[1] for name in found if name.startswith("dmscdc.")}
+
+
+def outputs(path: Path) -> str:
+    "Everything that the cells of a notebook show."
+    return json.dumps([cell.get("outputs", []) for cell in cells(path)], ensure_ascii=False)
+
+
+def test_modules_are_what_the_notebooks_export(tmp_path):
+    for name in ("settings.ini", "notebooks", "dmscdc"):
+        source = HOME / name
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+        else:
+            shutil.copy(source, tmp_path / name)
+    for module in (tmp_path / "dmscdc").glob("[a-z]*.py"):
+        module.unlink()
+    run = subprocess.run([str(Path(sys.executable).parent / "nbdev_export")], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""})
+    assert run.returncode == 0, run.stderr
+    ours, made = ({path.name for path in folder.glob("*.py")} for folder in (HOME / "dmscdc", tmp_path / "dmscdc"))
+    assert ours == made, "modules without a notebook, or notebooks without a module: run nbdev_export"
+    _, differ, errors = filecmp.cmpfiles(HOME / "dmscdc", tmp_path / "dmscdc", sorted(ours), shallow=False)
+    assert not differ + errors, f"run nbdev_export: {differ + errors} are not what their notebooks export"
+
+
+@pytest.mark.parametrize("path", ROOMS, **NAMES)
+def test_a_notebook_begins_with_its_module_its_subject_and_one_line(path):
+    book = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    first, title = "".join(book[0]["source"]), "".join(book[1]["source"])
+    assert first.strip() == f"#| default_exp {path.stem[3:]}"
+    lines = [line for line in title.splitlines() if line.strip()]
+    assert re.match(r"# \S", lines[0]) and re.match(r"> \S", lines[1]) and len(lines[1]) <= 100, title
+
+
+@pytest.mark.parametrize("path", ROOMS, **NAMES)
+def test_a_notebook_imports_only_from_smaller_numbers(path):
+    for cell in cells(path):
+        for module in imported(cell["source"]):
+            number = NUMBER.get(module)
+            assert number is not None, f"{path.name} imports dmscdc.{module}, which no notebook exports"
+            assert number < int(path.stem[:2]), f"{path.name} imports dmscdc.{module} from {number:02d}"
+
+
+@pytest.mark.parametrize("path", ROOMS, **NAMES)
+def test_no_star_imports_and_annotations_are_postponed(path):
+    sources = exported(path)
+    stars = [node for source in sources for node in ast.walk(python(source)) if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]
+    assert not stars
+    assert not sources or "from __future__ import annotations" in sources[0]
+
+
+@pytest.mark.parametrize("path", ROOMS, **NAMES)
+def test_rooms_and_their_exported_cells_are_small(path):
+    sources = exported(path)
+    assert sum(map(code_lines, sources)) <= 250, "a room that grows is split"
+    assert len(json.loads(path.read_text(encoding="utf-8"))["cells"]) <= 120
+    large = {source.split("\n")[1][:60]: code_lines(source) for source in sources if code_lines(source) > (40 if is_table(source) else 25)}
+    assert not large, f"exported cells of more than 25 lines (40 for a table): {large}"
+
+
+@pytest.mark.parametrize("path", ROOMS, **NAMES)
+def test_what_is_public_says_what_it_does_and_is_annotated(path):
+    for source in exported(path):
+        for node in python(source).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+                assert ast.get_docstring(node), f"{path.name}: {node.name} has no docstring"
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                assert node.returns is not None and all(one.annotation for one in every), f"{path.name}: {node.name} is not annotated"
+
+
+@pytest.mark.parametrize("path", ALL, **NAMES)
+def test_notebooks_are_clean(path):
+    book = json.loads(path.read_text(encoding="utf-8"))
+    assert set(book["metadata"]) <= {"kernelspec"}, "run nbdev_clean"
+    assert book["metadata"].get("kernelspec", {}).get("name", "python3") == "python3"
+    for cell in book["cells"]:
+        assert cell.get("execution_count") is None and set(cell["metadata"]) <= {"tags"}, "run nbdev_clean"
+        assert all(output.get("execution_count") is None for output in cell.get("outputs", [])), "run nbdev_clean"
+
+
+@pytest.mark.parametrize("path", ALL, **NAMES)
+def test_no_machine_and_no_secret_in_what_is_shown(path):
+    text = outputs(path)
+    for what, pattern in {
+        "an absolute path": r"(?<![\w.:/])/(home|root|tmp|work|Users|var|private|opt)/\w",
+        "an address in memory": r" at 0x[0-9a-f]{6,}",
+        "an AWS key": r"\b(AKIA|ASIA)[0-9A-Z]{16}\b",
+        "a URL with a password": r"\w://[^/\s:@\"]*:[^/\s@\"*]+@",
+        "an error": r'"output_type": "error"',
+    }.items():
+        found = re.search(pattern, text)
+        assert not found, f"{path.name} shows {what}: …{text[max(0, found.start() - 60) : found.end() + 20]}…"
+
+
+@pytest.mark.parametrize("path", JOBS, **NAMES)
+def test_a_job_is_short_and_has_one_parameters_cell_of_literals(path):
+    found = cells(path)
+    tagged = [cell["source"] for cell in found if "parameters" in cell["metadata"].get("tags", [])]
+    assert len(tagged) == 1
+    assert all(isinstance(node, (ast.Assign, ast.AnnAssign)) for node in python(tagged[0]).body)
+    for node in python(tagged[0]).body:
+        ast.literal_eval(node.value)
+    assert all("#" in line for line in tagged[0].splitlines() if line.strip()), "one parameter a line, with type and comment"
+    assert len(found) <= 12 and all(code_lines(cell["source"]) <= 10 for cell in found)
+
+
+@pytest.mark.parametrize("path", JOBS, **NAMES)
+def test_a_job_only_calls(path):
+    for cell in cells(path):
+        kinds = {type(node).__name__ for node in ast.walk(python(cell["source"]))}
+        assert not kinds & {"FunctionDef", "ClassDef", "AsyncFunctionDef", "For", "While"}, f"{path.name} defines or loops"
+    prose = " ".join(cell["source"] for cell in cells(path, "markdown"))
+    assert "afe to run again" in prose, "a job says why it is safe to run again"
+    assert any('record("verdict"' in cell["source"] for cell in cells(path)), "a job records its verdict"
+
+
+@pytest.mark.parametrize("path", JOBS + EXPLORE, **NAMES)
+def test_jobs_and_explorations_are_committed_without_outputs(path):
+    assert outputs(path) == json.dumps([[] for _ in cells(path)])
+
+
+@pytest.mark.parametrize("folder", ["jobs", "explore"])
+def test_jobs_and_explorations_are_left_to_pytest(folder):
+    if list((NOTEBOOKS / folder).glob("*.ipynb")):
+        assert (NOTEBOOKS / folder / ".notest").exists()
+
+
+def test_every_page_stands_alone():
+    for path in sorted((HOME / "dmscdc" / "pages").iterdir()):
+        assert not re.search(r"""<script|<link|\bsrc\s*=\s*["']?http|@import|url\(|https?://""", path.read_text(encoding="utf-8")), path.name
