@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from typing import Mapping, Sequence
+from urllib.parse import quote
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window, functions as F
@@ -45,10 +46,11 @@ def _value(c: Column, file: Mapping[str, str]):
     return F.col(quoted(c.name)).cast(c.type).alias(c.name)
 
 
-def _path(depth: int):
-    "The file's path below the table's folder: the last parts of its address, which Spark writes with %-escapes."
-    tail = F.substring_index(F.col("_metadata.file_path"), "/", -depth)
-    return F.when(tail.contains("%"), F.url_decode(F.replace(tail, F.lit("+"), F.lit("%2B")))).otherwise(tail)
+def _path(footers: Sequence[Footer]):
+    "The file's path below the table's folder. Spark writes addresses with %-escapes; most paths need none and are one word."
+    depth = footers[0].path.count("/") + 1
+    tail = F.substring_index(F.col("_metadata.file_path"), "/", -depth) if depth > 1 else F.col("_metadata.file_name")
+    return tail if all(quote(f.path) == f.path for f in footers) else F.url_decode(F.replace(tail, F.lit("+"), F.lit("%2B")))
 
 
 def _glob(path: str) -> str:
@@ -60,9 +62,8 @@ def _read_group(spark: SparkSession, group: int, kind: str, footers: Sequence[Fo
     file = {c.name: c.type for c in footers[0].schema}
     natural = tuple(Column(c.name, "int" if c.type == "time" else c.type) for c in footers[0].schema)
     frame = spark.read.schema(ddl(natural)).parquet(*[_glob(urls[f.path]) for f in footers])
-    depth = footers[0].path.count("/") + 1
     op = F.col(OP) if OP in file else F.lit(None).cast("string")
-    return frame.select(op.alias(OP), *[_value(c, file) for c in schema], _path(depth).alias(FILE), F.col("_metadata.row_index").alias(ROW),
+    return frame.select(op.alias(OP), *[_value(c, file) for c in schema], _path(footers).alias(FILE), F.col("_metadata.row_index").alias(ROW),
                         F.col("_metadata.file_name").alias(NAME), F.lit(group).alias(GROUP), F.lit(kind).alias(KIND))
 
 # %% ../notebooks/12_changes.ipynb #cell-012

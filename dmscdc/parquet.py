@@ -26,7 +26,7 @@ from .tables import Commit, Draft, StaleCommit, Written
 
 # %% auto #0
 __all__ = ['lake_columns', 'to_facts', 'to_commit', 'read_entry', 'Clock', 'Place', 'write_frame', 'run_units', 'to_work',
-           'new_rows', 'commit_draft', 'apply_batch', 'ParquetTable', 'open_table']
+           'new_rows', 'LostRows', 'commit_draft', 'apply_batch', 'ParquetTable', 'open_table']
 
 # %% ../notebooks/24_parquet.ipynb #cell-006
 def lake_columns(schema: Schema) -> Schema:
@@ -128,10 +128,16 @@ def new_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], 
     return reduce(DataFrame.unionByName, parts) if parts else None
 
 # %% ../notebooks/24_parquet.ipynb #cell-016
-def commit_draft(place: Place, head: Entry | None, adds: list[LakeFile], removes: list[str]) -> Entry:
-    "Make the draft the newest commit; rows are counted from the list."
+class LostRows(Exception):
+    "The files that were written do not hold the rows they should; nothing was committed."
+
+
+def commit_draft(place: Place, head: Entry | None, adds: list[LakeFile], removes: list[str], expected: int | None = None) -> Entry:
+    "Make the draft the newest commit, unless its guard objects, or the files' footers count other rows than the batch makes."
     gone = set(removes)
     rows = sum(f.rows for f in adds) + sum(f.rows for f in (head.files if head else ()) if f.name not in gone)
+    if expected not in (None, rows): raise LostRows(f"{place.journal.folder}: {expected} rows were expected after commit {place.draft.number}, the files written hold {rows}; nothing was committed")
+    place.draft.guard()
     return commit(place.journal, head, place.draft.attempt, adds, removes, to_facts(place.draft, rows))
 
 
@@ -167,8 +173,10 @@ def apply_batch(table: ParquetTable, spark: SparkSession, batch: Batch, draft: D
         with clock.step("gather"): done += run_units(spark, replace(work, batch="", units=tuple(unit(table.journal, g, True) for g in small)))
     with clock.step("commit"):
         adds += [place.describe(name, name) for d in done for name in d.get("adds", [])]
-        entry = commit_draft(place, head, adds, [n for d in done for n in d.get("removes", [])])
-    return _written(entry, _counts(batch, done), done, clock)
+        counts = _counts(batch, done)
+        expected = head.facts["rows"] + counts["inserted"] - sum(d.get("gone", 0) for d in done)
+        entry = commit_draft(place, head, adds, [n for d in done for n in d.get("removes", [])], expected)
+    return _written(entry, counts, done, clock)
 
 # %% ../notebooks/24_parquet.ipynb #cell-020
 class ParquetTable:

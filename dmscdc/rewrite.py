@@ -228,7 +228,7 @@ def rewrite(unit: Unit, work: Work) -> dict[str, Any]:  # adds, removes, matched
     patches = _flag(new, WRITE) & ~_flag(new, FRESH) & pc.fill_null(pc.equal(new[FIRST], "U"), False).to_numpy()
     done |= {"patches": int(patches.sum()), "matched": _put_down(new.filter(pa.array(_flag(new, WRITE))).select(work.keys), "matched", work),
              "moved": _put_down(after.filter(pa.array(moved)), "moved", work), "moves": int(moved.sum()), "writes": int(_flag(new, WRITE).sum()),
-             "hits": len(hit), "deleted": int(dies.sum()), "unchanged": int(same.sum()), "updated": int((~same & ~dies).sum())}
+             "hits": len(hit), "gone": int(removed.sum()), "deleted": int(dies.sum()), "unchanged": int(same.sum()), "updated": int((~same & ~dies).sum())}
     if same.all() and not unit.force: return done
     place = np.arange(rows.num_rows)
     place[hit] = np.where(removed | moved, -1, rows.num_rows + np.arange(len(hit)))

@@ -8,16 +8,17 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Mapping, Protocol
+from typing import Any, Callable, Mapping, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
 from .changes import Batch
 from .files import TableRef
 from .schema import Schema
+from .session import FormatMissing
 
 # %% auto #0
-__all__ = ['FORMATS', 'Commit', 'Draft', 'Written', 'LakeTable', 'StaleCommit', 'FormatMissing', 'NotOurs', 'open_table']
+__all__ = ['FORMATS', 'Commit', 'Draft', 'Written', 'LakeTable', 'StaleCommit', 'NotOurs', 'open_table']
 
 # %% ../notebooks/20_tables.ipynb #cell-006
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Draft:
     key: tuple[str, ...]  # the columns that identify a row
     partition: tuple[str, ...] = ()  # the columns that lay out the files
     attempt: str = field(default_factory=lambda: secrets.token_hex(6))  # of this draft alone: no name of a file is ever used twice
+
+    guard: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)  # called just before the commit; what it raises voids the run
 
     @property
     def number(self) -> int: return (self.base.number if self.base else 0) + 1
@@ -79,10 +82,6 @@ class LakeTable(Protocol):
 # %% ../notebooks/20_tables.ipynb #cell-013
 class StaleCommit(Exception):
     "Somebody else committed since the run planned; nothing of the run is in the table. The next pass plans anew."
-
-
-class FormatMissing(Exception):
-    "The format is unknown, or what it needs is not installed."
 
 
 class NotOurs(Exception):
