@@ -46,15 +46,16 @@ def below(path: Path | str | None, runs: Path) -> str:
 
 
 def table_line(
-    status: dict[str, Any],  # table, state, key, suggested, plan, lag, rows, verdict, words, report: what is known of them
+    status: dict[str, Any],  # table, state, suggested, suggestion, command, lag, rows, verdict, words, report: what is known of them
     marks: list[dict[str, Any]],  # its newest runs
     runs: Path,  # the folder of runs
 ) -> dict[str, Any]:  # what the page shows
-    "One line of the page; what the status leaves open comes from the newest run."
+    "One line of the page. A status that has nothing to say leaves the word to the newest run."
     last, state = marks[-1] if marks else {}, str(status.get("state") or "")
     waits = state if state in STATES else "waiting" if state.startswith("wait") else ""
-    verdict = status.get("verdict") or last.get("verdict") or (waits and "waiting") or "nothing"
-    words = status.get("words") or last.get("words") or STATES.get(waits) or state
+    said = status if status.get("words") or status.get("verdict") not in (None, "", "nothing") else last
+    verdict = said.get("verdict") or (waits and "waiting") or "nothing"
+    words = said.get("words") or STATES.get(waits) or state
     report = below(status.get("report"), runs) or last.get("html")
     schema, dot, name = status["table"].rpartition(".")
     shown = {"schema": schema + dot, "name": name, "verdict": verdict, "words": words, "report": report}
@@ -70,10 +71,10 @@ def needs_person(
     if line["verdict"] in ("attention", "failed", "refused"):
         commands = [last.get("command") or f"dmscdc pass --only {name}"]
     elif line["state"] == "waiting":
-        guess = ",".join(line.get("suggested") or ())
-        said = f"its data suggests {guess}" if guess else "its data suggests none"
-        line = {**line, "verdict": "waiting", "words": f"New, and waits for its key: {said}."}
-        commands = [f"dmscdc table set {name} --key {shlex.quote(guess)}" if guess else f"dmscdc table set {name} --insert-only"]
+        guess = ",".join([found] if isinstance(found := line.get("suggested") or (), str) else found)
+        said = line.get("suggestion") or (f"its data suggests {guess}" if guess else "its data suggests none")
+        line = {**line, "verdict": "waiting", "words": f"New, and waits for its key: {said.rstrip('.')}."}
+        commands = [line.get("command") or f"dmscdc table set {name} {f'--key {shlex.quote(guess)}' if guess else '--insert-only'}"]
     else:
         return None
     return {"table": table, "verdict": line["verdict"], "words": line["words"], "commands": commands, "report": line["report"]}
@@ -111,7 +112,7 @@ def as_entry(
 # %% ../notebooks/44_front_page.ipynb #cell-018
 def write_front_page(
     runs: Path | str,  # the folder of runs; `index.html` is written there
-    tables: list[dict[str, Any]],  # status of every table: table, state, key, suggested, plan, lag, rows, verdict, words, report
+    tables: list[dict[str, Any]],  # status of every table, as `table_line` knows it
     people: list[dict[str, Any] | str] | None = None,  # what needs a person: table, verdict, words, command(s), report; None: from the tables
     *,
     title: str = "Tables of the lake",

@@ -223,8 +223,8 @@ def parameters_of(
     return rows + [{"name": name, "value": say(value, 20), "given": True} for name, value in given.items() if name not in defaults]
 
 # %% ../notebooks/41_report.ipynb #cell-033
-ROWS = ("read", "inserted", "updated", "deleted", "unchanged", "refused")
-LAKE = ("files_rewritten", "files_added", "files_removed", "files_kept", "bytes_read", "bytes_written")
+ROWS = ("read", "keys", "inserted", "updated", "deleted", "unchanged", "refused")
+LAKE = ("files_rewritten", "files_added", "files_removed", "files_kept", "files_opened", "bytes_read", "bytes_written", "rows")
 
 
 def in_order(
