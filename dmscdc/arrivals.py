@@ -28,7 +28,7 @@ def day_before(path: str  # of a change file
 # %% ../notebooks/34_arrivals.ipynb #cell-009
 def advance(base: Position,  # as it was, or as a load leaves it
             applied: Iterable[RawFile],  # what the commit applies on top
-            known_from: str = "",  # all names are known from this file on, where that is earlier than the window of `base`
+            known_from: str = "",  # all names are known from here on, if that is before the window
             **changes  # other parts of the position
             ) -> Position:
     "The position after a commit."
@@ -36,7 +36,8 @@ def advance(base: Position,  # as it was, or as a load leaves it
     last = max([base.last, *names], key=change_order)
     known = min(base.window_start, known_from or base.window_start, key=change_order)
     begin = max(known, day_before(last), key=change_order) if last else ""
-    window = sorted((n for n in names.items() if change_order(n[0]) >= change_order(begin)), key=lambda n: change_order(n[0]))
+    kept = (name for name in names.items() if change_order(name[0]) >= change_order(begin))
+    window = sorted(kept, key=lambda name: change_order(name[0]))
     shrunk = base.shrunk and begin == base.window_start
     return fit_window(replace(base, last=last, window=tuple(window), window_start=begin, shrunk=shrunk, **changes))
 
@@ -69,7 +70,7 @@ class Arrivals:
 # %% ../notebooks/34_arrivals.ipynb #cell-016
 def sort_out(files: Iterable[RawFile],  # change files in order
              position: Position,
-             archived: frozenset[str] = frozenset()  # paths in the archive: their times are those of the move, so never too late
+             archived: frozenset[str] = frozenset()  # paths in the archive, whose times are those of the move
              ) -> Arrivals:
     "What each change file is. One look at each, however many there are."
     top = max(change_order(position.last), change_order(position.cut))

@@ -84,13 +84,14 @@ def check_value(name: str, value: object, source: str) -> str | int | float:  # 
         return ConfigError(f"{source}: {name} is {expected}, not {value!r} ({MEANING[name]})")
     if name in ("workers", "settle", "timeout"):
         kind = int if name == "workers" else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < inf or (name == "timeout" and value == 0):
+        least = 1 if name == "timeout" else 0
+        if isinstance(value, bool) or not isinstance(value, kind) or not least <= value < inf:
             raise wrong("a whole number from 0" if name == "workers" else "a number of seconds")
         return value
     if not isinstance(value, str) or not value.strip():
         raise wrong("a text")
     if urlsplit(value).scheme and "@" in urlsplit(value).netloc:
-        raise ConfigError(f"{source}: {name} holds a user or a password; leave them to the environment (AWS_PROFILE and the like)")
+        raise ConfigError(f"{source}: {name} holds a user or a password; leave them to AWS_PROFILE and the like")
     if name == "format" and value not in FORMATS:
         raise wrong(f"one of {', '.join(FORMATS)}")
     if name == "driver_memory" and not re.fullmatch(r"[1-9]\d*[mgMG]", value):
@@ -145,7 +146,8 @@ def write_config(folder: str | Path,  # made if missing
     "Writes dmscdc.toml, never over one that exists."
     given = {name: value for name, value in values.items() if value is not None}
     check_names(given, "dmscdc init")
-    file, lines = Path(folder) / FILE, ["# Settings of dmscdc. Paths are relative to this file; flags of a command win.", ""]
+    file = Path(folder) / FILE
+    lines = ["# Settings of dmscdc. Paths are relative to this file; flags of a command win.", ""]
     for name, meaning in MEANING.items():
         value = check_value(name, given[name], "dmscdc init") if name in given else DEFAULTS.get(name, name)
         off = "# " if name not in given and name in DEFAULTS else ""

@@ -34,7 +34,8 @@ class Lease:
 def _open(path: str, *first: str,  # statements to begin with
           patience: float = 30.0  # seconds
           ) -> sqlite3.Connection:
-    "Opens the file. SQLite may say \"locked\" at once, whatever its time-out, while the last other user closes the log: ask again."
+    """Opens the file. While the last other user closes the log, SQLite may say "locked" at once, whatever its time-out:
+    ask again."""
     deadline = time.monotonic() + patience
     while True:
         db = sqlite3.connect(path, timeout=patience, isolation_level=None)
@@ -96,8 +97,7 @@ def _lease(db: sqlite3.Connection, table: TableRef) -> Lease | None:
 # %% ../notebooks/31_leases.ipynb #cell-015
 class SqliteLeases:
     "Leases in a SQLite file. `now` is for trying out: epoch seconds, else the clock."
-    def __init__(self, path: str | Path  # of the file
-                 ):
+    def __init__(self, path: str | Path):  # of the file
         self.path = str(Path(path).absolute())
         prepare(self.path, LEASES)
 
@@ -105,8 +105,8 @@ class SqliteLeases:
                 ) -> Lease | None:  # None: somebody else has it
         "Takes the lease if it is free or has run out."
         now = time.time() if now is None else now
+        values = {"name": str(table), "owner": owner, "expiry": now + seconds, "now": now}
         with transaction(self.path) as db:
-            values = {"name": str(table), "owner": owner, "expiry": now + seconds, "now": now}
             return _lease(db, table) if db.execute(TAKE, values).rowcount else None
 
     def renew(self, lease: Lease, seconds: float, now: float | None = None) -> Lease:
@@ -130,4 +130,5 @@ class SqliteLeases:
 def _lost(lease: Lease, newer: Lease | None) -> str:
     "Who has it now, in words."
     now = f"held by {newer.owner} (fence {newer.fence})" if newer and newer.owner else "given back"
-    return f"{lease.owner} has lost its lease on {lease.table} (fence {lease.fence}): it is {now}; nothing more may be written"
+    return (f"{lease.owner} has lost its lease on {lease.table} (fence {lease.fence}): it is {now}; "
+            "nothing more may be written")

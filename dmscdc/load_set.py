@@ -86,17 +86,17 @@ def judge_load(listing: Listing,
     if not changed:
         return LoadSet("known" if listing.load else "none")
     if csv := next((f for f in listing.load if f.format != "parquet"), None):
-        return LoadSet("csv", doubt=f"{csv.path} is no Parquet file; load files in CSV cannot be loaded by this version")
+        return LoadSet("csv", doubt=f"{csv.path} is no Parquet file and cannot be loaded by this version")
     pair = None if trusted else mixed_pair(listing.load)
     quiet = quiet_at(changed_files(changed, known), settle)
     if now < quiet and (pair or not is_followed(changed, listing.changes)):
-        count = f"{len(listing.load)} load file{'s' * (len(listing.load) > 1)}"
-        return LoadSet("incomplete", f"{count}; complete at {clock(quiet)}" + ("" if pair else ", or as soon as a change file follows"))
+        count, end = len(listing.load), "" if pair else ", or as soon as a change file follows"
+        return LoadSet("incomplete", f"{count} load file{'s' * (count > 1)}; complete at {clock(quiet)}{end}")
     if pair:
         return LoadSet("mixed", doubt=f"{pair[1].path} (put {clock(pair[1].time)}) is older than {pair[0].path} "
                                       f"(put {clock(pair[0].time)}) and so belongs to an earlier load")
     if is_copy(listing.load, known) and not trusted:
-        return LoadSet("copied", doubt=f"the {len(listing.load)} load files have the names and sizes of load files already loaded, "
+        return LoadSet("copied", doubt="all load files have the names and sizes of load files already loaded, "
                                        f"and newer times (from {clock(min(f.time for f in changed))})")
     return LoadSet("new")
 
@@ -123,7 +123,7 @@ class Cut:
 def find_cut(load: Iterable[RawFile],  # the load files
              changes: Sequence[RawFile]  # change files in order
              ) -> Cut:
-    "Compares object times: what was put before the first load file is obsolete, if the times are believable and agree with the names."
+    "What was put before the first load file is obsolete, if object times are believable and agree with the names."
     start = min(f.time for f in load)
     odd = next((f for f in changes if not is_believable(f)), None)
     if odd:
@@ -132,9 +132,11 @@ def find_cut(load: Iterable[RawFile],  # the load files
     near = tuple(f for f in early if f.time >= start - NEAR)
     if early != list(changes[:len(early)]):
         late = next(f for f in changes if f.time >= start)
-        return Cut(near=near, doubt=f"names and times disagree: {late.path} was put after the load began, {early[-1].path} before it")
+        words = f"{late.path} was put after the load began, {early[-1].path} before it"
+        return Cut(near=near, doubt=f"names and times disagree: {words}")
     if near:
-        return Cut(tuple(early), near, f"{near[-1].path} was put {start - near[-1].time:.0f} s before the first load file and may belong to either side")
+        words = f"{near[-1].path} was put {start - near[-1].time:.0f} s before the first load file"
+        return Cut(tuple(early), near, f"{words} and may belong to either side")
     return Cut(tuple(early))
 
 # %% ../notebooks/33_load_set.ipynb #cell-034

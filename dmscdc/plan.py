@@ -45,21 +45,21 @@ class Look:
 
 # %% ../notebooks/36_plan.ipynb #cell-008
 def note_too_late(look: Look, files: Sequence[RawFile]) -> str:
-    start = look.before.cut if change_order(look.before.cut) > change_order(look.before.window_start) else look.before.window_start
+    start = max(look.before.cut, look.before.window_start, key=change_order)
     return (f"arrived too late, before the look-back window (from {start}), and not applied: {some(files)}. "
             f"{look.command('replay', some(f.path for f in files[:1]))} applies such a file and again what follows it; "
             f"{look.command('accept')} leaves them out")
 
 
 def note_copied(look: Look, files: Sequence[RawFile]) -> str:
-    return (f"all known change files were put again after the last listing ({clock(look.before.listed_at)}), as if the landing had been "
-            f"copied; {count(len(files))} from before the look-back window cannot be compared by name and count as applied. "
+    return (f"all known change files were put again after the last listing ({clock(look.before.listed_at)}), as if the "
+            f"landing had been copied; {count(len(files))} from before the look-back window count as applied. "
             f"{look.command('accept')} says that this is right")
 
 # %% ../notebooks/36_plan.ipynb #cell-009
 def note_blocked(look: Look, files: Sequence[RawFile], gone: Sequence[str]) -> str:
-    return (f"arrived late and not applied: {some(files)}, because {some(gone)}, applied after it, is in neither landing nor archive as it was. "
-            f"Bring it back, or {look.command('accept')} leaves the late file out")
+    return (f"arrived late and not applied: {some(files)}, because {some(gone)}, applied after it, is in neither "
+            f"landing nor archive as it was. Bring it back, or {look.command('accept')} leaves the late file out")
 
 
 def note_other(look: Look, files: Sequence[RawFile]) -> str:
@@ -72,8 +72,9 @@ def note_other(look: Look, files: Sequence[RawFile]) -> str:
 def notes_on(look: Look, found: Arrivals, blocked: Sequence[RawFile], gone: Sequence[str]) -> tuple[str, ...]:
     "What is wrong with the change files, if anything."
     copied = is_copied(found, look.before)
-    cases = [(note_other, found.other, ()), (note_blocked, blocked, (gone,)), (note_copied, found.too_late * copied, ()),
-             (note_too_late, sorted(found.held + found.too_late * (not copied), key=lambda f: f.order), ())]
+    stray = sorted(found.held + found.too_late * (not copied), key=lambda f: f.order)
+    cases = [(note_other, found.other, ()), (note_blocked, blocked, (gone,)),
+             (note_copied, found.too_late * copied, ()), (note_too_late, stray, ())]
     return tuple(note(look, files, *more) for note, files, more in cases if files)
 
 # %% ../notebooks/36_plan.ipynb #cell-012
@@ -88,13 +89,15 @@ def plan_changes(look: Look) -> Plan:
     held = () if accept else found.held + found.too_late * (not copied) + blocked
     (late, new), csv = before_csv(late, found.new)
     taken = (*late, *new, *((*found.other, *blocked) if accept else ()))
-    after = advance(look.before, taken, since, held=tuple(f.identity for f in held), load_files=load_times(look, accept),
+    after = advance(look.before, taken, since, held=tuple(f.identity for f in held),
+                    load_files=load_times(look, accept),
                     listed_at=look.before.listed_at if copied and not accept else look.listed_at())
     plan = Plan(look.table, load_number=look.before.load, after=after, notes=(*problems, *notes, *csv),
                 instruction=None if problems else look.asked)
     if look.insert_only:
         return replace(plan, changes=tuple(sorted(late + new, key=lambda f: f.order)))
-    again = tuple(f for f in sorted(found.old + found.applied, key=lambda f: f.order) if late and f.order > late[0].order)
+    earlier = sorted(found.old + found.applied, key=lambda f: f.order)
+    again = tuple(f for f in earlier if late and f.order > late[0].order)
     return replace(plan, changes=new, late=late, again=again)
 
 # %% ../notebooks/36_plan.ipynb #cell-013
@@ -133,7 +136,8 @@ def _replay(look: Look, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]
     names, cut = look.asked["files"], change_order(look.before.cut)
     files = {n: [f for f in look.files if n in (f.path, f.name) and f.order > cut] for n in names}
     if missing := [n for n in names if not files[n]]:
-        return found, "", (f"replay is not carried out: {some(missing)} is in neither landing nor archive, or was made obsolete by the load",)
+        why = f"{some(missing)} is in neither landing nor archive, or was made obsolete by the load"
+        return found, "", (f"replay is not carried out: {why}",)
     chosen = {f.path for fs in files.values() for f in fs} - {f.path for f in found.new}
     rest = found.part(lambda f: f.path not in chosen)
     late = tuple(f for f in look.files if f.path in chosen)
@@ -144,7 +148,7 @@ def _replay(look: Look, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]
 
 # %% ../notebooks/36_plan.ipynb #cell-027
 def choose_cut(look: Look) -> Cut:
-    "Which change files the listed load makes obsolete; those of the archive count too, but what they were moved at says nothing."
+    "Which change files the listed load makes obsolete, the archive's among them."
     load, files = look.listing.load, look.files
     if look.asks("reload"):
         last = look.before.last if look.before else ""
@@ -169,10 +173,10 @@ def ways_out(look: Look, same: bool = False  # the load files have the names and
              ) -> str:
     "The commands for a load in doubt, with what each does."
     early = forced_cut(look.listing.load, look.files, look.before.last if look.before else "").superseded
-    until = f"leaves out the {count(len(early))} up to {early[-1].path}" if early else "finds no change file from before it"
+    until = f"leaves out the {count(len(early))} up to {early[-1].path}" if early else "finds none from before it"
     accept = f"; {look.command('accept')} if it is the same load, only copied" if same else ""
     return (f"{look.command('rewind', '--reload --supersede')} replaces the table by this load set and {until}; "
-            f"{look.command('rewind', '--reload --keep-changes')} replaces it and applies all change files on top{accept}")
+            f"{look.command('rewind', '--reload --keep-changes')} replaces it with all change files on top{accept}")
 
 # %% ../notebooks/36_plan.ipynb #cell-029
 def plan_load(look: Look) -> Plan:
@@ -185,12 +189,14 @@ def plan_load(look: Look) -> Plan:
         return in_doubt(look, f"{doubt}. {ways_out(look)}")
     newest = cut.superseded[-1] if cut.superseded else None
     (changes,), csv = before_csv(tuple(f for f in look.files if newest is None or f.order > newest.order))
-    base = Position(load=number, load_files=look.listing.load, cut=newest.path if newest else "", listed_at=look.listed_at())
-    overtaken = look.asked and not look.asks("reload")
-    notes = (missing, f"the instruction {look.asked['kind']} was overtaken by a new load and is not carried out" if overtaken else "", *csv)
-    near = f"{count(len(cut.near))} put shortly before the load applied on top" if cut.near and not look.before else ""
+    base = Position(load=number, load_files=look.listing.load, cut=newest.path if newest else "",
+                    listed_at=look.listed_at())
+    other = look.asked and not look.asks("reload")
+    overtaken = other and f"{look.asked['kind']} was overtaken by a new load and is not carried out"
+    near = cut.near and not look.before and f"{count(len(cut.near))} put shortly before the load applied on top"
     return Plan(look.table, load=look.listing.load, load_number=number, changes=changes, superseded=cut.superseded,
-                after=advance(base, changes), notes=tuple(filter(None, notes)), remarks=(near,) * bool(near), instruction=look.asked)
+                after=advance(base, changes), notes=tuple(filter(None, (missing, overtaken, *csv))),
+                remarks=tuple(filter(None, [near])), instruction=look.asked)
 
 # %% ../notebooks/36_plan.ipynb #cell-030
 def in_doubt(look: Look, note: str) -> Plan:
@@ -217,7 +223,7 @@ def plan_table(table: TableRef, listing: Listing,
                insert_only: bool = False,
                instruction: Mapping | None = None,  # from the state
                archive: Listing | None = None,
-               commit: int | None = None  # the table's newest; an instruction for another one is void. None: not compared
+               commit: int | None = None  # the table's newest, for which an instruction must be meant; None: any
                ) -> Plan:
     "What a table needs now. Looks at nothing but what it is given."
     asked, void = bound(table, instruction, commit)
@@ -229,7 +235,7 @@ def plan_table(table: TableRef, listing: Listing,
         look, void = replace(look, asked=None), ("reload is not carried out: there is no load file in the landing",)
     return finish(_hand_over(look, load), look, void)
 
-
+# %% ../notebooks/36_plan.ipynb #cell-039
 def _hand_over(look: Look, load: LoadSet) -> Plan:
     if load.kind == "incomplete":
         return Plan(look.table, load_number=look.before.load if look.before else 0, waits=load.waits)
@@ -241,13 +247,13 @@ def _hand_over(look: Look, load: LoadSet) -> Plan:
         return plan_load(look)
     return plan_changes(look) if look.before else plan_start(look)
 
-# %% ../notebooks/36_plan.ipynb #cell-039
+# %% ../notebooks/36_plan.ipynb #cell-040
 def ways_out_of(look: Look, kind: str) -> str:
     "What helps against a mixed set, and against one in CSV."
     if kind == "csv":
         return "Set DataFormat=parquet at the DMS endpoint and reload the table"
     return (f"Remove the files of the earlier load from the landing; or, if all belong together, "
-            f"{look.command('rewind', '--reload --keep-changes')} loads them as they are and applies all change files on top")
+            f"{look.command('rewind', '--reload --keep-changes')} loads them as they are, all change files on top")
 
 
 def bound(table: TableRef, instruction: Mapping | None, commit: int | None) -> tuple[dict | None, tuple[str, ...]]:
@@ -257,18 +263,19 @@ def bound(table: TableRef, instruction: Mapping | None, commit: int | None) -> t
     asked = check_instruction(instruction)
     if commit is None or asked.get("commit") in (None, commit):
         return asked, ()
-    return None, (f"the instruction {asked['kind']} was given for commit {asked['commit']} of {table}, which stands at commit {commit}: "
-                  "not carried out. Give it again if it is still wanted",)
+    return None, (f"{asked['kind']} was given for commit {asked['commit']} of {table}, which stands at {commit}, "
+                  "and is not carried out. Give it again if it is still wanted",)
 
-# %% ../notebooks/36_plan.ipynb #cell-040
+# %% ../notebooks/36_plan.ipynb #cell-041
 def finish(plan: Plan, look: Look, void: tuple[str, ...]) -> Plan:
     "Adds the kind and what all plans have in common."
     work = {(True, True): "both", (True, False): "initial", (False, True): "incremental"}
     moves = look.asks("accept") and plan.instruction is not None
     notes = (*void, *plan.notes)
-    kind = work.get((bool(plan.load), bool(plan.changes or plan.late)), "incremental" if moves else "attention" if notes else "nothing")
-    idle = {} if kind in ("initial", "incremental", "both") else {"after": look.before or Position(), "instruction": None}
-    plan = replace(plan, kind=kind, before=look.before, notes=notes, **idle)
+    idle = "incremental" if moves else "attention" if notes else "nothing"
+    kind = work.get((bool(plan.load), bool(plan.changes or plan.late)), idle)
+    plan = replace(plan, kind=kind, before=look.before, notes=notes)
+    plan = replace(plan, after=look.before or Position(), instruction=None) if plan.is_empty else plan
     archived = tuple(f.path for f in plan.inputs if f.path in look.archived)
     return replace(plan, archived=archived, remarks=(*plan.remarks, *_remarks(plan, look)))
 
@@ -277,11 +284,13 @@ def _remarks(plan: Plan, look: Look) -> list[str]:
     "Worth knowing, whatever the plan is."
     remarks, first = [], min((f.order for f in plan.late + plan.changes), default=None)
     if plan.after.shrunk:
-        remarks.append(f"the look-back window is shortened to {len(plan.after.window):,} names, from {plan.after.window_start}")
+        names, start = len(plan.after.window), plan.after.window_start
+        remarks.append(f"the look-back window is shortened to {names:,} names, from {start}")
     if plan.instruction and not plan.load and first and first < change_order(look.before.window_start):
-        remarks.append("files from before the look-back window are not known by name: whether one is gone cannot be seen")
+        remarks.append("before the look-back window names are not known: whether a file is gone cannot be seen")
     if look.asked and plan.kind in ("nothing", "attention"):
         remarks.append(f"the instruction {look.asked['kind']} waits")
     if look.listing.foreign:
-        remarks.append(f"{count(len(look.listing.foreign), 'file')} of other names left alone ({some(look.listing.foreign[:3])})")
+        strangers = look.listing.foreign
+        remarks.append(f"{count(len(strangers), 'file')} of other names left alone ({some(strangers[:3])})")
     return remarks

@@ -26,7 +26,7 @@ class Position:
     window_start: str = ""                    # where the window begins: a change file's name, or the beginning of one
     shrunk: bool = False                      # the window is shorter than 24 hours, to fit its limit
     listed_at: float = 0.0                    # when the landing had last been listed, epoch seconds
-    cut: str = ""                             # newest change file that this load made obsolete: up to here, none is applied
+    cut: str = ""                             # newest change file that the load made obsolete; none up to it is applied
     held: tuple[tuple[str, int], ...] = ()    # path and size of files that wait for a person
 
     has_load = property(lambda self: bool(self.load_files), doc="It stands on load files; else it started empty.")
@@ -75,7 +75,8 @@ def pack_names(names: Iterable[tuple[str, int]]  # path and size of change files
 def unpack_names(packed: Mapping[str, str]  # what `pack_names` made
                  ) -> tuple[tuple[str, int], ...]:  # path and size, in the order of changes
     "The names again."
-    entries = ((shared.rpartition("*"), *entry.split(" ")) for shared, text in packed.items() for entry in text.split(","))
+    entries = ((shared.rpartition("*"), *entry.split(" "))
+               for shared, text in packed.items() for entry in text.split(","))
     names = ((f"{before}{clock}{ending}", int(size)) for (before, _, ending), clock, size in entries)
     return tuple(sorted(names, key=lambda n: change_order(n[0])))
 
@@ -118,7 +119,7 @@ def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dic
     if kind not in ("rewind", "replay", "reload", "accept"):
         raise BadInstruction(f"an instruction is rewind, replay, reload or accept, not {kind!r}")
     if kind == "rewind" and bool(given.get("to")) == bool(given.get("after")):
-        raise BadInstruction("rewind needs a change file: either to=FILE (from this one on) or after=FILE (from the next one on)")
+        raise BadInstruction("rewind needs a change file: to=FILE (from it on) or after=FILE (from the next on)")
     if kind == "replay" and (not given.get("files") or isinstance(given["files"], str)):
         raise BadInstruction("replay needs files: a list of change files")
     if kind == "reload" and given.setdefault("changes", "keep") not in ("keep", "supersede"):

@@ -56,7 +56,8 @@ class TableItem:
 # %% ../notebooks/32_state.ipynb #cell-012
 UNSET_LOAD = "1900-01-01 00:00:00"
 ATTRIBUTES = ("path", "folder", "PrimaryKey", "PartitionKey", "LastFullLoadDate", "LastIncrementalFile", "ActiveFlag",
-              "out_path", "insert_only", "delete_mode", "format", "position", "commit_number", "instruction", "intent", "status")
+              "out_path", "insert_only", "delete_mode", "format", "position", "commit_number", "instruction", "intent",
+              "status")
 
 
 def table_path(table: TableRef) -> str:
@@ -79,11 +80,11 @@ def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts an
     def text(value: dict | None) -> str:
         return "null" if value is None else json.dumps(value, sort_keys=True)
     path, position = table_path(item.table), item.position and item.position.to_json()
-    return {"path": path, "folder": path.rstrip("/"), "PrimaryKey": names(item.key), "PartitionKey": names(item.partition),
-            **_progress(item.table, item.position), "ActiveFlag": text(item.active), "out_path": item.out_path or "null",
-            "insert_only": text(item.insert_only), "delete_mode": item.delete, "format": item.format,
-            "position": text(position), "commit_number": item.commit, "instruction": text(item.instruction),
-            "intent": text(item.intent), "status": text(item.status)}
+    return {"path": path, "folder": path.rstrip("/"), **_progress(item.table, item.position),
+            "PrimaryKey": names(item.key), "PartitionKey": names(item.partition), "ActiveFlag": text(item.active),
+            "out_path": item.out_path or "null", "insert_only": text(item.insert_only), "delete_mode": item.delete,
+            "format": item.format, "position": text(position), "commit_number": item.commit,
+            "instruction": text(item.instruction), "intent": text(item.intent), "status": text(item.status)}
 
 # %% ../notebooks/32_state.ipynb #cell-014
 def from_attributes(stored: Mapping[str, str | int]  # an item as stored
@@ -91,12 +92,13 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
     "An item as read; a progress that a person has changed there by hand becomes an instruction."
     def names(column: str) -> tuple[str, ...]:
         return tuple(n.strip() for n in stored[column].split(",")) if stored[column] not in ("", "null") else ()
-    data = {k: json.loads(stored[k]) for k in ("ActiveFlag", "insert_only", "position", "instruction", "intent", "status")}
+    texts = ("ActiveFlag", "insert_only", "position", "instruction", "intent", "status")
+    active, insert_only, position, instruction, intent, status = (json.loads(stored[name]) for name in texts)
     item = TableItem(
-        TableRef(*stored["path"].rstrip("/").split("/")[-2:]), names("PrimaryKey"), names("PartitionKey"), data["insert_only"],
-        stored["delete_mode"], data["ActiveFlag"], stored["format"], "" if stored["out_path"] == "null" else stored["out_path"],
-        Position.from_json(data["position"]) if data["position"] else None, stored["commit_number"],
-        data["instruction"], data["intent"], data["status"])
+        TableRef(*stored["path"].rstrip("/").split("/")[-2:]), names("PrimaryKey"), names("PartitionKey"),
+        insert_only, stored["delete_mode"], active, stored["format"],
+        "" if stored["out_path"] == "null" else stored["out_path"],
+        Position.from_json(position) if position else None, stored["commit_number"], instruction, intent, status)
     return replace(item, instruction=by_hand(item, stored) or item.instruction)
 
 # %% ../notebooks/32_state.ipynb #cell-015
@@ -110,7 +112,8 @@ def by_hand(item: TableItem,  # as stored beside them
     if stored["LastFullLoadDate"] < ours["LastFullLoadDate"]:
         return {"kind": "reload", "changes": "keep", "commit": item.commit}
     if stored["LastIncrementalFile"] != ours["LastIncrementalFile"]:
-        return {"kind": "rewind", "after": stored["LastIncrementalFile"].removeprefix(table_path(item.table)), "commit": item.commit}
+        after = stored["LastIncrementalFile"].removeprefix(table_path(item.table))
+        return {"kind": "rewind", "after": after, "commit": item.commit}
     return None
 
 # %% ../notebooks/32_state.ipynb #cell-019
@@ -124,7 +127,7 @@ def _columns(given: str | Iterable[str]) -> tuple[str, ...]:
 def with_settings(item: TableItem,
                   changes: Mapping  # by name; columns as a list or "a,b"
                   ) -> TableItem:
-    "Sets what a person may set. The first key, or `insert_only`, makes a table active; a table that was paused stays so."
+    "Sets what a person may set. The first key, or `insert_only`, makes a table active; one that was paused stays so."
     if unknown := sorted(set(changes) - set(SETTINGS)):
         raise BadSetting(f"{item.table} has no setting {', '.join(unknown)}; there are {', '.join(SETTINGS)}")
     given = {k: _columns(v) if k in ("key", "partition") else v for k, v in changes.items()}
@@ -136,7 +139,7 @@ def with_settings(item: TableItem,
         given["key"] = ()
     result = replace(item, **given)
     if result.delete not in ("hard", "soft"):
-        raise BadSetting(f"{item.table}: delete is hard (the row goes) or soft (it stays and is marked), not {result.delete!r}")
+        raise BadSetting(f"{item.table}: delete is hard (the row goes) or soft (it is marked), not {result.delete!r}")
     first = not (item.key or item.insert_only) and "active" not in given
     return replace(result, active=True) if first and (result.key or result.insert_only) else result
 
@@ -173,15 +176,14 @@ def without_instruction(item: TableItem, commit: int  # the table's newest commi
 def with_words(item: TableItem, words: Mapping  # some of `WORDS`
                ) -> TableItem:
     if unknown := sorted(set(words) - set(WORDS)):
-        raise BadSetting(f"the state keeps {', '.join(WORDS)} of a run, not {', '.join(unknown)}: the rest is in its report")
+        raise BadSetting(f"of a run the state keeps {', '.join(WORDS)}, not {', '.join(unknown)}")
     return replace(item, status={**item.status, **words})
 
 # %% ../notebooks/32_state.ipynb #cell-030
 class SqliteState(SqliteLeases):
     "The state of all tables of one landing, in a SQLite file that is made when missing."
 
-    def __init__(self, path: str | Path  # of the file; its folder is made too
-                 ):
+    def __init__(self, path: str | Path):  # of the file; its folder is made too
         self.path = str(Path(path).absolute())
         prepare(self.path, {"DMSCDC_Controller": f"{', '.join(ATTRIBUTES)}, primary key (path)", **LEASES})
 
@@ -210,7 +212,7 @@ class SqliteState(SqliteLeases):
     def intent(self, table: TableRef, intent: dict | None) -> None:  # what a run is about to commit, for whoever heals
         _change(self.path, table, lambda item: replace(item, intent=intent))
 
-    def note_run(self, table: TableRef, words: Mapping) -> TableItem:  # as stored, a new item if need be; see `with_words`
+    def note_run(self, table: TableRef, words: Mapping) -> TableItem:  # as stored, new if need be
         return _change(self.path, table, lambda item: with_words(item, words), create=True)
 
 # %% ../notebooks/32_state.ipynb #cell-031
@@ -226,8 +228,8 @@ def _change(path: str, table: TableRef, how: Callable[[TableItem], TableItem], c
         if item is None:
             raise UnknownTable(f"{table} is not known here: dmscdc table set {table} --key … (or --insert-only)")
         changed = how(item)
-        slots = ", ".join(f":{name}" for name in ATTRIBUTES)
-        db.execute(f"insert or replace into DMSCDC_Controller ({', '.join(ATTRIBUTES)}) values ({slots})", to_attributes(changed))
+        columns, slots = ", ".join(ATTRIBUTES), ", ".join(f":{name}" for name in ATTRIBUTES)
+        db.execute(f"insert or replace into DMSCDC_Controller ({columns}) values ({slots})", to_attributes(changed))
         return changed
 
 # %% ../notebooks/32_state.ipynb #cell-041

@@ -63,7 +63,8 @@ def _work(plan: Plan) -> list[str]:
         names = dict.fromkeys((plan.changes[0].name, plan.changes[-1].name))
         words.append(f"{count(len(plan.changes))} ({' to '.join(names)})")
     if plan.late:
-        words.append(f"{count(len(plan.late), 'late file')}, with {count(len(plan.again), 'later file')} again for their keys")
+        again = count(len(plan.again), "later file")
+        words.append(f"{count(len(plan.late), 'late file')}, with {again} again for their keys")
     if plan.superseded:
         words.append(f"{count(len(plan.superseded))} up to {plan.superseded[-1].name} obsolete by the load")
     return words
@@ -71,8 +72,9 @@ def _work(plan: Plan) -> list[str]:
 # %% ../notebooks/35_worklist.ipynb #cell-009
 def say(plan: Plan) -> str:  # without a line break
     "What a plan will do, in words."
-    idle = f"waits: {plan.waits}" if plan.waits else f"nothing to do, {plan.after}"
-    work = _work(plan) or [{"attention": "a person must look", "nothing": idle}.get(plan.kind, "only the position moves")]
+    idle = {"nothing": f"waits: {plan.waits}" if plan.waits else f"nothing to do, {plan.after}",
+            "attention": "a person must look"}
+    work = _work(plan) or [idle.get(plan.kind, "only the position moves")]
     notes = f" ATTENTION: {'. '.join(plan.notes)}." if plan.notes else ""
     return f"{plan.table}: {'; '.join([*work, *plan.remarks])}.{notes}"
 
@@ -108,11 +110,11 @@ def is_same_input(plan: Plan, listing: Listing, archive: Listing | None = None) 
 
 # %% ../notebooks/35_worklist.ipynb #cell-018
 def before_csv(*kinds: Sequence[RawFile]  # change files, each kind in order
-               ) -> tuple[tuple[tuple[RawFile, ...], ...], tuple[str, ...]]:  # what sorts before the first CSV file; notes
+               ) -> tuple[tuple[tuple[RawFile, ...], ...], tuple[str, ...]]:  # what sorts before it; notes
     "Cuts all kinds at the first file that cannot be read."
     first = min((f for files in kinds for f in files if f.format != "parquet"), key=lambda f: f.order, default=None)
     if first is None:
         return tuple(tuple(files) for files in kinds), ()
-    note = (f"{first.path} is no Parquet file and cannot be loaded by this version; it and every change file after it wait. "
-            "Set DataFormat=parquet at the DMS endpoint and reload the table")
+    note = (f"{first.path} is no Parquet file and cannot be loaded by this version; "
+            "it and every change file after it wait. Set DataFormat=parquet at the DMS endpoint and reload the table")
     return tuple(tuple(f for f in files if f.order < first.order) for files in kinds), (note,)

@@ -1,4 +1,5 @@
 "Every state keeps these rules, wherever it stores its items. A new kind of state is one more line in FACTORIES."
+
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -16,9 +17,15 @@ from dmscdc.state import BadSetting, StaleState, TableItem, UnknownTable, open_s
 FACTORIES = {"sqlite": lambda folder: f"sqlite:{folder / 'state.db'}"}
 PRODUCT, STORE = TableRef("sampledb", "product"), TableRef("sampledb", "store")
 FIRST = Position(load=1, load_files=(RawFile("LOAD00000001.parquet", 2310, 1544778902.25),), listed_at=1544868240.5)
-SECOND = replace(FIRST, last="20181215-100311204.parquet", window=(("20181215-100311204.parquet", 804),),
-                 window_start="20181214-100311204", cut="20181214-090000000.parquet", shrunk=True,
-                 held=(("20181213-100000000.parquet", 77),))
+SECOND = replace(
+    FIRST,
+    last="20181215-100311204.parquet",
+    window=(("20181215-100311204.parquet", 804),),
+    window_start="20181214-100311204",
+    cut="20181214-090000000.parquet",
+    shrunk=True,
+    held=(("20181213-100000000.parquet", 77),),
+)
 
 
 @pytest.fixture(params=FACTORIES)
@@ -40,6 +47,7 @@ def keyed(state):
 
 
 # Settings
+
 
 def test_a_new_state_knows_no_table(state):
     assert state.items() == [] and state.get(PRODUCT) is None
@@ -64,10 +72,20 @@ def test_a_paused_table_stays_paused_when_its_key_changes(state):
 
 
 def test_every_setting_survives_another_opening(state, url):
-    item = state.put_settings(PRODUCT, key=["id"], partition=["dept", "category"], delete="soft", format="parquet",
-                              out_path="/lake/p", active=False)
-    assert open_state(url).get(PRODUCT) == item == TableItem(
-        PRODUCT, ("id",), ("dept", "category"), delete="soft", out_path="/lake/p")
+    item = state.put_settings(
+        PRODUCT,
+        key=["id"],
+        partition=["dept", "category"],
+        delete="soft",
+        format="parquet",
+        out_path="/lake/p",
+        active=False,
+    )
+    assert (
+        open_state(url).get(PRODUCT)
+        == item
+        == TableItem(PRODUCT, ("id",), ("dept", "category"), delete="soft", out_path="/lake/p")
+    )
 
 
 def test_a_setting_of_one_table_leaves_the_others(keyed):
@@ -87,6 +105,7 @@ def test_a_refused_setting_changes_nothing(keyed):
 
 
 # Positions
+
 
 def test_every_part_of_a_position_survives_another_opening(keyed, url):
     keyed.save_position(PRODUCT, SECOND, commit=2, expected_commit=1)
@@ -108,11 +127,14 @@ def test_saving_the_same_position_again_is_allowed(keyed):
 
 
 def test_a_position_too_long_to_store_is_stored_with_its_newest_names(keyed):
-    names = tuple((f"201812{15 + n // 86400}-{n % 86400 // 3600:02}{n % 3600 // 60:02}{n % 60:02}000.parquet", 4711) for n in range(20_000))
+    names = tuple(
+        (f"201812{15 + n // 86400}-{n % 86400 // 3600:02}{n % 3600 // 60:02}{n % 60:02}000.parquet", 4711)
+        for n in range(20_000)
+    )
     keyed.save_position(PRODUCT, replace(SECOND, window=names, shrunk=False), commit=2, expected_commit=1)
     keyed.save_position(PRODUCT, replace(SECOND, window=names, shrunk=False), commit=2, expected_commit=1)
     kept = keyed.get(PRODUCT).position
-    assert kept.shrunk and kept.window == names[-len(kept.window):] and kept.window_start == kept.window[0][0]
+    assert kept.shrunk and kept.window == names[-len(kept.window) :] and kept.window_start == kept.window[0][0]
     assert len(kept.window) > 3000
 
 
@@ -123,6 +145,7 @@ def test_of_sixteen_writers_from_one_commit_one_moves_the_position(keyed, url):
             return n
         except StaleState:
             return None
+
     winners = [n for n in race(move) if n is not None]
     assert len(winners) == 1 and keyed.get(PRODUCT).position.listed_at == winners[0]
 
@@ -134,6 +157,7 @@ def test_a_table_nobody_knows_has_no_position_to_move(state):
 
 
 # Instructions, intents and last words
+
 
 def test_an_instruction_is_bound_to_the_commit_at_which_it_was_given(keyed):
     assert keyed.instruct(PRODUCT, {"kind": "accept"}).instruction == {"kind": "accept", "commit": 1}
@@ -187,12 +211,15 @@ def test_words_of_sixteen_runs_at_once_are_all_kept(state, url):
 
 # Leases
 
+
 def race(action, n=16) -> list:
     "The answers of n threads that start together."
     gate = Barrier(n)
+
     def run(number):
         gate.wait()
         return action(number)
+
     with ThreadPoolExecutor(n) as pool:
         return list(pool.map(run, range(n)))
 
@@ -250,7 +277,9 @@ def test_renewing_never_shortens_a_lease(state):
 def test_a_lease_taken_by_another_is_lost_to_its_old_owner(state):
     old = state.acquire(PRODUCT, "a", 60, now=0.0)
     new = state.acquire(PRODUCT, "b", 60, now=60.0)
-    with pytest.raises(LeaseLost, match="a has lost its lease on sampledb.product .fence 1.: it is held by b .fence 2."):
+    with pytest.raises(
+        LeaseLost, match="a has lost its lease on sampledb.product .fence 1.: it is held by b .fence 2."
+    ):
         state.renew(old, 60, now=61.0)
     assert not state.release(old)
     assert state.holder(PRODUCT, now=61.0) == new
@@ -298,13 +327,16 @@ def count_up(url: str, counter: str, owner: str) -> int:
 def test_processes_that_share_a_lease_never_work_at_the_same_time(url, tmp_path):
     counter = tmp_path / "counter"
     counter.write_text("0")
-    with ProcessPoolExecutor(6, mp_context=get_context("spawn")) as pool:  # the file does not exist yet: six make it at once
+    with ProcessPoolExecutor(
+        6, mp_context=get_context("spawn")
+    ) as pool:  # the file does not exist yet: six make it at once
         list(pool.map(count_up, [url] * 6, [str(counter)] * 6, [f"p{n}" for n in range(6)]))
     assert counter.read_text() == "120"
     assert open_state(url).acquire(PRODUCT, "last", 60).fence == 121
 
 
 # Of SQLite alone
+
 
 def test_readers_are_not_held_up_by_a_writer(tmp_path):
     state = open_state(f"sqlite:{tmp_path}/state.db")
@@ -315,12 +347,18 @@ def test_readers_are_not_held_up_by_a_writer(tmp_path):
     assert state.get(PRODUCT).key == ("name",)
 
 
-@pytest.mark.parametrize("change, instruction", [
-    ("LastFullLoadDate = '1900-01-01 00:00:00'", {"kind": "reload", "changes": "keep", "commit": 2}),
-    ("LastIncrementalFile = 'sampledb/product/20181214-235959000.parquet'",
-     {"kind": "rewind", "after": "20181214-235959000.parquet", "commit": 2}),
-    ("LastIncrementalFile = 'sampledb/product/0.parquet'", {"kind": "rewind", "after": "0.parquet", "commit": 2}),
-    ("LastFullLoadDate = '2030-01-01 00:00:00'", None)])
+@pytest.mark.parametrize(
+    "change, instruction",
+    [
+        ("LastFullLoadDate = '1900-01-01 00:00:00'", {"kind": "reload", "changes": "keep", "commit": 2}),
+        (
+            "LastIncrementalFile = 'sampledb/product/20181214-235959000.parquet'",
+            {"kind": "rewind", "after": "20181214-235959000.parquet", "commit": 2},
+        ),
+        ("LastIncrementalFile = 'sampledb/product/0.parquet'", {"kind": "rewind", "after": "0.parquet", "commit": 2}),
+        ("LastFullLoadDate = '2030-01-01 00:00:00'", None),
+    ],
+)
 def test_progress_changed_by_hand_is_an_instruction(tmp_path, change, instruction):
     state = open_state(f"sqlite:{tmp_path}/state.db")
     state.put_settings(PRODUCT, key=["id"])

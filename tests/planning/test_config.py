@@ -1,4 +1,5 @@
 "dmscdc.toml: what is written is what is read, what is not understood is refused."
+
 from __future__ import annotations
 
 import json
@@ -14,11 +15,19 @@ from dmscdc.config import DEFAULTS, FILE, MEANING, Config, ConfigError, absolute
 from dmscdc.files import TableRef
 
 names = st.text(st.characters(blacklist_categories=("Cc", "Cs"), blacklist_characters="/:~"), min_size=1).filter(
-    lambda t: t.strip() and t not in (".", ".."))
+    lambda t: t.strip() and t not in (".", "..")
+)
 
 
 @settings(max_examples=40, deadline=None)
-@given(landing=names, lake=names, runs=names, workers=st.integers(0, 99), settle=st.floats(0, 1e6), timeout=st.integers(1, 10**6))
+@given(
+    landing=names,
+    lake=names,
+    runs=names,
+    workers=st.integers(0, 99),
+    settle=st.floats(0, 1e6),
+    timeout=st.integers(1, 10**6),
+)
 def test_every_value_that_is_written_is_read_again(landing, lake, runs, workers, settle, timeout):
     with tempfile.TemporaryDirectory() as folder:
         write_config(folder, landing=landing, lake=lake, runs=runs, workers=workers, settle=settle, timeout=timeout)
@@ -31,7 +40,9 @@ def test_every_setting_has_a_meaning_and_a_line_in_the_file(tmp_path):
     assert set(MEANING) == {f.name for f in fields(Config)} - {"folder"}
     text = write_config(tmp_path, landing="a", lake="b").read_text()
     assert all(f"# {meaning}\n" in text for meaning in MEANING.values())
-    for line in [line[2:] for line in text.splitlines() if line.startswith("# ") and " = " in line]:  # as commented, so it works
+    for line in [
+        line[2:] for line in text.splitlines() if line.startswith("# ") and " = " in line
+    ]:  # as commented, so it works
         name, value = line.split(" = ")
         assert json.loads(value) == DEFAULTS[name]
 
@@ -43,7 +54,11 @@ def test_relative_paths_are_meant_from_the_folder_of_the_file(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     assert read_config("shop") == here
     assert (here.landing, here.lake) == (str(tmp_path / "raw"), str(tmp_path / "shop" / "lake"))
-    assert (here.state, here.runs, here.folder) == (f"sqlite:{tmp_path}/shop/s/state.db", "/var/runs", str(tmp_path / "shop"))
+    assert (here.state, here.runs, here.folder) == (
+        f"sqlite:{tmp_path}/shop/s/state.db",
+        "/var/runs",
+        str(tmp_path / "shop"),
+    )
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/raw", "s3a://bucket/raw", "dynamodb:DMSCDC_Controller"])
@@ -61,13 +76,20 @@ def test_a_flag_wins_over_the_file(tmp_path, name):
 
 def test_two_flags_are_enough_without_a_file(tmp_path):
     config = read_config(tmp_path, landing="raw", lake="lake")
-    assert config == Config(f"{tmp_path}/raw", f"{tmp_path}/lake", f"sqlite:{tmp_path}/state.db", f"{tmp_path}/runs", folder=str(tmp_path))
+    assert config == Config(
+        f"{tmp_path}/raw", f"{tmp_path}/lake", f"sqlite:{tmp_path}/state.db", f"{tmp_path}/runs", folder=str(tmp_path)
+    )
 
 
-@pytest.mark.parametrize("name, near", [("worker", "workers"), ("Landing", "landing"), ("driver-memory", "driver_memory"), ("setle", "settle")])
+@pytest.mark.parametrize(
+    "name, near",
+    [("worker", "workers"), ("Landing", "landing"), ("driver-memory", "driver_memory"), ("setle", "settle")],
+)
 def test_an_unknown_setting_is_refused_and_the_nearest_named(tmp_path, name, near):
     (tmp_path / FILE).write_text(f'landing = "a"\nlake = "b"\n{name} = 1\n')
-    with pytest.raises(ConfigError, match=f"{FILE}: there is no setting {name}. Did you mean {near}.*There are: landing, lake"):
+    with pytest.raises(
+        ConfigError, match=f"{FILE}: there is no setting {name}. Did you mean {near}.*There are: landing, lake"
+    ):
         read_config(tmp_path)
 
 
@@ -98,5 +120,12 @@ def test_no_user_or_password_is_taken_from_an_address(tmp_path, name):
 
 def test_the_parameters_of_a_job_are_literals_that_name_the_table(tmp_path):
     given = read_config(tmp_path, landing="raw", lake="lake").parameters(TableRef("sampledb", "product"), run="r1")
-    assert given == {"table": "sampledb.product", "landing": f"{tmp_path}/raw", "lake": f"{tmp_path}/lake",
-                     "state": f"sqlite:{tmp_path}/state.db", "format": "parquet", "settle": 300, "run": "r1"}
+    assert given == {
+        "table": "sampledb.product",
+        "landing": f"{tmp_path}/raw",
+        "lake": f"{tmp_path}/lake",
+        "state": f"sqlite:{tmp_path}/state.db",
+        "format": "parquet",
+        "settle": 300,
+        "run": "r1",
+    }
