@@ -1,0 +1,135 @@
+"""What the tests of loading share: a landing, a lake and a state in one folder, and a replay that is not our code."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Sequence
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from dmscdc.dms_writer import DmsSettings, write_changes, write_load
+from dmscdc.files import TableRef
+from dmscdc.parquet import ParquetTable
+from dmscdc.process import Processed, process_table
+from dmscdc.state import SqliteState, TableItem
+
+DAY = "20181215-10"  # change files of the tests are closed in this hour
+Row = dict[str, Any]
+
+
+def closed(number: int) -> str:
+    "The name of a change file, rising with the number."
+    return f"{DAY}{number // 60:02d}{number % 60:02d}000"
+
+
+@dataclass
+class World:
+    "One table, from the files of DMS to the lake."
+    root: Path
+    spark: SparkSession
+    schema: dict[str, str]  # the source's columns
+    table: str = "shop.item"
+
+    @property
+    def ref(self) -> TableRef: return TableRef.parse(self.table)
+
+    @property
+    def landing(self) -> Path: return self.root / "landing"
+
+    @property
+    def raw(self) -> Path: return self.landing / self.ref.schema / self.ref.name
+
+    @property
+    def folder(self) -> Path: return self.root / "lake" / self.ref.schema / self.ref.name
+
+    @property
+    def state(self) -> SqliteState: return SqliteState(self.root / "state.db")
+
+    @property
+    def lake_table(self) -> ParquetTable: return ParquetTable(str(self.root / "lake"), self.ref)
+
+    def set(self, **settings: Any) -> World:
+        self.state.put_settings(self.ref, **settings)
+        return self
+
+    def load(self, rows: Sequence, schema: dict[str, str] | None = None, number: int = 1, **more: Any) -> World:
+        "A load file."
+        write_load(self.landing, self.table, rows, schema or self.schema, number, **more)
+        return self
+
+    def changes(self, close: int | str, rows: Sequence, schema: dict[str, str] | None = None, **more: Any) -> World:
+        "A change file; rows begin with Op."
+        name = closed(close) if isinstance(close, int) else close
+        write_changes(self.landing, self.table, rows, name, schema or self.schema, **more)
+        return self
+
+    def go(self, **more: Any) -> Processed:
+        "One table done once."
+        given = {"settle": 0, "run": "test", "spark": lambda: self.spark, **more}
+        return process_table(self.table, str(self.landing), str(self.root / "lake"), f"sqlite:{self.root / 'state.db'}", **given)
+
+    def idle(self, **more: Any) -> Processed:
+        "The same, where no Spark may be asked for."
+        return self.go(spark=lambda: pytest.fail("Spark was started"), **more)
+
+    def lake(self, columns: str) -> list[tuple]:
+        "These columns of the lake's folder as DuckDB reads it, sorted."
+        return query(f"select {columns} from read_parquet('{self.folder}/**/*.parquet', hive_partitioning=true) order by all") if self.files() else []
+
+    def files(self) -> list[str]:
+        "The files that a reader of the folder finds."
+        return sorted(str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file())
+
+    def standing(self) -> tuple[int, list[tuple[str, int, int]], TableItem | None]:
+        "Everything that a refusal must not move: commit, files with size and time, state."
+        sizes = [(f, (self.folder / f).stat().st_size, (self.folder / f).stat().st_mtime_ns) for f in self.files()]
+        head = self.lake_table.head()
+        return head.number if head else 0, sizes, self.state.get(self.ref)
+
+    def settled(self) -> bool:
+        "The folder holds what the newest commit lists, and nothing lies aside."
+        entry = self.lake_table.journal.head()
+        aside = self.root / "lake" / "_dmscdc" / self.ref.schema / self.ref.name / "aside"
+        return self.files() == sorted(f.name for f in entry.files) and not [p for p in aside.rglob("*") if p.is_file()]
+
+
+def query(sql: str, *values: Any) -> list[tuple]:
+    "Rows of an independent reader."
+    with duckdb.connect() as db: return db.execute(sql, list(values) or None).fetchall()
+
+
+def raw_rows(path: Path) -> list[Row]:
+    "The rows of a raw file in their order, each with its number."
+    with duckdb.connect() as db:
+        found = db.execute("select * from read_parquet(?, file_row_number=true) order by file_row_number", [str(path)])
+        names = [column[0] for column in found.description]
+        return [dict(zip(names, values)) for values in found.fetchall()]
+
+
+def raw_changes(folder: Path) -> list[tuple[Path, str]]:
+    "Load files, then change files in their order, each with what the lake calls it."
+    load = [(p, f"{p.relative_to(folder)}#1") for p in sorted(folder.rglob("LOAD*.parquet"))]
+    return load + [(p, str(p.relative_to(folder))) for p in sorted(folder.rglob("2*-*.parquet"), key=lambda p: (p.name, str(p)))]
+
+
+def replay(folder: Path, keys: Sequence[str], soft: bool = False) -> dict[tuple, Row]:
+    "The table after all raw files, one change after the other. A column that no file of a row carried is missing."
+    table: dict[tuple, Row] = {}
+    for path, name in raw_changes(folder):
+        for change in raw_rows(path):
+            ours = {"Op": change.pop("Op", "I"), "_cdc_file": name, "_cdc_row": change.pop("file_row_number")}
+            key = tuple(change[k] for k in keys)
+            old = table.get(key)
+            if ours["Op"] != "D": table[key] = {**(old if old and old["Op"] != "D" else {}), **change, **ours}
+            elif soft and old: table[key] = {**old, **ours}
+            else: table.pop(key, None)
+    return table
+
+
+def replayed(folder: Path, keys: Sequence[str], columns: str, soft: bool = False) -> list[tuple]:
+    "The replay as `World.lake` would show it."
+    names = [name.strip() for name in columns.split(",")]
+    rows = [tuple(row.get(name) for name in names) for row in replay(folder, keys, soft).values()]
+    return sorted(rows, key=lambda row: [(value is None, value) for value in row])
