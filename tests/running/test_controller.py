@@ -1,0 +1,313 @@
+"""The pass, with real notebooks and no Spark: the job is a stand-in, and so are the server and what stops its work."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from dmscdc.config import read_config
+from dmscdc.controller import by_size, run_pass
+from dmscdc.crew import Crew, LeaseKeeper, Servers, run_table
+from dmscdc.dms_writer import write_load
+from dmscdc.files import TableRef, open_landing
+from dmscdc.ledger import Ledger
+from dmscdc.process import plan_standing, stand
+from dmscdc.state import open_state
+from dmscdc.survey import chosen_tables, look_at, survey
+from dmscdc.tables import Draft
+from dmscdc.work import WorkGoesOn
+
+PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nsettle = 0.0\nrun = ""\nowner = ""\nfence = 0'
+DOES = """
+import os, sys, threading
+from pathlib import Path
+from dmscdc.files import TableRef, open_landing
+from dmscdc.ledger import record
+from dmscdc.process import plan_standing, stand
+from dmscdc.state import open_state
+from dmscdc.tables import Draft
+
+home, name = Path(landing).parent, table.split(".")[1]
+(home / f"{name}.remote").write_text(os.environ["SPARK_REMOTE"])
+(home / f"{name}.pid").write_text(str(os.getpid()))
+
+def load():
+    "Commit the position without rows: the part of a load that needs no Spark."
+    standing = stand(open_state(state), TableRef.parse(table), lake)
+    plan = plan_standing(standing, open_landing(landing), settle)
+    done = standing.lake.advance(Draft(standing.head, plan.after.to_json(), run, (), standing.item.key, ()))
+    open_state(state).save_position(standing.item.table, plan.after, done.commit.number, standing.item.commit)
+
+def kill_server():
+    while not (home / "innocent.waited").exists():
+        threading.Event().wait(0.05)
+    port = os.environ["SPARK_REMOTE"].split(":")[2].split("/")[0]
+    (home / f"dead-{port}").touch()
+    threading.Event().wait(60)
+
+def wait_the_first_time():
+    if not (home / f"{name}.waited").exists():
+        (home / f"{name}.waited").touch()
+        threading.Event().wait(60)
+    load()
+
+does = (home / f"{name}.does").read_text() if (home / f"{name}.does").exists() else "load()"
+"""
+SAYS = 'record("verdict", {"verdict": "ok", "words": "loaded", "command": "dmscdc pass"})'
+
+
+def stand_in(folder):
+    "The job of these tests: does what stands in `<table>.does`, else it loads."
+    meta = {"kernelspec": {"name": "python3", "language": "python", "display_name": "python3"}}
+    cells = [new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}), *map(new_code_cell, (DOES, "exec(does)", SAYS))]
+    nbformat.write(new_notebook(cells=cells, metadata=meta), folder / "stand_in.ipynb")
+    return folder / "stand_in.ipynb"
+
+
+def a_house(folder, does, workers=4):
+    "A landing with one load file a table, keys set, and what each table's run shall do."
+    config = read_config(folder, landing="landing", lake="lake", settle=0, workers=workers, timeout=50)
+    state = open_state(config.state)
+    for name, code in does.items():
+        write_load(config.landing, f"shop.{name}", [(1, "a"), (2, "b")], {"id": "int", "said": "string"})
+        state.put_settings(TableRef("shop", name), key="id")
+        if code:
+            (folder / f"{name}.does").write_text(code)
+    return config, state
+
+
+class Fake:
+    "Spark servers that live until a file says that they are dead, and the work that was stopped on them."
+
+    def __init__(self, folder, state=None, sticky=()):
+        self.folder, self.state, self.sticky, self.started, self.stopped = folder, state, sticky, [], []
+
+    @contextmanager
+    def serve(self, format, **settings):
+        number = len(self.started) + 1
+        server = FakeServer(f"sc://localhost:{number}/;token=secret", self.folder / f"dead-{number}")
+        self.started.append(server)
+        yield server
+        server.ended = True
+
+    def stop_work(self, url, session):
+        tables = [path.stem for path in self.folder.glob("*.remote") if session in path.read_text()]
+        holders = [str(self.state.holder(TableRef("shop", name)).owner) for name in tables] if self.state else []
+        self.stopped.append((url, tables, holders))
+        if set(tables) & set(self.sticky):
+            raise WorkGoesOn("told to stop, but still at work: TID 7")
+        return 1
+
+
+class FakeServer:
+    def __init__(self, url, dead):
+        self.url, self.dead, self.ended = url, dead, False
+
+    def poll(self):
+        return 1 if self.dead.exists() else None
+
+    def death(self):
+        return "the Spark server was ended by signal 9 (SIGKILL)" if self.dead.exists() else ""
+
+
+def quiet(line):
+    pass
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    "One pass over four tables that end in four ways."
+    folder = tmp_path_factory.mktemp("mixed")
+    does = {"good": "", "raises": "raise ValueError('row 3')", "killed": "os.kill(os.getpid(), 9)", "lingers": "os.kill(os.getpid(), 9)"}
+    config, state = a_house(folder, does)
+    write_load(config.landing, "shop.fresh", [(1, "a"), (2, "b")], {"id": "int", "said": "string"})
+    fake = Fake(folder, state, sticky=["lingers"])
+    result = run_pass(config, job=stand_in(folder), on_event=quiet, start=fake.serve, stop_work=fake.stop_work)
+    return folder, config, state, fake, result
+
+
+def test_one_table_s_failure_leaves_the_others_work_intact(mixed):
+    folder, config, state, fake, result = mixed
+    assert {name: (o.verdict, o.run.cause if o.run else None) for name, o in result.tables.items()} == {
+        "shop.good": ("ok", ""), "shop.raises": ("failed", "cell error"), "shop.killed": ("failed", "kernel killed"),
+        "shop.lingers": ("failed", "kernel killed"), "shop.fresh": ("attention", None),
+    }
+    assert (result.verdict, result.exit_code, result.words) == ("failed", 1, "5 tables: 3 failed, 1 attention, 1 ok")
+    assert state.get(TableRef("shop", "good")).commit == 1
+    assert {item.table.name: item.status.get("last_verdict") for item in state.items()} == {
+        "good": "ok", "raises": "failed", "killed": "failed", "lingers": "failed", "fresh": None}
+
+
+def test_all_notebooks_share_one_server_each_with_a_session_of_its_own(mixed):
+    folder, config, state, fake, result = mixed
+    assert len(fake.started) == 1 and fake.started[0].ended
+    addresses = {path.read_text() for path in folder.glob("*.remote")}
+    assert len(addresses) == 4 and all(address.startswith("sc://localhost:1/;token=secret;user_id=dmscdc;session_id=") for address in addresses)
+
+
+def test_every_run_s_work_is_stopped_while_its_lease_is_still_held(mixed):
+    folder, config, state, fake, result = mixed
+    assert sorted(tables for _, tables, _ in fake.stopped) == [["good"], ["killed"], ["lingers"], ["raises"]]
+    assert {url for url, _, _ in fake.stopped} == {fake.started[0].url}
+    assert all(holders[0].split(":")[1:] == [str(os.getpid()), result.id] for _, _, holders in fake.stopped)
+
+
+def test_a_lease_is_given_back_unless_work_may_go_on(mixed):
+    folder, config, state, fake, result = mixed
+    held = [item.table.name for item in state.items() if state.holder(item.table)]
+    assert held == ["lingers"]
+    assert "Its lease is left to run out: WorkGoesOn: told to stop, but still at work: TID 7" in result.tables["shop.lingers"].words
+
+
+def test_a_pass_leaves_a_line_for_each_run_and_one_for_itself(mixed):
+    folder, config, state, fake, result = mixed
+    lines = Ledger(config.runs).lines()
+    assert [line["job"] for line in lines] == ["stand_in"] * 4 + ["pass"]
+    assert (lines[-1]["run"], lines[-1]["verdict"], lines[-1]["words"]) == (result.id, result.verdict, result.words)
+
+
+def test_the_front_page_names_the_suggested_key_and_the_command_that_sets_it(mixed):
+    folder, config, state, fake, result = mixed
+    page = Path(config.runs, "index.html").read_text()
+    assert "dmscdc table set shop.fresh --key id" in page
+    assert result.tables["shop.fresh"].command == "dmscdc table set shop.fresh --key id"
+
+
+def test_no_token_is_kept_in_any_notebook(mixed):
+    folder, config, state, fake, result = mixed
+    kept = [path for path in Path(config.runs).rglob("*") if path.is_file()]
+    assert len(kept) > 8 and not [path for path in kept if b"secret" in path.read_bytes().replace(b"looks like a secret", b"")]
+
+
+def test_the_next_pass_loads_what_failed_and_nothing_else(mixed):
+    folder, config, state, fake, result = mixed
+    (folder / "raises.does").unlink()
+    again = run_pass(config, job=stand_in(folder), on_event=quiet, classic=True, only=["shop.good", "shop.raises"])
+    assert {name: bool(o.run) for name, o in again.tables.items()} == {"shop.good": False, "shop.raises": True}
+    assert again.exit_code == 0 and again.tables["shop.raises"].verdict == "ok"
+    assert (folder / "raises.remote").read_text() == ""  # classic: no server, a Spark of its own
+
+
+def test_a_dead_server_fails_nobody_but_who_dies_alone(tmp_path):
+    config, state = a_house(tmp_path, {"killer": "kill_server()", "innocent": "wait_the_first_time()"})
+    fake = Fake(tmp_path)
+    result = run_pass(config, job=stand_in(tmp_path), on_event=quiet, start=fake.serve, stop_work=fake.stop_work)
+    assert result.tables["shop.innocent"].verdict == "ok"
+    killer = result.tables["shop.killer"]
+    assert (killer.verdict, killer.run.cause) == ("failed", "server died")
+    assert killer.words.startswith("alone on a new server, and again: the Spark server was ended by signal 9")
+    assert len(fake.started) == 3 and all(server.ended for server in fake.started)
+    assert [tables for _, tables, _ in fake.stopped] == [["innocent"]]  # a dead server does no work
+
+
+def test_two_passes_at_once_share_the_tables(tmp_path):
+    config, state = a_house(tmp_path, {"a": "", "b": "", "c": ""}, workers=2)
+    job, fake = stand_in(tmp_path), Fake(tmp_path)
+    one = lambda: run_pass(config, job=job, on_event=quiet, start=fake.serve, stop_work=fake.stop_work)  # noqa: E731
+    with ThreadPoolExecutor(2) as pool:
+        results = [future.result() for future in [pool.submit(one), pool.submit(one)]]
+    runs = [line["table"] for line in Ledger(config.runs).lines() if line["job"] == "stand_in"]
+    assert sorted(runs) == ["shop.a", "shop.b", "shop.c"]
+    assert all(item.commit == 1 for item in state.items()) and {result.exit_code for result in results} == {0}
+    left = [o.words for result in results for o in result.tables.values() if o.run is None]
+    assert len(left) == 3 and all("is at work on it" in words or "another pass has done it" in words or "nothing to do" in words for words in left)
+
+
+CTRL_C = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_controller import Fake, read_config, run_pass, stand_in
+folder = Path(sys.argv[2])
+config = read_config(folder, landing="landing", lake="lake", settle=0, workers=int(sys.argv[3]), timeout=50)
+class Writing(Fake):
+    def stop_work(self, url, session):
+        super().stop_work(url, session)
+        with (folder / "stopped").open("a") as out: print(*self.stopped[-1][1], file=out)
+fake = Writing(folder)
+sys.exit(run_pass(config, job=stand_in(folder), start=fake.serve, stop_work=fake.stop_work).exit_code)
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 0])
+def test_ctrl_c_ends_kernels_stops_their_work_and_gives_the_leases_back(tmp_path, workers):
+    config, state = a_house(tmp_path, {"done": "", "hangs": "threading.Event().wait(60)", "later": ""})
+    write_load(config.landing, "shop.done", [(n, "a" * 99) for n in range(999)], {"id": "int", "said": "string"})  # the longest goes first
+    write_load(config.landing, "shop.hangs", [(n, "a" * 99) for n in range(99)], {"id": "int", "said": "string"})
+    process = subprocess.Popen([sys.executable, "-c", CTRL_C, Path(__file__).parent, tmp_path, str(workers)], start_new_session=True)
+    until(lambda: (tmp_path / "hangs.pid").exists())
+    kernel = int((tmp_path / "hangs.pid").read_text() or 0)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(kernel, 0)
+    assert (tmp_path / "stopped").read_text().split() == ["done", "hangs"]
+    assert [item.table.name for item in state.items() if state.holder(item.table)] == []
+    assert {item.table.name: item.commit for item in state.items()} == {"done": 1, "hangs": 0, "later": 0}
+    lines = {line["table"]: line for line in Ledger(config.runs).lines()}
+    assert lines["shop.hangs"]["cause"] == "stopped" and "shop.later" not in lines
+    assert lines[None]["verdict"] == "failed" and lines[None]["words"].startswith("stopped on request")
+
+
+def until(condition, seconds=60):
+    "Look again and again until something is so."
+    end, pause = time.monotonic() + seconds, threading.Event()
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        pause.wait(0.05)
+
+
+def test_a_run_whose_lease_passes_to_somebody_else_is_ended(tmp_path):
+    config, state = a_house(tmp_path, {"slow": "threading.Event().wait(60)"})
+    keeper, table = LeaseKeeper(state, seconds=1), TableRef("shop", "slow")
+    crew = Crew(config, state, Servers(config, classic=True), keeper, "we", None, stand_in(tmp_path), say=quiet)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_table, crew, survey(config)[0])
+        until(lambda: (tmp_path / "slow.pid").exists())
+        assert state.acquire(table, "they", 60, now=time.time() + 999)
+        outcome = running.result()
+    keeper.close()
+    assert (outcome.verdict, outcome.run.cause) == ("failed", "stopped")
+    assert state.holder(table).owner == "they"
+
+
+def test_an_address_in_the_environment_is_used_and_no_server_is_started(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARK_REMOTE", "sc://cluster:15002/;token=theirs")
+    config, state = a_house(tmp_path, {"a": ""})
+    fake = Fake(tmp_path)
+    result = run_pass(config, job=stand_in(tmp_path), on_event=quiet, start=fake.serve, stop_work=fake.stop_work)
+    assert result.exit_code == 0 and not fake.started
+    assert (tmp_path / "a.remote").read_text().startswith("sc://cluster:15002/;token=theirs;user_id=dmscdc;session_id=")
+    assert fake.stopped == [("sc://cluster:15002/;token=theirs", ["a"], [])]
+
+
+def test_the_longest_work_goes_first(tmp_path):
+    config, state = a_house(tmp_path, {"small": "", "large": "", "middle": ""})
+    for name, rows in {"large": 5000, "middle": 500}.items():
+        write_load(config.landing, f"shop.{name}", [(n, str(n)) for n in range(rows)], {"id": "int", "said": "string"})
+    assert [look.table.name for look in by_size(survey(config))] == ["large", "middle", "small"]
+
+
+def test_two_hundred_idle_tables_need_one_listing_each_no_server_and_no_notebook(tmp_path):
+    config, state = a_house(tmp_path, {f"t{n:03}": "" for n in range(200)})
+    landing = open_landing(config.landing)
+    for table in landing.tables():
+        standing = stand(state, table, config.lake)
+        plan = plan_standing(standing, landing, 0)
+        standing.lake.advance(Draft(None, plan.after.to_json(), "earlier", (), ("id",), ()))
+    looking = open_landing(config.landing)
+    looks = [look_at(table, config, looking, state, time.time()) for table in chosen_tables(looking, state)]
+    assert looking.listings == len(looks) == 200 and not [look for look in looks if look.has_work]
+    result = run_pass(config, job="there is no such job", on_event=quiet, start=None, stop_work=None)
+    assert (result.verdict, result.exit_code, result.words) == ("nothing", 0, "200 tables: 200 nothing")
+    assert [line["job"] for line in Ledger(config.runs).lines()] == ["pass"]
+    assert not list(Path(config.runs).rglob("*.ipynb"))
