@@ -159,8 +159,8 @@ def apply_rows(old: pa.Table,  # matched rows of the lake
                new: pa.Table,  # their batch rows, in the same order
                work: Work) -> tuple[pa.Table, np.ndarray]:  # what they become, and which are removed
     "Apply batch rows to lake rows, one to one."
-    write, is_dead = _flag(new, WRITE), pc.equal(old[OP], "D").to_numpy().astype(bool)
-    dead, marks = _flag(new, FRESH) | is_dead, ~write & ~is_dead & work.soft
+    write, was_marked = _flag(new, WRITE), pc.equal(old[OP], "D").to_numpy().astype(bool)
+    dead, marks = _flag(new, FRESH) | (was_marked & differs(old, new, (FILE, ROW))), ~write & work.soft
     out = {OP: _pick(write | marks, new[OP], old[OP])}
     for i, names in enumerate(work.sets):
         known = write & _flag(new, f"{HAS}{i}")
