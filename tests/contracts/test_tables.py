@@ -1,0 +1,212 @@
+"What every format of the lake promises (`tables.LakeTable`). One suite, a parameter a format."
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from dmscdc.changes import Changes, stage
+from dmscdc.files import TableRef
+from dmscdc.schema import OURS, columns, ddl
+from dmscdc.session import FormatMissing
+from dmscdc.tables import FORMATS, Draft, StaleCommit, open_table
+
+T, SCHEMA = TableRef("shop", "item"), columns("id int, name string, price decimal(10,2)")
+ROWS = [("I", 1, "one", 1, "LOAD00000001.parquet#1", 0), ("I", 2, "two", 2, "LOAD00000001.parquet#1", 1), ("I", 3, "three", 3, "LOAD00000001.parquet#1", 2)]
+
+
+@pytest.fixture(params=sorted(FORMATS))
+def opened(request, tmp_path):
+    "Opens the table again, as another process would."
+    return lambda table=T, **settings: open_table(request.param, str(tmp_path / "lake"), table, **settings)
+
+
+@pytest.fixture()
+def loaded(opened, spark):
+    "A table of three rows."
+    table = opened()
+    table.replace(spark, frame(spark, ROWS), Draft(None, {"last": "load"}, "run 1", SCHEMA, ("id",)), 3, 300)
+    return opened()
+
+
+def frame(spark, rows, schema=SCHEMA):
+    "Rows of the lake: Op, the source's columns, file, row."
+    return spark.createDataFrame([tuple(Decimal(v) if c.type.startswith("decimal") and v is not None else v for c, v in zip((OURS[0], *schema, *OURS[1:]), row)) for row in rows],
+                                 ddl((OURS[0], *schema, *OURS[1:])))
+
+
+def draft(table, position="moved", schema=SCHEMA, **more):
+    "The next commit of a table."
+    head = table.head()
+    return Draft(head, {"last": position}, "run 2", schema, ("id",), head.partition, **more)
+
+
+def batch(spark, table, plan, changes, soft=False, carries=None):
+    "Changes as a staged batch; `carries` names the columns that their file carries."
+    rows = [(*row, "20181215-100000000.parquet", i) for i, row in enumerate(changes)]
+    raw = frame(spark, rows, plan.schema).selectExpr("*", "_cdc_file as _cdc_name", "0 as _cdc_group", "'new' as _cdc_kind")
+    known = frozenset(carries or [c.name for c in plan.schema])
+    return stage(Changes(raw, plan.schema, (known,), ()), plan.key, f"{table.workplace(plan)}/staged", soft)
+
+
+def apply(spark, table, changes, plan=None, **more):
+    plan = plan or draft(table)
+    return table.apply(spark, batch(spark, table, plan, changes, **more), plan)
+
+
+def rows(table, spark, names="Op id name price", number=None):
+    "Rows of the head, sorted by the first number."
+    return sorted((tuple(row) for row in table.read(spark, number).select(*names.split()).collect()), key=str)
+
+
+def files(table) -> dict[str, int]:
+    "What a reader of the table's folder sees."
+    place = Path(table.location)
+    return {str(p.relative_to(place)): p.stat().st_mtime_ns for p in place.rglob("*") if p.is_file()}
+
+
+def counts(written) -> tuple[int, ...]:
+    return written.inserted, written.updated, written.deleted, written.unchanged
+
+
+# A table and its commits
+
+def test_a_table_that_was_never_written_has_no_head_and_settles(opened):
+    assert opened().head() is None and opened().settle() == [] and opened().head() is None
+
+
+def test_a_commit_keeps_data_position_run_and_columns_together(loaded, spark):
+    head = loaded.head()
+    assert (head.number, dict(head.position), head.run, head.schema, head.key, head.partition, head.rows) == (1, {"last": "load"}, "run 1", SCHEMA, ("id",), (), 3)
+    assert rows(loaded, spark, "Op id name price _cdc_file _cdc_row") == [(*r[:3], Decimal(r[3]), *r[4:]) for r in ROWS]
+
+
+def test_a_batch_inserts_updates_and_deletes_in_one_commit_and_counts_rows(loaded, opened, spark):
+    written = apply(spark, loaded, [("U", 1, "uno", 1), ("D", 2, None, None), ("I", 4, "four", 4), ("I", 3, "three", 3), ("D", 9, None, None)])
+    assert counts(written)[:3] == (1, 2, 1) and written.commit.number == 2 == opened().head().number and written.commit.rows == 3
+    assert rows(opened(), spark) == [("I", 3, "three", Decimal(3)), ("I", 4, "four", Decimal(4)), ("U", 1, "uno", Decimal(1))]
+    assert dict(opened().head().position) == {"last": "moved"}
+
+
+def test_the_same_batch_again_changes_no_row_and_no_file_but_commits(loaded, spark):
+    changes = [("U", 1, "uno", 1), ("D", 2, None, None), ("I", 4, "four", 4)]
+    apply(spark, loaded, changes)
+    before, table = files(loaded), rows(loaded, spark)
+    written = apply(spark, loaded, changes, draft(loaded, "again"))
+    assert counts(written) == (0, 0, 0, 3) and files(loaded) == before and rows(loaded, spark) == table
+    assert loaded.head().number == 3 and dict(loaded.head().position) == {"last": "again"}
+    assert (written.files["rewritten"], written.files["added"], written.bytes_written) == (0, 0, 0)
+
+
+def test_a_position_is_committed_without_spark_and_without_touching_a_file(loaded):
+    before = files(loaded)
+    written = loaded.advance(draft(loaded, "later"))
+    assert (written.commit.number, dict(written.commit.position), written.commit.rows, files(loaded)) == (2, {"last": "later"}, 3, before)
+
+
+def test_columns_that_a_batch_does_not_carry_keep_their_values_and_a_null_is_a_null(loaded, spark):
+    apply(spark, loaded, [("U", 1, None, None), ("I", 4, "four", None)], carries={"id", "name"})
+    assert rows(loaded, spark) == [("I", 2, "two", Decimal(2)), ("I", 3, "three", Decimal(3)), ("I", 4, "four", None), ("U", 1, None, Decimal(1))]
+
+
+def test_soft_deletes_mark_rows_that_keep_their_values_and_can_come_back(loaded, spark):
+    written = apply(spark, loaded, [("D", 1, None, None), ("D", 9, None, None)], soft=True)
+    assert counts(written) == (0, 0, 1, 1) and rows(loaded, spark)[0] == ("D", 1, "one", Decimal(1)) and written.commit.rows == 3
+    apply(spark, loaded, [("I", 1, "back", None)], soft=True, carries={"id", "name"})
+    assert ("I", 1, "back", None) in rows(loaded, spark)
+
+
+def test_a_replacement_may_bring_other_columns_and_another_layout(loaded, spark):
+    schema = columns("id int, dept string")
+    new = frame(spark, [("I", 1, "a b/ü", "LOAD00000001.parquet#2", 0), ("I", 2, None, "LOAD00000001.parquet#2", 1)], schema)
+    loaded.replace(spark, new, Draft(loaded.head(), {"last": "reload"}, "run 2", schema, ("id",), ("dept",)), 2, 100)
+    assert loaded.head().partition == ("dept",) and rows(loaded, spark, "id dept") == [(1, "a b/ü"), (2, None)]
+    apply(spark, loaded, [("U", 1, None), ("U", 2, "a b/ü"), ("I", 3, "a b/ü")], draft(loaded, schema=schema))
+    assert rows(loaded, spark, "id dept _cdc_row") == [(1, None, 0), (2, "a b/ü", 1), (3, "a b/ü", 2)]
+
+
+def test_a_replacement_by_nothing_leaves_an_empty_table_that_can_be_read_and_filled(loaded, spark):
+    loaded.replace(spark, frame(spark, []), draft(loaded), 0, 0)
+    assert rows(loaded, spark) == [] and loaded.head().rows == 0
+    apply(spark, loaded, [("I", 1, "one", 1), ("D", 2, None, None)])
+    assert rows(loaded, spark) == [("I", 1, "one", Decimal(1))]
+
+
+def test_added_and_wider_columns_leave_the_values_of_old_rows(loaded, spark):
+    wider = columns("id bigint, name string, price decimal(14,3), stock int")
+    written = apply(spark, loaded, [("U", 2, "zwei", Decimal("2.125"), 7)], draft(loaded, schema=wider))
+    assert loaded.head().schema == wider and written.files["kept"] == 0
+    assert rows(loaded, spark, "id name price stock") == [(1, "one", Decimal(1), None), (2, "zwei", Decimal("2.125"), 7), (3, "three", Decimal(3), None)]
+    assert loaded.read(spark).select("id", "price", "stock").dtypes == [("id", "bigint"), ("price", "decimal(14,3)"), ("stock", "int")]
+
+
+def test_tables_of_one_lake_do_not_touch_each_other(loaded, opened, spark):
+    other = opened(TableRef("shop", "item2"))
+    other.replace(spark, frame(spark, ROWS[:1]), Draft(None, {}, "run 3", SCHEMA, ("id",)), 1, 100)
+    assert (other.head().rows, loaded.head().rows, other.settle(), loaded.settle()) == (1, 3, [], [])
+
+
+def test_an_unknown_format_is_named_with_those_there_are():
+    with pytest.raises(FormatMissing, match="'csv' is not one of parquet"): open_table("csv", "lake", T)
+
+
+# The fence
+
+def test_of_two_drafts_from_one_head_only_the_first_is_committed(loaded, opened, spark):
+    late, first = draft(opened()), draft(loaded, "first")
+    staged = batch(spark, opened(), late, [("U", 1, "late", 0)])
+    loaded.advance(first)
+    before = files(loaded)
+    for write in (lambda: opened().apply(spark, staged, late), lambda: opened().advance(late), lambda: opened().replace(spark, frame(spark, []), late, 0, 0),
+                  lambda: opened().advance(Draft(None, {}, "run 2", SCHEMA, ("id",)))):
+        with pytest.raises(StaleCommit, match="made by|another writer"): write()
+    assert opened().settle() == [] and files(loaded) == before and opened().head().number == 2 and dict(opened().head().position) == {"last": "first"}
+
+
+def test_a_writer_that_is_overtaken_while_it_writes_leaves_nothing(loaded, opened, spark):
+    plan = draft(loaded, guard=lambda: opened().advance(draft(opened(), "overtook")))
+    with pytest.raises(StaleCommit, match="commit 2 was made by run 2"): apply(spark, loaded, [("U", 1, "late", 0), ("I", 4, "late", 0)], plan)
+    assert rows(opened(), spark, "id name") == [(1, "one"), (2, "two"), (3, "three")] and dict(opened().head().position) == {"last": "overtook"}
+
+
+@pytest.mark.parametrize("write", ["apply", "replace", "advance"])
+def test_what_the_guard_raises_voids_the_commit(loaded, opened, spark, write):
+    def guard(): raise RuntimeError("the input changed")
+    before, plan = files(loaded), draft(loaded, guard=guard)
+    with pytest.raises(RuntimeError, match="the input changed"):
+        if write == "apply": apply(spark, loaded, [("U", 1, "never", 0)], plan)
+        elif write == "replace": loaded.replace(spark, frame(spark, []), plan, 0, 0)
+        else: loaded.advance(plan)
+    assert opened().head().number == 1 and opened().settle() == [] and files(loaded) == before
+
+
+# What a batch touches
+
+def test_small_targets_give_several_files_and_only_those_with_touched_keys_are_opened(opened, spark):
+    table = opened(target_bytes=4000)
+    many = spark.range(3000).selectExpr("'I' as Op", "cast(id as int) id", "concat('name ', id) name", "cast(id as decimal(10,2)) price", "'LOAD00000001.parquet#1' as _cdc_file", "id as _cdc_row").coalesce(1)
+    first = table.replace(spark, many, Draft(None, {}, "run 1", SCHEMA, ("id",)), 3000, 30000)
+    assert 6 <= first.files["added"] <= 10
+    written = apply(spark, table, [("U", 2999, "new", 1), ("U", 2990, "new", 1), ("D", 2980, None, None)])
+    assert (written.files["opened"], written.files["rewritten"], counts(written)) == (1, 1, (0, 2, 1, 0)) and written.files["kept"] == first.files["added"] - 1
+    assert written.bytes_read < first.bytes_written / 4
+    beyond = apply(spark, table, [("I", 5000, "beyond", 1)])
+    assert (beyond.files["opened"], beyond.bytes_read, beyond.inserted) == (0, 0, 1)
+    edges = apply(spark, table, [("U", 0, "first", 1), ("U", 5000, "last", 1)])
+    assert (edges.updated, edges.inserted) == (2, 0)
+
+
+def test_many_small_files_become_few_with_the_next_rows(opened, spark):
+    table = opened()
+    table.replace(spark, frame(spark, ROWS).repartition(1), Draft(None, {}, "run 1", SCHEMA, ("id",)), 3, 300)
+    for i in range(4, 13): written = apply(spark, table, [("I", i, f"name {i}", i)])
+    assert len(files(table)) < 6 and written.commit.rows == 12
+    assert [r[0] for r in sorted(table.read(spark).select("id").collect())] == list(range(1, 13))
+
+
+def test_strangers_in_the_folder_are_named_and_left_alone(loaded, opened):
+    stray = Path(loaded.location, "by-hand.parquet")
+    stray.write_bytes(b"")
+    assert "1 files that no commit of ours wrote, the first is by-hand.parquet" in opened().settle()[0] and stray.exists()
