@@ -11,7 +11,7 @@ from typing import Mapping, Sequence
 from urllib.parse import quote
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession, Window, functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
 from .schema import FILE, OP, ROW, Column, Footer, Refused, Schema, ddl
 
@@ -85,7 +85,7 @@ SEQUENCE = r"^[0-9]{35}$"
 
 
 def in_order(sequence: str = ""  # the column of the change sequence, "" when there is none
-             ):
+             ) -> SparkColumn:
     "The place of a change among all changes of its table; comparable, never null."
     place = [F.col(NAME), F.col(FILE), F.col(ROW)]
     return F.struct(*([F.col(quoted(sequence))] if sequence else []), *place)
@@ -225,4 +225,4 @@ def refuse_bad(table: str, changes: Changes, keys: Sequence[str], number: int) -
     what = (f"column {OP} is {'null' if row[OP] is None else repr(row[OP])}; I, U or D was expected" if row[OP] not in OPS
             else f"key column {next(k for k in keys if row[k] is None)} is null")
     raise Refused(f"{table}: row {row[ROW]} of {row[FILE]}: {what}. {number} such rows in this batch; nothing was applied. "
-                  f"To go on without this file: dmscdc table accept {table} --file {row[FILE]}")
+                  f"Put the file right or take it out of the landing, then: dmscdc pass --only {table}")

@@ -13,8 +13,8 @@ from typing import Any, Iterable, Mapping
 from .tables import NotOurs, StaleCommit
 
 # %% auto #0
-__all__ = ['OUR_NAME', 'Exists', 'Store', 'LakeFile', 'Entry', 'decode', 'name_prefix', 'new_attempt', 'Journal', 'commit_of',
-           'settle', 'commit', 'abandon', 'whereabouts']
+__all__ = ['OUR_NAME', 'Exists', 'Store', 'LakeFile', 'Entry', 'decode', 'name_prefix', 'Journal', 'commit_of', 'settle',
+           'commit', 'abandon', 'whereabouts']
 
 # %% ../notebooks/21_journal.ipynb #cell-006
 class Exists(Exception):
@@ -78,7 +78,7 @@ def _create_linked(path: str, content: bytes) -> None:
     finally: os.unlink(draft)
     _sync_folder(os.path.dirname(path))
 
-
+# %% ../notebooks/21_journal.ipynb #cell-009
 def _create_renamed(path: str, content: bytes) -> None:
     draft = f"{os.path.dirname(path)}/.{os.path.basename(path)}-{secrets.token_hex(6)}.d"
     os.mkdir(draft)
@@ -94,7 +94,7 @@ def _sync_folder(path: str) -> None:
     try: os.fsync(handle)
     finally: os.close(handle)
 
-# %% ../notebooks/21_journal.ipynb #cell-012
+# %% ../notebooks/21_journal.ipynb #cell-013
 @dataclass(frozen=True)
 class LakeFile:
     "One file of a lake table."
@@ -106,7 +106,7 @@ class LakeFile:
     high: tuple = ()  # the largest
     values: tuple[str, ...] = ()  # the partition's values, as text
 
-# %% ../notebooks/21_journal.ipynb #cell-013
+# %% ../notebooks/21_journal.ipynb #cell-014
 @dataclass(frozen=True)
 class Entry:
     "One commit: a step from its predecessor, and the whole list that results."
@@ -127,23 +127,20 @@ class Entry:
         files = ",\n".join(json.dumps(asdict(f), separators=(",", ":")) for f in self.files)
         return (json.dumps(head)[:-1] + f', "files": [\n{files}\n]}}\n').encode()
 
-# %% ../notebooks/21_journal.ipynb #cell-014
+# %% ../notebooks/21_journal.ipynb #cell-015
 def decode(content: bytes) -> Entry:
     "An entry from its JSON."
     d = json.loads(content)
     tuples = lambda f: {k: tuple(v) if isinstance(v, list) else v for k, v in f.items()}
     return Entry(**{**d, "adds": tuple(d["adds"]), "removes": tuple(d["removes"]), "files": tuple(LakeFile(**tuples(f)) for f in d["files"])})
 
-# %% ../notebooks/21_journal.ipynb #cell-017
+# %% ../notebooks/21_journal.ipynb #cell-018
 OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
 
 
 def name_prefix(number: int, attempt: str) -> str:
     "What the names of an attempt's files begin with."
     return f"{number:012d}-{attempt}"
-
-
-def new_attempt() -> str: return secrets.token_hex(6)
 
 
 @dataclass(frozen=True)
@@ -174,7 +171,7 @@ class Journal:
         numbers = self.numbers()
         return self.entry(numbers[-1]) if numbers else None
 
-# %% ../notebooks/21_journal.ipynb #cell-020
+# %% ../notebooks/21_journal.ipynb #cell-021
 def commit_of(name: str) -> int | None:
     "The commit number that a file's name carries, None when the name is not ours."
     m = OUR_NAME.match(name.rsplit("/", 1)[-1])
@@ -189,7 +186,7 @@ def _free(journal: Journal, entry: Entry) -> None:
         if number < entry.number or (number == entry.number and name not in keep): journal.store.delete(name)
     journal.store.tidy(journal.aside, entry.number)
 
-# %% ../notebooks/21_journal.ipynb #cell-021
+# %% ../notebooks/21_journal.ipynb #cell-022
 def settle(journal: Journal,
            entry: Entry | None  # the head, as its reader read it
            ) -> list[str]:  # sentences for a person: files that are not ours
@@ -209,7 +206,7 @@ def settle(journal: Journal,
     _free(journal, entry)                                    # 5 and collect what older attempts left
     return _foreign(store.path(folder), names)
 
-# %% ../notebooks/21_journal.ipynb #cell-022
+# %% ../notebooks/21_journal.ipynb #cell-023
 def _missing(folder: str, entry: Entry, names: list[str]) -> str:
     return (f"{folder}: commit {entry.number} lists {names[0]}" + (f" and {len(names) - 1} more files" if names[1:] else "")
             + ", which neither the folder nor its aside holds. Somebody removed it by hand; bring it back, or reload the table")
@@ -220,7 +217,7 @@ def _foreign(folder: str, names: Iterable[str]) -> list[str]:
     return [f"{Path(folder).name} holds {len(strange)} files that no commit of ours wrote, the first is {strange[0]}; "
             "readers that list the folder count them twice or wrongly"] if strange else []
 
-# %% ../notebooks/21_journal.ipynb #cell-024
+# %% ../notebooks/21_journal.ipynb #cell-025
 def commit(journal: Journal,
            head: Entry | None,  # the commit that the writer planned from
            attempt: str,  # its own, unique
@@ -246,7 +243,7 @@ def abandon(journal: Journal, number: int, attempt: str) -> None:
     "Delete an attempt's own asides. Only the attempt itself may, after it lost or before it asked for the commit."
     for name in journal.store.list(f"{journal.aside}/{name_prefix(number, attempt)}"): journal.store.delete(name)
 
-# %% ../notebooks/21_journal.ipynb #cell-029
+# %% ../notebooks/21_journal.ipynb #cell-030
 def whereabouts(journal: Journal, entry: Entry) -> dict[str, list[str]]:
     "Where the entry's files lie now, by the folder below which their partition folders begin."
     asides, found = {f.name: f.aside for f in entry.added}, {}

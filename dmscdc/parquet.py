@@ -25,8 +25,8 @@ from .schema import FILE, OURS, ROW, Column, Schema, ddl
 from .tables import Commit, Draft, StaleCommit, Written
 
 # %% auto #0
-__all__ = ['lake_columns', 'to_facts', 'to_commit', 'read_entry', 'Clock', 'Place', 'write_frame', 'run_units', 'to_work',
-           'new_rows', 'LostRows', 'commit_draft', 'apply_batch', 'ParquetTable', 'open_table']
+__all__ = ['lake_columns', 'to_facts', 'to_commit', 'read_entry', 'Clock', 'Place', 'write_frame', 'rows_a_file', 'run_units',
+           'to_work', 'new_rows', 'LostRows', 'commit_draft', 'apply_batch', 'ParquetTable', 'open_table']
 
 # %% ../notebooks/24_parquet.ipynb #cell-006
 def lake_columns(schema: Schema) -> Schema:
@@ -97,7 +97,13 @@ def write_frame(place: Place, frame: DataFrame, kind: str, rows_a_file: int) -> 
     named = {n: f"{folder(n)}/{place.prefix}-{kind}{i:05d}.parquet".lstrip("/") for i, n in enumerate(found)}
     with ThreadPoolExecutor(16) as pool: return [f for f in pool.map(place.describe, named, named.values()) if f.rows]
 
-# %% ../notebooks/24_parquet.ipynb #cell-013
+# %% ../notebooks/24_parquet.ipynb #cell-012
+def rows_a_file(head: Entry, target_bytes: int) -> int:
+    "Rows that fill a file of the target size, as the table's rows are."
+    size, rows = sum(f.bytes for f in head.files), sum(f.rows for f in head.files)
+    return max(1, int(target_bytes * rows / size)) if size else 1_000_000
+
+# %% ../notebooks/24_parquet.ipynb #cell-014
 def run_units(spark: SparkSession, work: Work) -> list[dict[str, Any]]:
     "Rewrite all units in tasks; a line of facts comes back for each."
     if not work.units: return []
@@ -114,7 +120,7 @@ def to_work(place: Place, batch: Batch, target_bytes: int) -> Work:
     types = tuple((c.name, c.type) for c in lake_columns(place.draft.schema))
     return Work(batch.url, place.path, f"{place.path}/facts", place.prefix, types, batch.keys, place.draft.partition, batch.sets, batch.soft, target_bytes, ())
 
-# %% ../notebooks/24_parquet.ipynb #cell-014
+# %% ../notebooks/24_parquet.ipynb #cell-015
 def new_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], schema: Schema) -> DataFrame | None:
     "Rows that no file of the table held, and those that moved to another partition; None when there are none."
     rows, keys = lake_columns(schema), [c for c in lake_columns(schema) if c.name in batch.keys]
@@ -127,7 +133,7 @@ def new_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], 
         parts.append(fresh.select(*names).coalesce(1 + batch.facts["writes"] // 1_000_000))
     return reduce(DataFrame.unionByName, parts) if parts else None
 
-# %% ../notebooks/24_parquet.ipynb #cell-016
+# %% ../notebooks/24_parquet.ipynb #cell-017
 class LostRows(Exception):
     "The files that were written do not hold the rows they should; nothing was committed."
 
@@ -156,7 +162,7 @@ def _written(entry: Entry, counts: dict[str, int], done: Sequence[dict[str, Any]
              "kept": len(entry.files) - len(entry.adds), "opened": total("opened")}
     return Written(to_commit(entry), **counts, files=files, bytes_read=total("bytes_read"), bytes_written=sum(f.bytes for f in entry.added), seconds=clock.seconds)
 
-# %% ../notebooks/24_parquet.ipynb #cell-018
+# %% ../notebooks/24_parquet.ipynb #cell-019
 def apply_batch(table: ParquetTable, spark: SparkSession, batch: Batch, draft: Draft) -> Written:
     "Rewrite what the batch touches, write what is new, commit."
     clock, place, head = Clock(), Place(table.journal, draft), table.base(draft)
@@ -166,7 +172,7 @@ def apply_batch(table: ParquetTable, spark: SparkSession, batch: Batch, draft: D
     with clock.step("rewrite"): done = run_units(spark, replace(work, units=tuple(unit(table.journal, [f], grown) for f in touched)))
     with clock.step("insert"):
         fresh = new_rows(spark, batch, done, draft.schema)
-        adds = write_frame(place, fresh, "new", table.rows_a_file(head)) if fresh is not None else []
+        adds = write_frame(place, fresh, "new", rows_a_file(head, table.target_bytes)) if fresh is not None else []
     if adds or any(d.get("removes") for d in done):
         gone = {n for d in done for n in d.get("removes", [])}
         small = gather_small([f for f in head.files if f.name not in gone], table.target_bytes)
@@ -178,7 +184,7 @@ def apply_batch(table: ParquetTable, spark: SparkSession, batch: Batch, draft: D
         entry = commit_draft(place, head, adds, [n for d in done for n in d.get("removes", [])], expected)
     return _written(entry, counts, done, clock)
 
-# %% ../notebooks/24_parquet.ipynb #cell-020
+# %% ../notebooks/24_parquet.ipynb #cell-021
 class ParquetTable:
     "A table of plain Parquet files; see `tables.LakeTable` for what it promises."
 
@@ -213,11 +219,6 @@ class ParquetTable:
         numbers = self.journal.numbers()
         if (numbers or [0])[-1] != draft.number - 1: raise StaleCommit(f"{self.table}: another writer made commit {draft.number} meanwhile; the next pass plans anew")
         return self.journal.entry(draft.number - 1) if draft.base else None
-
-    def rows_a_file(self, head: Entry) -> int:
-        "Rows that fill a file of the target size."
-        size, rows = sum(f.bytes for f in head.files), sum(f.rows for f in head.files)
-        return max(1, int(self.target_bytes * rows / size)) if size else 1_000_000
 
 
 def open_table(lake: str, table: TableRef, **settings: Any) -> ParquetTable:

@@ -184,6 +184,12 @@ def _verdict(loads: Sequence[Loaded], plan: Plan, notes: Sequence[str]) -> tuple
     return ("ok" if loads else "nothing"), words
 
 
+def _ready(item: TableItem) -> bool:
+    if item.is_ready: return True
+    if item.key or item.insert_only: raise Refused(f"{item.table} is paused: dmscdc table set {item.table} --active")
+    raise Refused(f"{item.table}: no key is set, so nothing can be applied. Set one: dmscdc table set {item.table} --key …, or --insert-only")
+
+
 def _stopped(error: Exception) -> tuple[str, str]:
     return ("refused" if isinstance(error, Refused) else "failed"), str(error)
 
@@ -200,17 +206,16 @@ def process_table(table: str,  # "schema.table"
                   ) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
     ref, store, source, clock = TableRef.parse(table), open_state(state), open_landing(landing), Clock()
-    lease, loads, problem = None, [], None
-    standing, plan = None, Plan(ref)
+    lease, standing, plan, loads, problem = None, None, Plan(ref), [], None
     try:
         lease = hold(store, ref, owner, fence)
         with clock.step("settle and plan"):
             standing = stand(store, ref, lake)
-            if not standing.item.is_ready: raise Refused(f"{ref}: no key is set, so nothing can be applied. Set one: dmscdc table set {ref} --key …, or --insert-only")
-            plan = plan_standing(standing, source, settle)
+            plan = _ready(standing.item) and plan_standing(standing, source, settle)
         if not plan.is_empty:
-            task = Task(ref, source, standing.lake, standing.item.key, standing.item.partition, standing.item.delete == "soft", run, guard_of(store, lease, source, plan))
-            for done in carry_out(spark, standing, plan, task, _saver(store, standing, plan)): loads.append(done)
+            item, guard = standing.item, guard_of(store, lease, source, plan)
+            task = Task(ref, source, standing.lake, item.key, item.partition, item.delete == "soft", run, guard)
+            loads.extend(carry_out(spark, standing, plan, task, _saver(store, standing, plan)))
     except EXPECTED as error: problem = error
     finally:
         if lease and not owner: store.release(lease)

@@ -9,7 +9,7 @@ import json, sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -24,7 +24,7 @@ __all__ = ['COLORS', 'console', 'cell', 'show_table', 'show_json', 'events']
 COLORS = {"ok": "green", "nothing": "dim", "attention": "yellow", "failed": "red", "refused": "red", "waiting": "cyan"}
 
 
-def console(file=None) -> Console:
+def console(file: TextIO | None = None) -> Console:
     "Where people read. Not a terminal: plain text, as wide as it needs to be."
     out = file or sys.stdout
     return Console(file=out, width=None if getattr(out, "isatty", bool)() else 160, highlight=False, soft_wrap=True)

@@ -80,9 +80,10 @@ def chosen_tables(
     only: Iterable[str] = (),  # names; all where there are none
 ) -> list[TableRef]:
     "The tables to look at. Raises `LandingEmpty`, `UnknownTable`."
-    there = sorted({*landing.tables(), *(item.table for item in state.items())})
+    landed, items = landing.tables(), state.items()
+    there = sorted({*landed, *(item.table for item in items)})
     asked = sorted({TableRef.parse(name) for name in only})
-    if not there:
+    if not landed and not any(item.position for item in items):
         raise LandingEmpty(landing.describe_empty())
     if unknown := [str(table) for table in asked if table not in there]:
         known = ", ".join(map(str, there[:10])) + (f" and {len(there) - 10:,} more" if len(there) > 10 else "")
