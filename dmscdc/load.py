@@ -5,20 +5,26 @@
 # %% ../notebooks/37_load.ipynb #cell-003
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from .changes import KIND, OPS, Batch, Changes, check_key, quoted, read_changes, refuse_bad, sequence_column, stage, touched
 from .files import FolderLanding, RawFile, TableRef
 from .parquet import Clock
-from .schema import FILE, OP, ROW, Evolution, Footer, Refused, evolve, read_footers
+from .rewrite import arrow_type
+from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
 from .tables import Commit, Draft, LakeTable, Written
 
 # %% auto #0
-__all__ = ['Task', 'Loaded', 'load_rows', 'check_unique', 'load_initial', 'check_columns', 'batch_notes', 'load_incremental']
+__all__ = ['LARGE', 'Task', 'Loaded', 'load_rows', 'check_unique', 'read_load', 'load_initial', 'check_columns', 'batch_notes',
+           'load_incremental']
 
 # %% ../notebooks/37_load.ipynb #cell-006
 @dataclass(frozen=True)
@@ -77,15 +83,51 @@ def _refuse_key(task: Task, changes: Changes, row: Mapping[str, int]) -> None:
                   f"row {first['a'][1]} of {first['a'][0]} and row {first['b'][1]} of {first['b'][0]} among them; nothing was loaded. "
                   f"Set another key: dmscdc table set {task.table} --key …, or --insert-only")
 
+# %% ../notebooks/37_load.ipynb #cell-011
+def _keys_of_files(batches: Iterator[pa.RecordBatch], urls: Sequence[str], keys: Sequence[str], kind: str) -> Iterator[pa.RecordBatch]:
+    "For `mapInArrow`: numbers of files in; nulls, different keys, and the range of the first key column of each out."
+    for i in (i for numbers in batches for i in numbers.column(0).to_pylist()):
+        fs, path = pafs.FileSystem.from_uri(urls[i])
+        rows = pq.ParquetFile(path, filesystem=fs).read(columns=list(keys), use_threads=False)
+        nulls, different = sum(rows[k].null_count for k in keys), rows.group_by(list(keys), use_threads=False).aggregate([]).num_rows
+        low, high = (pc.min_max(rows[keys[0]])[end].as_py() for end in ("min", "max"))
+        columns = {"nulls": [nulls], "keys": [different], "low": pa.array([low], arrow_type(kind)), "high": pa.array([high], arrow_type(kind))}
+        yield pa.record_batch(columns)
 
-def check_unique(task: Task, changes: Changes, rows: int) -> None:
-    "Refuse a load whose key does not identify its rows; one pass over the key columns."
-    keys = [quoted(k) for k in task.key]
+
+def _are_apart(spark: SparkSession, task: Task, changes: Changes, urls: Mapping[str, str]) -> bool:
+    "Whether no file repeats a key or lacks one, and no two files can share one; a task a file. False also where types forbid to tell."
+    footers, lake = [f for f in changes.footers if f.rows], {c.name: c.type for c in changes.schema}
+    types = {c.type for f in footers for c in f.schema if c.name in task.key}
+    kind, urls_ = lake[task.key[0]], [urls[f.path] for f in footers]
+    if not footers or types & {"float", "double", "time"} or kind.split("(")[0] not in ("tinyint", "smallint", "int", "bigint", "string", "decimal"): return False
+    numbers, keys = spark.range(0, len(footers), 1, min(len(footers), 1000)), task.key
+    found = numbers.mapInArrow(lambda batches: _keys_of_files(batches, urls_, keys, kind), f"nulls bigint, keys bigint, low {kind}, high {kind}").collect()
+    ranges = sorted((row["low"], row["high"]) for row in found if not row["nulls"])
+    alone = len(ranges) == len(footers) and sum(row["keys"] for row in found) == sum(f.rows for f in footers)
+    return alone and all(one[1] < other[0] for one, other in zip(ranges, ranges[1:]))
+
+
+def check_unique(spark: SparkSession, task: Task, changes: Changes, urls: Mapping[str, str]) -> None:
+    "Refuse a load whose key does not identify its rows. Where the files' ranges overlap, all keys are counted together."
+    if _are_apart(spark, task, changes, urls): return
+    keys, rows = [quoted(k) for k in task.key], sum(f.rows for f in changes.footers)
     nulls = reduce(lambda a, b: a | b, [F.col(k).isNull() for k in keys])
     row = changes.frame.select(*keys).agg(F.count_if(nulls).alias("nulls"), F.count_distinct(*keys).alias("keys")).first()
     if row["nulls"] or row["keys"] != rows: _refuse_key(task, changes, row)
 
-# %% ../notebooks/37_load.ipynb #cell-010
+# %% ../notebooks/37_load.ipynb #cell-013
+LARGE = 16 << 20  # bytes before compression; from here on a load file is worth tasks of its own
+
+
+def read_load(spark: SparkSession, footers: Sequence[Footer], urls: Mapping[str, str], schema: Schema) -> Changes:
+    "Rows of the load files; no task mixes large files."
+    whole = read_changes(spark, footers, urls, schema)
+    if len(footers) > 100 or any(f.bytes < LARGE for f in footers): return whole
+    frames = [read_changes(spark, [f], urls, schema).frame for f in footers]
+    return replace(whole, frame=reduce(DataFrame.unionByName, frames))
+
+# %% ../notebooks/37_load.ipynb #cell-014
 def load_initial(spark: SparkSession, task: Task,
                  files: Sequence[RawFile],  # the load set, complete
                  number: int,  # of the load
@@ -96,15 +138,15 @@ def load_initial(spark: SparkSession, task: Task,
     with clock.step("footers"): urls, footers = _footers(task, files)
     schema = evolve(str(task.table), (), footers).schema
     check_columns(task, schema, footers)
-    changes, rows = read_changes(spark, footers, urls, schema), sum(f.rows for f in footers)
+    changes, rows = read_load(spark, footers, urls, schema), sum(f.rows for f in footers)
     if task.key:
-        with clock.step("check key"): check_unique(task, changes, rows)
+        with clock.step("check key"): check_unique(spark, task, changes, urls)
     draft = Draft(base, position, task.run, schema, task.key, task.partition, guard=task.guard)
     written = task.lake.replace(spark, load_rows(changes, number), draft, rows, sum(f.bytes for f in footers))
     said = _replaced(base, schema)
     return Loaded(written, _files(files, footers, {f.path: "load" for f in files}), rows, rows, said, (), {**clock.seconds, **written.seconds})
 
-# %% ../notebooks/37_load.ipynb #cell-011
+# %% ../notebooks/37_load.ipynb #cell-015
 def check_columns(task: Task, schema: tuple, footers: Sequence[Footer]) -> None:
     "Key and partition must be columns of the table; every file must carry the key."
     check_key(str(task.table), schema, task.key, footers)
@@ -123,7 +165,7 @@ def _replaced(base: Commit | None, schema: tuple) -> tuple[str, ...]:
             *[f"column {n} {t} is gone from this load" for n, t in old.items() if n not in new],
             *[f"column {n} was {old[n]}, is {t}" for n, t in new.items() if n in old and old[n] != t])
 
-# %% ../notebooks/37_load.ipynb #cell-016
+# %% ../notebooks/37_load.ipynb #cell-022
 def _inserts(task: Task, changes: Changes) -> tuple[Changes, tuple[str, ...]]:
     "Of a table without a key, only inserts can be applied; the rest is counted."
     others = changes.frame.where(F.col(OP).isin("U", "D")).count()
@@ -138,13 +180,13 @@ def _fold(spark: SparkSession, task: Task, changes: Changes, url: str, first: st
     if batch.facts["bad"]: refuse_bad(str(task.table), changes, task.row_key, batch.facts["bad"])
     return batch
 
-# %% ../notebooks/37_load.ipynb #cell-017
+# %% ../notebooks/37_load.ipynb #cell-023
 def batch_notes(task: Task, batch: Batch, written: Written, late: Sequence[RawFile]) -> tuple[str, ...]:
     "What a person must know of a batch that was applied."
     facts, notes, sequence = batch.facts, [], not batch.facts["unproven"]
     if facts["met"] and not sequence:
         notes.append(f"late file {late[0].path} met {facts['met']} keys that newer files had changed; by file names the newer ones won. "
-                     f"No change sequence proves it. Compare with the source: dmscdc reconcile {task.table} --source …")
+                     f"No change sequence proves it. A reload makes it certain: dmscdc table rewind {task.table} --reload")
     if facts["disorder"]:
         notes.append(f"the change sequence and the file names disagree about the newest change of {facts['disorder']} keys; the sequence decided. "
                      f"Look at the task's endpoint: two tasks may write to one folder")
@@ -153,7 +195,7 @@ def batch_notes(task: Task, batch: Batch, written: Written, late: Sequence[RawFi
                      f"or inserts are missing. Add before-image columns to the task, and reload: dmscdc table rewind {task.table} --reload")
     return tuple(notes)
 
-# %% ../notebooks/37_load.ipynb #cell-018
+# %% ../notebooks/37_load.ipynb #cell-024
 def load_incremental(spark: SparkSession, task: Task,
                      new: Sequence[RawFile],  # change files never applied, in order
                      position: Mapping[str, Any],  # what the table will have applied
