@@ -92,8 +92,9 @@ def load_work(url: str) -> Work:
 
 # %% ../notebooks/22_rewrite.ipynb #cell-012
 def _constant(text: str | None, t: pa.DataType, n: int) -> pa.Array:
-    "A partition's value, n times."
-    value = pa.scalar(None, t) if text is None else pa.scalar(Decimal(text), t) if pa.types.is_decimal(t) else pa.scalar(text).cast(t)
+    "A partition's value, n times. Spark writes a time in UTC and without a zone."
+    plain = pa.timestamp(t.unit) if pa.types.is_timestamp(t) else t
+    value = pa.scalar(None, t) if text is None else pa.scalar(Decimal(text), t) if pa.types.is_decimal(t) else pa.scalar(text).cast(plain).cast(t)
     return pa.repeat(value, n)
 
 
@@ -109,7 +110,7 @@ def read_rows(unit: Unit, work: Work, names: Sequence[str]) -> pa.Table:
         parts.append(pa.table({n: column(n, arrow_type(types[n])) for n in names}))
     return pa.concat_tables(parts).combine_chunks()
 
-# %% ../notebooks/22_rewrite.ipynb #cell-014
+# %% ../notebooks/22_rewrite.ipynb #cell-016
 def key_scalar(value: Any, t: str) -> pa.Scalar:
     "A key's bound, which the journal keeps as JSON: dates as text, decimals as text, times as microseconds."
     kind = arrow_type(t)
@@ -132,7 +133,7 @@ def read_batch(unit: Unit, work: Work) -> pa.Table:
     rows = ds.dataset(path, filesystem=fs, format="parquet").to_table(columns=names, filter=_range(unit, work), use_threads=False)
     return pa.table({n: rows[n].cast(arrow_type(work.types[n])) if n in work.types else rows[n] for n in names}).combine_chunks()
 
-# %% ../notebooks/22_rewrite.ipynb #cell-016
+# %% ../notebooks/22_rewrite.ipynb #cell-018
 def match(rows: pa.Table,  # rows of the lake
           batch: pa.Table,  # at most one row a key
           keys: Sequence[str]  # the columns that identify a row
@@ -147,7 +148,7 @@ def match(rows: pa.Table,  # rows of the lake
         left, right = (pc.index_in(code, value_set=dense).cast(pa.int64()) for code in (left, right))
     return pc.fill_null(pc.index_in(left, value_set=right), -1).to_numpy()
 
-# %% ../notebooks/22_rewrite.ipynb #cell-019
+# %% ../notebooks/22_rewrite.ipynb #cell-021
 def _pick(mask: np.ndarray, yes: pa.ChunkedArray, no: pa.ChunkedArray) -> pa.ChunkedArray:
     return yes if mask.all() else no if not mask.any() else pc.if_else(pa.array(mask), yes, no)
 
@@ -179,7 +180,7 @@ def differs(a: pa.Table, b: pa.Table, names: Sequence[str]) -> np.ndarray:
         out |= unequal.astype(bool) | (pc.is_null(a[n]).to_numpy() != pc.is_null(b[n]).to_numpy())
     return out
 
-# %% ../notebooks/22_rewrite.ipynb #cell-023
+# %% ../notebooks/22_rewrite.ipynb #cell-025
 def write_table(table: pa.Table, url: str, types: Mapping[str, str]) -> None:
     "One Parquet file as Spark would write it."
     fs, path = pafs.FileSystem.from_uri(url)
@@ -197,7 +198,7 @@ def write_lake(rows: pa.Table, unit: Unit, work: Work, size: int) -> list[str]:
         write_table(rows.slice(low, high - low), f"{work.out}/{names[-1]}", work.types)
     return names
 
-# %% ../notebooks/22_rewrite.ipynb #cell-025
+# %% ../notebooks/22_rewrite.ipynb #cell-027
 def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
     if not table.num_rows: return []
     url = f"{work.facts_out}/{kind}/{secrets.token_hex(8)}.parquet"
@@ -209,7 +210,7 @@ def _opened(unit: Unit) -> int:
     size = lambda url: pafs.FileSystem.from_uri(url)[0].get_file_info(pafs.FileSystem.from_uri(url)[1]).size
     return sum(size(u) for u in unit.files)
 
-# %% ../notebooks/22_rewrite.ipynb #cell-026
+# %% ../notebooks/22_rewrite.ipynb #cell-028
 def rewrite(unit: Unit, work: Work) -> dict[str, Any]:  # adds, removes, matched, moved: names; counts
     "Rewrite one unit with the batch rows of its keys, or leave it alone."
     batch = read_batch(unit, work) if work.batch else None
@@ -235,7 +236,7 @@ def rewrite(unit: Unit, work: Work) -> dict[str, Any]:  # adds, removes, matched
     result = pa.concat_tables([rows, after]).take(place[place >= 0])
     return done | {"removes": unit.names, "adds": write_lake(result, unit, work, size)}
 
-# %% ../notebooks/22_rewrite.ipynb #cell-035
+# %% ../notebooks/22_rewrite.ipynb #cell-037
 def rewrite_numbers(batches: Iterator[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
     "For `mapInArrow`: numbers of units in, a line of JSON a unit out."
     work = load_work(url)

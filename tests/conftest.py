@@ -1,4 +1,6 @@
 """What all tests share: one classic Spark session a process, started by the first test that asks for it."""
+import os
+
 import pytest
 
 from dmscdc.session import open_session
@@ -12,6 +14,9 @@ def spark(tmp_path_factory):
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri(),
     }
+    before = os.environ.get("JDK_JAVA_OPTIONS", "")
+    os.environ["JDK_JAVA_OPTIONS"] = f"{before} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # rows are few: compiling well costs more than it gives
     session = open_session("tests", master="local[2]", conf=conf)
+    os.environ["JDK_JAVA_OPTIONS"] = before
     yield session
     session.stop()

@@ -1,0 +1,58 @@
+"Of two changes of one row the later one wins: which one is later, whatever Spark and the arrival do."
+from __future__ import annotations
+
+from dmscdc.dms_writer import DmsSettings, change_sequence, moment_of
+
+from test_fold import split_files
+from world import World, closed
+
+SCHEMA = {"id": "int", "name": "string"}
+
+
+def test_rows_of_one_file_are_applied_in_their_order_though_tasks_share_the_file(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(0, "old")])
+    rows = [("U" if turn else "I", key, f"{turn:03d}") for turn in range(40) for key in range(1, 26)]
+    w.changes(1, rows + [("D", 7, None)], settings=DmsSettings(row_group_length=50))
+    with split_files(spark, "1kb"):
+        assert spark.read.parquet(str(w.raw / f"{closed(1)}.parquet")).rdd.getNumPartitions() > 4
+        assert w.go().verdict == "ok"
+    assert w.lake("id, name") == [(0, "old")] + [(k, "039") for k in range(1, 26) if k != 7]
+
+
+def test_files_are_applied_by_base_name_then_path_whenever_they_arrived(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(i, "old") for i in range(1, 6)])
+    w.changes("20181215-1000000000", [("U", 2, "ten digits"), ("U", 4, "x")], folder="2018/12/15", time=9e8)
+    w.changes("20181215-100000000", [("U", 3, "later folder")], folder="2018/12/16", time=8e8)
+    w.changes("20181215-100000000", [("U", 3, "x"), ("U", 1, "nine digits")], folder="2018/12/15", time=9.5e8)
+    w.changes("20181215-100000001", [("U", 2, "next"), ("U", 4, "y")], folder="2018/12/01", time=7e8)
+    w.changes("20181214-235959999", [("U", 1, "x"), ("U", 5, "first")], folder="2018/12/31")
+    assert w.go().verdict == "ok"
+    assert w.lake("id, name") == [(1, "nine digits"), (2, "next"), (3, "later folder"), (4, "y"), (5, "first")]
+
+
+def sequenced(w, close, rows, counters):
+    w.changes(close, rows, settings=DmsSettings(sequence_column="seq", row_group_length=2), sequences=[c if c is None else change_sequence(moment_of("2018-12-15 10:00:00"), c) for c in counters])
+
+
+def test_a_change_sequence_decides_and_a_disagreement_with_the_names_is_told(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(1, "old"), (2, "old")], settings=DmsSettings(sequence_column="seq"))
+    sequenced(w, 1, [("U", 1, "newest"), ("U", 2, "first")], (30, 10))
+    sequenced(w, 2, [("U", 1, "x"), ("U", 2, "second")], (20, 40))
+    done = w.go()
+    assert w.lake("id, name, seq[-2:]") == [(1, "newest", "30"), (2, "second", "40")]
+    assert done.verdict == "attention" and "disagree about the newest change of 1 keys; the sequence decided" in done.words
+
+
+def test_where_one_row_lacks_the_sequence_the_files_decide(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(1, "old"), (2, "old")])
+    sequenced(w, 1, [("U", 1, "x"), ("U", 2, "first")], (30, 10))
+    sequenced(w, 2, [("U", 1, "newest"), ("U", 2, "x"), ("U", 2, "second")], (20, 40, None))
+    assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "newest"), (2, "second")]
+
+
+def test_a_timestamp_column_never_decides(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id")
+    stamped = DmsSettings(timestamp_column="dms_ts")
+    w.load([(1, "old")], settings=stamped, at=moment_of("2030-01-01"))
+    w.changes(1, [("U", 1, "x"), ("U", 1, "newest")], settings=stamped, commits=[moment_of("2029-01-01"), moment_of("2018-01-01")])
+    assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "newest")]

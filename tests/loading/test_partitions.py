@@ -1,0 +1,74 @@
+"Tables laid out by columns: odd values, moves, changes without those columns."
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import pyarrow.dataset as ds
+
+from world import World, query, replayed
+
+SCHEMA = {"id": "int", "site": "string", "day": "date", "name": "string"}
+ODD = ["a b", "a/b", "ü 😀", "50%", "a=b", "x%2Fy", "it's", '"q"', "a:b*?", "{x}[y]", "007", "c\\d", "#1 +2", "null"]
+
+
+def lake(w, columns="id, site, day, name"):
+    "The lake with partition values as texts, as DuckDB unescapes them."
+    return query(f"select {columns} from read_parquet('{w.folder}/**/*.parquet', hive_partitioning=true, hive_types={{'site': varchar, 'day': date}}) order by all")
+
+
+def test_any_value_of_two_partition_columns_is_kept_through_load_insert_and_rewrite(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id", partition="site,day")
+    day = "2018-12-15"
+    w.load([(i, site, day, "loaded") for i, site in enumerate(ODD)] + [(90, None, day, "no site"), (91, "s", None, "no day"), (92, None, None, "neither")])
+    assert w.go().verdict == "ok" and lake(w) == replayed(w.raw, ["id"], "id, site, day, name")
+    w.changes(1, [("U", i, site, day, "changed") for i, site in enumerate(ODD)] + [("I", 50 + i, site, "0001-01-01", "new") for i, site in enumerate(ODD)])
+    w.changes(2, [("U", 90, None, day, "still no site"), ("U", 91, "s", None, "still"), ("D", 92, None, None, None)])
+    done = w.go()
+    assert (done.verdict, done.rows["updated"], done.rows["inserted"], done.rows["deleted"]) == ("ok", len(ODD) + 2, len(ODD), 1)
+    assert lake(w) == replayed(w.raw, ["id"], "id, site, day, name")
+    rows = [tuple(r) for r in w.lake_table.read(spark).select("id", "site", "day", "name").collect()]
+    assert sorted(rows, key=lambda r: (r[0], r[1] or "")) == lake(w)
+
+
+def test_rows_move_between_partitions_and_changes_without_those_columns_leave_them_there(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id", partition="site,day", delete="soft")
+    d1, d2 = "2018-12-15", "2018-12-16"
+    w.load([(1, "a", d1, "one"), (2, "a", d1, "two"), (3, "b", d1, "three"), (4, "b", None, "four"), (5, "a", d1, "five")])
+    w.changes(1, [("U", 1, "b", d1, "moved"), ("U", 3, "a/ü", d2, "moved"), ("U", 4, "b", d1, "from null"), ("U", 5, None, d1, "to null"), ("I", 6, "c d", d2, "six")])
+    w.changes(2, [("U", 1, "patched"), ("U", 2, "patched"), ("D", 3, None), ("I", 7, "no place")], {"id": "int", "name": "string"})
+    done = w.go()
+    assert (done.verdict, done.rows["updated"], done.rows["inserted"], done.rows["deleted"]) == ("ok", 4, 5 + 2, 1)   # five of the load
+    D1, D2 = date(2018, 12, 15), date(2018, 12, 16)
+    expected = [(1, "b", D1, "patched", "U"), (2, "a", D1, "patched", "U"), (3, "a/ü", D2, "moved", "D"), (4, "b", D1, "from null", "U"),
+                (5, None, D1, "to null", "U"), (6, "c d", D2, "six", "I"), (7, None, None, "no place", "I")]
+    assert lake(w, "id, site, day, name, Op") == expected == replayed(w.raw, ["id"], "id, site, day, name, Op", soft=True)
+    w.changes(3, [("U", 3, None), ("U", 7, "patched")], {"id": "int", "name": "string"})   # a marked row begins anew, without a place
+    assert w.go().verdict == "ok"
+    assert lake(w, "id, site, day, name, Op") == replayed(w.raw, ["id"], "id, site, day, name, Op", soft=True)
+
+
+def test_partitions_may_be_numbers_decimals_times_and_truths(tmp_path, spark):
+    schema = {"id": "int", "n": "bigint", "p": "decimal(10,2)", "moment": "timestamp", "ok": "boolean"}
+    w = World(tmp_path, spark, schema).set(key="id", partition="n,p,moment,ok")
+    rows = [(1, -5, "1.50", "2018-12-15 10:00:00", True), (2, 2**62, "-0.01", "1899-12-30 00:00:00.000001", False), (3, None, None, None, None)]
+    w.load(rows)
+    assert w.go().verdict == "ok"
+    w.changes(1, [("U", 1, -5, "1.50", "2018-12-15 10:00:00", True), ("U", 2, 2**62, "-0.02", "1899-12-30 00:00:00.000001", True), ("I", 4, *rows[0][1:])])
+    done = w.go()
+    assert (done.verdict, done.rows["updated"], done.rows["inserted"]) == ("ok", 2, 1)
+    found = w.lake_table.read(spark).selectExpr("id", "n", "p", "unix_micros(moment)", "ok").collect()
+    assert sorted(map(tuple, found), key=lambda r: r[0]) == [(1, -5, Decimal("1.50"), 1544868000000000, True), (2, 2**62, Decimal("-0.02"), -2209161599999999, True),
+                                                             (3, None, None, None, None), (4, -5, Decimal("1.50"), 1544868000000000, True)]
+
+
+def test_all_readers_of_the_folder_agree_between_passes(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id", partition="site,day")
+    w.load([(1, "a", "2018-12-15", "x"), (2, "b c", "2018-12-16", None), (3, None, "2018-12-16", "z")])
+    w.changes(1, [("I", 4, "b c", "2018-12-17", "new"), ("U", 1, "b c", "2018-12-15", "moved")])
+    assert w.go().verdict == "ok" and w.settled()
+    rows = [(1, "b c", date(2018, 12, 15), "moved"), (2, "b c", date(2018, 12, 16), None), (3, None, date(2018, 12, 16), "z"), (4, "b c", date(2018, 12, 17), "new")]
+    names = ["id", "site", "day", "name"]
+    assert sorted(map(tuple, spark.read.parquet(str(w.folder)).select(*names).collect()), key=lambda r: r[0]) == rows == lake(w)
+    arrow = ds.dataset(str(w.folder), format="parquet", partitioning="hive").to_table(columns=names)
+    assert sorted((r["id"], r["site"], r["day"] and date.fromisoformat(str(r["day"])), r["name"]) for r in arrow.to_pylist()) == rows

@@ -1,0 +1,78 @@
+"What cannot be applied is refused whole: file, row and column are named, and nothing has moved."
+from __future__ import annotations
+
+import pytest
+
+from world import World, closed
+
+SCHEMA = {"id": "int", "site": "string", "price": "decimal(10,2)"}
+GOOD, BAD = closed(2), closed(3)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, spark):
+    "A table with a load and one batch; refusals leave it as it is."
+    w = World(tmp_path_factory.mktemp("refused"), spark, SCHEMA).set(key="id,site")
+    w.load([(1, "a", "1.00"), (2, "a", "2.00")]).changes(1, [("U", 1, "a", "1.50")])
+    assert w.go().verdict == "ok"
+    return w
+
+
+def refuse(w, rows, schema=SCHEMA, **more):
+    "A good file and the bad one; afterwards the bad one is taken away."
+    w.changes(2, [("I", 9, "z", "9.00"), ("D", 1, "a", None)])
+    w.changes(3, rows, schema, **more)
+    before = w.standing()
+    try: return w.go(), before == w.standing()
+    finally:
+        for name in (GOOD, BAD): (w.raw / f"{name}.parquet").unlink()
+
+
+@pytest.mark.parametrize("rows, words", [
+    ([("I", 5, "a", "1"), ("U", None, "a", "2")], f"row 1 of {BAD}.parquet: key column id is null"),
+    ([("I", 5, "a", "1"), ("I", 6, "a", "1"), ("D", 7, None, "2")], f"row 2 of {BAD}.parquet: key column site is null"),
+    ([("I", 5, "a", "1"), (None, 6, "a", "2"), ("Z", 6, "a", "2")], f"row 1 of {BAD}.parquet: column Op is null; I, U or D was expected. 2 such rows"),
+    ([("I", 5, "a", "1"), ("X", 6, "a", "2")], f"row 1 of {BAD}.parquet: column Op is 'X'"),
+    ([("I", 5, "a", "1"), ("i", 6, "a", "2")], f"row 1 of {BAD}.parquet: column Op is 'i'"),
+], ids=["null key", "null in the second key column", "null Op", "unknown Op", "Op in small letters"])
+def test_a_row_that_cannot_be_applied_refuses_the_batch(world, rows, words):
+    done, still = refuse(world, rows)
+    assert done.verdict == "refused" and done.words.startswith("shop.item: ") and words in done.words and still
+
+
+@pytest.mark.parametrize("rows, schema, more, words", [
+    ([("I", 5, "1")], {"id": "int", "price": "decimal(10,2)"}, {}, f"{BAD}.parquet does not carry the key column site"),
+    ([("U", "1", "a", "1")], {**SCHEMA, "id": "string"}, {}, f"column id of {BAD}.parquet is string, the lake holds int"),
+    ([("U", 1, "a", "cheap")], {**SCHEMA, "price": "string"}, {}, f"column price of {BAD}.parquet is string, the lake holds decimal(10,2)"),
+    ([("U", 1, "a", 1.5)], {**SCHEMA, "price": "double"}, {}, f"column price of {BAD}.parquet is double, the lake holds decimal(10,2)"),
+    ([("U", 1, 7, "1", "x")], {**SCHEMA, "site": "int", "new": "string"}, {}, f"column site of {BAD}.parquet is int, the lake holds string"),
+    ([(1, "a", "1")], SCHEMA, {"op": False}, f"row 0 of {BAD}.parquet: column Op is null"),
+], ids=["missing key column", "int to string", "decimal to string", "decimal to double", "one of two", "file without Op"])
+def test_a_file_whose_columns_do_not_fit_refuses_the_batch(world, rows, schema, more, words):
+    done, still = refuse(world, rows, schema, **more)
+    assert done.verdict == "refused" and words in done.words and still
+
+
+def test_a_file_that_is_no_parquet_is_named(world):
+    (world.raw / f"{BAD}.parquet").write_bytes(b"PAR1 and then nothing")
+    before, done = world.standing(), world.go()
+    (world.raw / f"{BAD}.parquet").unlink()
+    assert done.verdict == "refused" and f"{BAD}.parquet: a Parquet file was expected" in done.words and before == world.standing()
+
+
+def test_the_good_files_of_a_refused_batch_are_applied_when_the_bad_one_is_gone(world):
+    world.changes(2, [("I", 9, "z", "9.00")])
+    assert world.go().verdict == "ok" and world.lake("id, site") == [(1, "a"), (2, "a"), (9, "z")]
+
+
+@pytest.mark.parametrize("rows, settings, words", [
+    ([(1, "a", "1"), (None, "a", "1")], {"key": "id"}, "row 1 of LOAD00000001.parquet: key column id is null"),
+    ([(1, "a", "1"), (2, "a", "1"), (1, "b", "1")], {"key": "id"}, "id=1 stands in 2 rows of the load, row 0 of LOAD00000001.parquet and row 2 of LOAD00000001.parquet"),
+    ([(1, "a", "1")], {"key": "ident"}, "the key column ident was expected, its files carry id, site, price. Set the key: dmscdc table set shop.item --key"),
+    ([(1, "a", "1")], {"key": "id", "partition": "day"}, "the partition column day was expected, its files carry id, site, price"),
+    ([(1, "a", "1")], {}, "no key is set, so nothing can be applied. Set one: dmscdc table set shop.item --key"),
+], ids=["null key", "key twice", "unknown key", "unknown partition", "no key"])
+def test_a_load_that_does_not_fit_its_settings_writes_nothing(tmp_path, spark, rows, settings, words):
+    w = World(tmp_path, spark, SCHEMA).set(**settings).load(rows)
+    before, done = w.standing(), w.go()
+    assert done.verdict == "refused" and words in done.words and w.standing() == before and not w.folder.exists()
