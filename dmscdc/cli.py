@@ -172,7 +172,7 @@ def capture(source: Annotated[str, typer.Argument(help="sqlite:FILE")], landing:
             timestamp_column: str = typer.Option("", help="TimestampColumnName"), sequence_column: str = typer.Option("", help="A column with AR_H_CHANGE_SEQ")) -> None:
     "Stand in for DMS: full load first, then change files, out of a SQLite database."
     settings = DmsSettings(include_op_for_full_load=op_in_load, timestamp_column=timestamp_column, sequence_column=sequence_column, batch_interval=interval)
-    show = lambda paths: [print(f"wrote {Path(p).relative_to(Path(landing).absolute())}") for p in paths]
+    show = lambda paths: [print(f"wrote {p}") for p in paths]
     try: number = run_capture(open_source(source, schema), landing, settings, stop=until_stopped() if watch else None, on_files=show)
     except WRONG_USE as error: fail(error, 2)
     print(f"{number} files written to {landing}")
