@@ -82,6 +82,7 @@ def spark_conf(
     if master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         conf["spark.sql.shuffle.partitions"] = str(max(2 * cores_of(master), 4))
+        conf["spark.sql.sources.parallelPartitionDiscovery.threshold"] = "10000"
     return {**conf, **{k: str(v) for k, v in more.items()}}
 
 # %% ../notebooks/10_session.ipynb #cell-015
