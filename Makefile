@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.made
 DEMO   ?= ./demo
 
-.PHONY: env demo test export clean bench lab notebooks
+.PHONY: env demo test export readme clean bench lab
 
 env: $(STAMP)
 
@@ -27,6 +27,9 @@ test: $(STAMP)
 export: $(STAMP)
 	$(BIN)/nbdev_export
 	$(BIN)/nbdev_clean
+
+readme: $(STAMP)
+	$(BIN)/jupyter nbconvert --to markdown --log-level=ERROR --output-dir . --output README notebooks/index.ipynb
 
 lab: $(STAMP)
 	$(BIN)/jupyter lab notebooks
