@@ -98,7 +98,7 @@ def sequence_column(changes: Changes,  # of one batch
     texts = [c.name for c in changes.schema if c.type == "string" and all(c.name in names for names in changes.carried)]
     batch = next(pq.ParquetFile(first).iter_batches(batch_size=1, columns=texts), None) if texts else None
     row = batch.to_pylist()[0] if batch is not None and batch.num_rows else {}
-    return next((c for c in texts if len(row[c] or "") == 35 and row[c].isdigit()), "")
+    return next((c for c in texts if isinstance(value := row.get(c), str) and len(value) == 35 and value.isdigit()), "")
 
 # %% ../notebooks/12_changes.ipynb #cell-018
 WRITE, FRESH, FIRST, HAS, COUNTS = "_cdc_write", "_cdc_fresh", "_cdc_first", "_cdc_has_", "_cdc_count"  # batch columns, see fold

@@ -20,7 +20,7 @@ from .files import FolderLanding, RawFile, TableRef
 from .parquet import Clock
 from .rewrite import arrow_type
 from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
-from .tables import Commit, Draft, LakeTable, Written
+from .tables import Commit, Draft, LakeTable, StaleCommit, Written
 
 # %% auto #0
 __all__ = ['LARGE', 'Task', 'Loaded', 'load_rows', 'check_unique', 'read_load', 'load_initial', 'check_columns', 'batch_notes',
@@ -37,10 +37,18 @@ class Task:
     partition: tuple[str, ...] = ()  # the columns that lay out the lake
     soft: bool = False  # deletes mark the row
     run: str = ""  # the run's id
+    base: int | None = None  # number of the commit that the plan was made from, 0 for none; None takes the newest
     guard: Callable[[], None] = lambda: None  # raises just before the commit when the run has become void
 
     @property
     def row_key(self) -> tuple[str, ...]: return self.key or (FILE, ROW)
+
+    def planned(self) -> Commit | None:
+        "The commit that the plan was made from; raises `StaleCommit` when the table has moved on."
+        head = self.lake.head()
+        if self.base in (None, head.number if head else 0): return head
+        raise StaleCommit(f"{self.table}: planned from commit {self.base}, another writer made commit {head.number if head else 0} meanwhile; "
+                          f"nothing of this run is in the table, the next pass plans anew")
 
 # %% ../notebooks/37_load.ipynb #cell-007
 @dataclass(frozen=True)
@@ -134,7 +142,7 @@ def load_initial(spark: SparkSession, task: Task,
                  position: Mapping[str, Any]  # what the table will have applied
                  ) -> Loaded:
     "The table becomes the load set. Raises `Refused` and leaves everything as it was."
-    clock, base = Clock(), task.lake.head()
+    clock, base = Clock(), task.planned()
     with clock.step("footers"): urls, footers = _footers(task, files)
     schema = evolve(str(task.table), (), footers).schema
     check_columns(task, schema, footers)
@@ -176,7 +184,7 @@ def _inserts(task: Task, changes: Changes) -> tuple[Changes, tuple[str, ...]]:
 
 def _fold(spark: SparkSession, task: Task, changes: Changes, url: str, first: str) -> Batch:
     "Stage the fold; a batch with rows that cannot be applied is refused."
-    batch = stage(changes, task.row_key, url, task.soft, sequence_column(changes, first) if task.key else "")
+    batch = stage(changes, task.row_key, url, task.soft, sequence_column(changes, first) if task.key and first else "")
     if batch.facts["bad"]: refuse_bad(str(task.table), changes, task.row_key, batch.facts["bad"])
     return batch
 
@@ -203,7 +211,7 @@ def load_incremental(spark: SparkSession, task: Task,
                      again: Sequence[RawFile] = ()  # applied files that sort after the earliest late one
                      ) -> Loaded:
     "Fold the files onto the table. Raises `Refused` and leaves everything as it was."
-    clock, base = Clock(), task.lake.head()
+    clock, base = Clock(), task.planned()
     files = sorted([*new, *late, *again], key=lambda f: f.order)
     kinds = {f.path: "late" for f in late} | {f.path: "again" for f in again}
     with clock.step("footers"): urls, footers = _footers(task, files)
@@ -214,7 +222,7 @@ def load_incremental(spark: SparkSession, task: Task,
     if not task.key: changes, notes = _inserts(task, changes)
     elif late: changes = touched(changes, task.key)
     draft = Draft(base, position, task.run, grown.schema, task.key, base.partition, guard=task.guard)
-    with clock.step("fold"): batch = _fold(spark, task, changes, f"{task.lake.workplace(draft)}/staged", urls[files[0].path])
+    with clock.step("fold"): batch = _fold(spark, task, changes, f"{task.lake.workplace(draft)}/staged", next((urls[f.path] for f in footers if f.rows), ""))
     written = task.lake.apply(spark, batch, draft)
     read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
     return Loaded(written, _files(files, footers, kinds), read, batch.facts["keys"], grown.sentences, notes + batch_notes(task, batch, written, late), {**clock.seconds, **written.seconds})

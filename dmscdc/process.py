@@ -163,6 +163,7 @@ def carry_out(spark: Callable[[], SparkSession], standing: Standing, plan: Plan,
         done = load_initial(spark(), task, plan.load, plan.load_number, position.to_json())
         save(position, done.written.commit.number)
         yield done
+        task = replace(task, base=done.written.commit.number)
     if plan.changes or plan.late:
         done = load_incremental(spark(), task, plan.changes, plan.after.to_json(), plan.late, plan.again)
         save(plan.after, done.written.commit.number)
@@ -213,8 +214,8 @@ def process_table(table: str,  # "schema.table"
             standing = stand(store, ref, lake)
             plan = _ready(standing.item) and plan_standing(standing, source, settle)
         if not plan.is_empty:
-            item, guard = standing.item, guard_of(store, lease, source, plan)
-            task = Task(ref, source, standing.lake, item.key, item.partition, item.delete == "soft", run, guard)
+            item, base = standing.item, standing.head.number if standing.head else 0
+            task = Task(ref, source, standing.lake, item.key, item.partition, item.delete == "soft", run, base, guard_of(store, lease, source, plan))
             loads.extend(carry_out(spark, standing, plan, task, _saver(store, standing, plan)))
     except EXPECTED as error: problem = error
     finally:

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 
 import pytest
 
-from dmscdc.dms_writer import DmsSettings, write_changes
+from dmscdc.dms_writer import DmsSettings
+from dmscdc.tables import Draft
 
 from world import World, closed
 
@@ -62,14 +64,13 @@ def test_an_empty_landing_and_an_empty_load_are_no_failure(w):
 
 
 def test_2500_change_files_of_one_table_all_arrive(w):
-    w.load([(0, "load")])
-    write_changes(w.landing, w.table, [("I", 0, "x")], "20181215-000000000", SCHEMA)
+    w = World(w.root / "many", w.spark, SCHEMA).set(insert_only=True).load([(0, "load")])
+    w.changes("20181215-000000000", [("I", 0, "x")])
     template = (w.raw / "20181215-000000000.parquet").read_bytes()
     (w.raw / "20181215-000000000.parquet").unlink()
     names = [f"201812{15 + i // 1440}-{i // 60 % 24:02d}{i % 60:02d}00000.parquet" for i in range(2500)]
     for name in names: (w.raw / name).write_bytes(template)   # the same row in every file: the file's name tells them apart
     w.changes("20181213-000000000", [("I", i, "first") for i in range(1, 4)])
-    w.state.put_settings(w.ref, insert_only=True, key="")
     done = w.go()
     assert (done.verdict, done.rows["read"], done.rows["inserted"], len(done.files)) == ("ok", 2504, 2504, 2502)
     assert sorted(f for f, in w.lake("_cdc_file")) == sorted([*names, "LOAD00000001.parquet#1", *["20181213-000000000.parquet"] * 3])
@@ -117,8 +118,10 @@ def test_while_another_holds_the_lease_nothing_is_done_and_its_holder_is_named(w
 
 def test_a_run_whose_lease_passed_on_commits_nothing(w):
     w.load([(1, "a")])
-    lease = w.state.acquire(w.ref, "slow run", -1)
-    def late(): w.state.acquire(w.ref, "fast run", 600); return w.spark
+    lease = w.state.acquire(w.ref, "slow run", 600)
+    def late():
+        assert w.state.acquire(w.ref, "fast run", 600, now=time.time() + 1000)
+        return w.spark
     done = w.go(owner="slow run", fence=lease.fence, spark=late)
     assert done.verdict == "failed" and "slow run has lost its lease" in done.words and w.lake_table.head() is None and not w.folder.exists()
 
@@ -132,7 +135,9 @@ def test_an_input_that_changes_during_the_run_voids_it_and_the_next_pass_takes_i
     assert w.go().verdict == "ok"
     w.changes(1, [("U", 1, "one")]).changes(2, [("U", 2, "two"), ("U", 2, "a much longer text than before")])
     before = w.standing()
-    def later(): meddle(w.raw); return w.spark
+    def later():
+        meddle(w.raw)
+        return w.spark
     done = w.go(spark=later)
     assert done.verdict == "failed" and f"{closed(1)}.parquet" in done.words and words in done.words and w.standing() == before
     assert w.go().verdict == "ok" and w.lake("id, name")[1] == (2, "a much longer text than before")
@@ -140,13 +145,14 @@ def test_an_input_that_changes_during_the_run_voids_it_and_the_next_pass_takes_i
 
 def test_a_file_that_arrives_during_the_run_waits_for_the_next_pass(w):
     w.load([(1, "a")]).changes(1, [("U", 1, "b")])
-    def later(): w.changes(2, [("U", 1, "c")]) if not (w.raw / f"{closed(2)}.parquet").exists() else None; return w.spark
+    def later():
+        if not (w.raw / f"{closed(2)}.parquet").exists(): w.changes(2, [("U", 1, "c")])
+        return w.spark
     assert w.go(spark=later).verdict == "ok" and w.lake("name") == [("b",)]
     assert w.go().verdict == "ok" and w.lake("name") == [("c",)]
 
 
 def test_another_writer_between_plan_and_commit_fails_the_run_and_harms_nothing(w):
-    from dmscdc.tables import Draft
     w.load([(1, "a")])
     assert w.go().verdict == "ok"
     w.changes(1, [("U", 1, "b"), ("I", 2, "c")])

@@ -32,7 +32,7 @@ def w(tmp_path, spark):
 
 def test_a_new_load_set_replaces_the_table_and_only_changes_put_after_it_are_applied(w):
     change(w, 15, [("U", 1, "before the reload, never applied")])
-    w.load([(1, "A"), (2, "B"), (9, "Z")], time=at(20))
+    w.load([(1, "A"), (2, "B"), (9, "another size")], time=at(20))
     change(w, 25, [("U", 2, "after"), ("D", 9, None)])
     done = w.go()
     assert (done.verdict, done.plan["kind"]) == ("ok", "both") and w.settled()
@@ -44,15 +44,15 @@ def test_a_new_load_set_replaces_the_table_and_only_changes_put_after_it_are_app
 
 
 def test_where_times_are_unbelievable_nothing_moves_and_both_commands_do_what_they_say(w):
-    w.load([(1, "A"), (2, "B")], time=at(90))
-    change(w, 30, [("U", 2, "thirty")], put=91)
+    w.load([(1, "A"), (2, "B"), (3, "another size")], time=at(90))
+    change(w, 30, [("I", 2, "thirty")], put=91)
     before, done = w.standing(), w.idle()
     assert done.verdict == "attention" and w.standing() == before
     assert "--reload --supersede" in done.words and "--reload --keep-changes" in done.words and "object times are not those of the first writing" in done.words
     w.state.instruct(w.ref, {"kind": "reload", "changes": "keep"})
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "five"), (2, "thirty"), (3, "ten"), (4, "ten")], "all changes on top"
     w.state.instruct(w.ref, {"kind": "reload", "changes": "supersede"})
-    assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "A"), (2, "B")], "what was applied is left out"
+    assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "A"), (2, "B"), (3, "another size")], "what was applied is left out"
     assert w.state.get(w.ref).instruction is None and w.idle().verdict == "nothing"
 
 
