@@ -23,8 +23,9 @@ from .changes import FIRST, FRESH, HAS, WRITE
 from .schema import FILE, OP, ROW, Schema
 
 # %% auto #0
-__all__ = ['ARROW', 'SPARK', 'arrow_type', 'footer', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar',
-           'read_batch', 'match', 'apply_rows', 'differs', 'write_table', 'write_lake', 'rewrite', 'rewrite_numbers']
+__all__ = ['ARROW', 'SPARK', 'CODED', 'arrow_type', 'footer', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows',
+           'key_scalar', 'read_batch', 'match', 'apply_rows', 'differs', 'write_table', 'write_lake', 'rewrite',
+           'rewrite_numbers']
 
 # %% ../notebooks/22_rewrite.ipynb #cell-006
 ARROW = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(),
@@ -98,16 +99,30 @@ def _constant(text: str | None, t: pa.DataType, n: int) -> pa.Array:
     return pa.repeat(value, n)
 
 
+CODED = (OP, FILE)  # few texts, many times: kept as codes, which read, move and write in a fifth of the time
+
+
+def _coded(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    "The same rows with these columns as codes."
+    return pa.table({n: table[n].dictionary_encode() if n in names else table[n] for n in table.column_names})
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    "The same rows without codes."
+    return pa.table({n: c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for n, c in zip(table.column_names, table.columns)})
+
+
 def read_rows(unit: Unit, work: Work, names: Sequence[str]) -> pa.Table:
-    "Columns of the unit's files in the lake's types."
+    "Columns of the unit's files in the lake's types; `Op` and the file as codes, unless they are the key."
+    coded = [n for n in CODED if n not in work.keys]
     parts, types = [], work.types
     for url in unit.files:
         fs, path = pafs.FileSystem.from_uri(url)
-        file = pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us")
+        file = pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us", read_dictionary=coded)
         have = file.read(columns=[n for n in names if n in file.schema_arrow.names], use_threads=False)
-        column = lambda n, t: (have[n].cast(t) if n in have.column_names else
+        column = lambda n, t: (have[n] if n in coded and n in have.column_names else have[n].cast(t) if n in have.column_names else
                                _constant(unit.values[work.partition.index(n)], t, have.num_rows) if n in work.partition else pa.nulls(have.num_rows, t))
-        parts.append(pa.table({n: column(n, arrow_type(types[n])) for n in names}))
+        parts.append(_coded(pa.table({n: column(n, arrow_type(types[n])) for n in names}), coded))
     return pa.concat_tables(parts).combine_chunks()
 
 # %% ../notebooks/22_rewrite.ipynb #cell-016
@@ -181,11 +196,12 @@ def differs(a: pa.Table, b: pa.Table, names: Sequence[str]) -> np.ndarray:
     return out
 
 # %% ../notebooks/22_rewrite.ipynb #cell-025
-def write_table(table: pa.Table, url: str, types: Mapping[str, str]) -> None:
-    "One Parquet file as Spark would write it."
+def write_table(table: pa.Table, url: str, types: Mapping[str, str], unique: Sequence[str] = ()) -> None:
+    "One Parquet file as Spark would write it; for columns of ever new values no dictionary is tried."
     fs, path = pafs.FileSystem.from_uri(url)
     fs.create_dir(path.rsplit("/", 1)[0], recursive=True)
-    pq.write_table(table.replace_schema_metadata(footer(table.schema, types)), path, filesystem=fs, compression="snappy", store_schema=False)
+    pq.write_table(table.replace_schema_metadata(footer(table.schema, types)), path, filesystem=fs, compression="snappy", store_schema=False,
+                   use_dictionary=[n for n in table.column_names if n not in unique])
 
 
 def write_lake(rows: pa.Table, unit: Unit, work: Work, size: int) -> list[str]:
@@ -195,7 +211,7 @@ def write_lake(rows: pa.Table, unit: Unit, work: Work, size: int) -> list[str]:
     for part in range(pieces):
         low, high = rows.num_rows * part // pieces, rows.num_rows * (part + 1) // pieces
         names.append(f"{unit.folder + '/' if unit.folder else ''}{work.prefix}-{secrets.token_hex(6)}.parquet")
-        write_table(rows.slice(low, high - low), f"{work.out}/{names[-1]}", work.types)
+        write_table(rows.slice(low, high - low), f"{work.out}/{names[-1]}", work.types, (ROW, *work.keys) if len(work.keys) == 1 else (ROW,))
     return names
 
 # %% ../notebooks/22_rewrite.ipynb #cell-027
@@ -222,7 +238,7 @@ def rewrite(unit: Unit, work: Work) -> dict[str, Any]:  # adds, removes, matched
     if not len(hit) and not unit.force: return done
     rows = read_rows(unit, work, names)
     if not len(hit): return done | {"removes": unit.names, "adds": write_lake(rows, unit, work, size)}
-    old, new = rows.take(hit), batch.take(at[hit])
+    old, new = _decoded(rows.take(hit)), batch.take(at[hit])
     after, removed = apply_rows(old, new, work)
     same, moved = ~differs(old, after, names) & ~removed, differs(old, after, work.partition) & ~removed
     dies = removed | (pc.equal(after[OP], "D").to_numpy() & pc.not_equal(old[OP], "D").to_numpy())
@@ -233,7 +249,8 @@ def rewrite(unit: Unit, work: Work) -> dict[str, Any]:  # adds, removes, matched
     if same.all() and not unit.force: return done
     place = np.arange(rows.num_rows)
     place[hit] = np.where(removed | moved, -1, rows.num_rows + np.arange(len(hit)))
-    result = pa.concat_tables([rows, after]).take(place[place >= 0])
+    after = _coded(after, [n for n in CODED if n not in work.keys])
+    result = pa.concat_tables([rows, after]).unify_dictionaries().take(place[place >= 0])
     return done | {"removes": unit.names, "adds": write_lake(result, unit, work, size)}
 
 # %% ../notebooks/22_rewrite.ipynb #cell-037
