@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from dmscdc.dms_writer import DmsSettings, write_changes, write_load
+from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.files import TableRef
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import Processed, process_table
@@ -101,11 +101,11 @@ def query(sql: str, *values: Any) -> list[tuple]:
 
 
 def raw_rows(path: Path) -> list[Row]:
-    "The rows of a raw file in their order, each with its number."
-    with duckdb.connect() as db:
-        found = db.execute("select * from read_parquet(?, file_row_number=true) order by file_row_number", [str(path)])
-        names = [column[0] for column in found.description]
-        return [dict(zip(names, values)) for values in found.fetchall()]
+    "The rows of a raw file in their order, each with its number; times as microseconds since 1970."
+    table = f"read_parquet('{path}', file_row_number=true)"
+    types = dict(query(f"select column_name, column_type from (describe select * from {table})"))
+    values = [f'epoch_us("{name}")' if kind == "TIMESTAMP WITH TIME ZONE" else f'"{name}"' for name, kind in types.items()]
+    return [dict(zip(types, row)) for row in query(f"select {', '.join(values)} from {table} order by file_row_number")]
 
 
 def raw_changes(folder: Path) -> list[tuple[Path, str]]:
