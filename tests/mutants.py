@@ -26,9 +26,11 @@ def breaks() -> Iterator[dict[str, str]]:
 
 
 def run(tests: list[str], package: Path) -> subprocess.CompletedProcess:
-    "pytest with the copy in place of the package, for its workers too."
+    "pytest with the copy in place of the package, for Spark's workers too: `-m` puts the working folder first on the path."
     env = {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run([sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "--durations=0", *tests], cwd=HERE.parent, env=env, capture_output=True, text=True)
+    options = ["-x", "-p", "no:cacheprovider", "--rootdir", str(HERE.parent), "-c", str(HERE.parent / "pyproject.toml")]
+    places = [str(HERE.parent / test) for test in tests]
+    return subprocess.run([sys.executable, "-m", "pytest", *options, *places], cwd=package, env=env, capture_output=True, text=True)
 
 
 def broken(row: dict[str, str]) -> str:
@@ -50,7 +52,7 @@ def main(names: list[str]) -> int:
     for row in chosen:
         said = broken(row)
         bad += said != "red"
-        print(f"{row['name']:<12} {said:<6} {row['test']}", flush=True)
+        print(f"{row['name']:<20} {said:<6} {row['test']}", flush=True)
     return 1 if bad or not chosen else 0
 
 
