@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option', 'package_zip',
-           'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python', 'connect_session',
-           'send_package', 'classic_session', 'open_session']
+           'with_package', 'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python',
+           'connect_session', 'send_package', 'classic_session', 'open_session']
 
 # %% ../notebooks/10_session.ipynb #cell-006
 SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
@@ -81,6 +81,8 @@ def spark_conf(
     conf |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     if master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        if os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
+            conf["spark.python.daemon.module"] = "dmscdc.daemon"  # room 15: Python tasks that start quickly
         conf["spark.sql.shuffle.partitions"] = str(max(2 * cores_of(master), 4))
         conf["spark.sql.sources.parallelPartitionDiscovery.threshold"] = "10000"
     return {**conf, **{k: str(v) for k, v in more.items()}}
@@ -126,6 +128,14 @@ def package_zip(
     return path
 
 # %% ../notebooks/10_session.ipynb #cell-021
+def with_package(
+    python_path: str,  # as in PYTHONPATH
+) -> str:  # with the folder that holds our package, unless it is where Python looks anyway
+    "A path for a Python process that must find this package."
+    home = Path(dmscdc.__file__).parents[1]
+    return os.pathsep.join(filter(None, [python_path, "" if home.name in ("site-packages", "dist-packages") else str(home)]))
+
+# %% ../notebooks/10_session.ipynb #cell-023
 class PythonMismatch(RuntimeError):
     "The workers run another Python than the client."
 
@@ -152,7 +162,7 @@ def ask_worker(
         raise PythonMismatch(mismatch_words(str(error))) from None
     return row["python"], row["package"]
 
-# %% ../notebooks/10_session.ipynb #cell-022
+# %% ../notebooks/10_session.ipynb #cell-024
 def mismatch_words(
     said: str,  # what Spark or the server said of its Python
     mine: str = "{}.{}".format(*sys.version_info),  # this Python
@@ -175,7 +185,7 @@ def check_python(
     elif theirs != mine:
         raise PythonMismatch(mismatch_words(theirs))
 
-# %% ../notebooks/10_session.ipynb #cell-025
+# %% ../notebooks/10_session.ipynb #cell-027
 def connect_session(
     url: str,  # "sc://host:port/;token=…"
     name: str,  # for people who look at the server
@@ -197,7 +207,7 @@ def connect_session(
     check_python(spark)
     return spark
 
-# %% ../notebooks/10_session.ipynb #cell-026
+# %% ../notebooks/10_session.ipynb #cell-028
 def send_package(
     spark: SparkSession,  # a Spark Connect session
 ) -> None:
@@ -207,7 +217,7 @@ def send_package(
         spark.addArtifacts(str(package_zip(Path(folder))), pyfile=True)
     sys.path[:] = before  # Spark puts the zip on our own path too
 
-# %% ../notebooks/10_session.ipynb #cell-028
+# %% ../notebooks/10_session.ipynb #cell-030
 def classic_session(
     master: str,  # "local[2]", "spark://host:7077"
     name: str,  # of the application
@@ -221,8 +231,10 @@ def classic_session(
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     mine = {"spark.driver.extraJavaOptions": log_option(folder), **spark_conf(master=master)}
+    mine["spark.executorEnv.PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
     if not (here := re.match(r"local(\[|$)", master)):
         mine["spark.submit.pyFiles"] = str(package_zip(folder))
+    os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)  # left by a Connect session of this process
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in {**mine, **conf}.items():
         builder = builder.config(key, value)
@@ -231,7 +243,7 @@ def classic_session(
         shutil.rmtree(folder)
     return spark
 
-# %% ../notebooks/10_session.ipynb #cell-029
+# %% ../notebooks/10_session.ipynb #cell-031
 def open_session(
     name: str = "dmscdc",  # for people who look at Spark
     *,
