@@ -127,7 +127,7 @@ def plan(config: Config, only: Only = None, json: Json = False) -> None:
     show_table([{**status_of(l), "plan": l.problem or (l.plan.sentence.partition(": ")[2] if l.plan else "")} for l in looks], ["table", "state", "key", "suggested", "plan"])
     show_people([status_of(l) for l in looks if l.state == "waiting"])
 
-
+# %% ../notebooks/91_cli.ipynb #cell-013
 @app.command("pass", epilog="Example: dmscdc pass --only sampledb.product")
 @with_config
 def pass_(config: Config, only: Only = None, classic: Annotated[bool, typer.Option(help="A Spark of its own for each notebook, no server")] = False, json: Json = False) -> None:
@@ -148,7 +148,7 @@ def status(config: Config, json: Json = False) -> None:
     show_table(rows, COLUMNS)
     show_people(rows)
 
-# %% ../notebooks/91_cli.ipynb #cell-014
+# %% ../notebooks/91_cli.ipynb #cell-015
 def until_stopped() -> threading.Event:
     "Set by the first Ctrl-C or SIGTERM."
     stop = threading.Event()
@@ -177,7 +177,7 @@ def capture(source: Annotated[str, typer.Argument(help="sqlite:FILE")], landing:
     except WRONG_USE as error: fail(error, 2)
     print(f"{number} files written to {landing}")
 
-# %% ../notebooks/91_cli.ipynb #cell-016
+# %% ../notebooks/91_cli.ipynb #cell-017
 @tables.command("list", epilog="Example: dmscdc table list")
 @with_config
 def table_list(config: Config, json: Json = False) -> None:
@@ -202,7 +202,7 @@ def table_set(config: Config, table: Name, key: Annotated[Optional[str], typer.O
     print(f"{item.table}: key {','.join(item.key) or ('none, inserts only' if item.insert_only else 'not set')}, partition {','.join(item.partition) or 'none'}, "
           f"deletes {item.delete}, {'active' if item.active else 'paused'}, {item.format}")
 
-# %% ../notebooks/91_cli.ipynb #cell-017
+# %% ../notebooks/91_cli.ipynb #cell-018
 def instruct(config: Config, table: str, instruction: dict[str, Any]) -> None:
     "Leave an instruction for the next pass, and say so."
     item = open_state(config.state).instruct(TableRef.parse(table), instruction)
@@ -218,7 +218,7 @@ def table_rewind(config: Config, table: Name, to: Annotated[Optional[str], typer
     if reload == bool(to): raise BadSetting("rewind needs either --to FILE or --reload")
     instruct(config, table, {"kind": "reload", "changes": "keep" if changes else "supersede"} if reload else {"kind": "rewind", "to": to})
 
-
+# %% ../notebooks/91_cli.ipynb #cell-019
 @tables.command("replay", epilog="Example: dmscdc table replay sampledb.product 20181215-100311204.parquet")
 @with_config
 def table_replay(config: Config, table: Name, files: Annotated[list[str], typer.Argument(help="Change files")]) -> None:
@@ -243,7 +243,7 @@ def table_rebuild(config: Config, only: Only = None) -> None:
         now = stand(state, t, config.lake)
         print(f"{t}: commit {now.head.number}, {now.position}" if now.head else f"{t}: no lake table")
 
-# %% ../notebooks/91_cli.ipynb #cell-019
+# %% ../notebooks/91_cli.ipynb #cell-021
 def find_run(config: Config, id: str) -> dict[str, Any]:
     "A run's line of the ledger, by its id or the beginning of it."
     lines = [l for l in Ledger(config.runs).lines() if l.get("notebook") and str(l["run"]).startswith(id)]
@@ -276,9 +276,10 @@ def runs_html(config: Config, id: Annotated[str, typer.Argument(help="A run's id
     notebook.with_suffix(".html").write_text(report_html(notebook), encoding="utf-8")
     print(notebook.with_suffix(".html"))
 
-# %% ../notebooks/91_cli.ipynb #cell-020
+# %% ../notebooks/91_cli.ipynb #cell-022
 @app.callback(invoke_without_command=True)
 def about(version: Annotated[bool, typer.Option("--version", help="The version")] = False) -> None:
+    "AWS DMS change files into lake tables that equal the source."
     if version:
         print(f"dmscdc {__version__}")
         raise typer.Exit()

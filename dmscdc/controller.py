@@ -99,7 +99,7 @@ def run_all(
                 pass
         return [future.result() for future in futures]
 
-
+# %% ../notebooks/47_controller.ipynb #cell-011
 @contextmanager
 def stopped_by_ctrl_c(crew: Crew) -> Iterator[None]:
     "Turn Ctrl-C into a stop of the whole crew."
@@ -109,7 +109,7 @@ def stopped_by_ctrl_c(crew: Crew) -> Iterator[None]:
         crew.say("stopping: kernels are ended and their work is stopped; what was committed stays")
         crew.stop.set()
 
-# %% ../notebooks/47_controller.ipynb #cell-012
+# %% ../notebooks/47_controller.ipynb #cell-013
 @contextmanager
 def a_crew(
     config: Config,
@@ -139,7 +139,7 @@ def run_needed(
             done[outcome.table] = once_more(crew, outcome)
     return done
 
-# %% ../notebooks/47_controller.ipynb #cell-013
+# %% ../notebooks/47_controller.ipynb #cell-014
 def finish(
     config: Config,
     result: PassResult,
@@ -168,7 +168,7 @@ def status_after(
         now |= {"position": done["position"]["after"], "rows": done["lake"].get("rows"), "lag": done["lag"]}
     return {**status, **now}
 
-# %% ../notebooks/47_controller.ipynb #cell-015
+# %% ../notebooks/47_controller.ipynb #cell-016
 def run_pass(
     config: Config,
     *,
@@ -192,7 +192,5 @@ def run_pass(
     with a_crew(config, pass_id, **more) as crew:
         ran = run_needed(crew, looks)
     tables = {str(look.table): ran.get(str(look.table)) or without_run(look) for look in looks}
-    verdict, words = in_words(tables.values())
-    if stop.is_set():
-        verdict, words = "failed", f"stopped on request; {words}"
+    verdict, words = ("failed", f"stopped on request; {in_words(tables.values())[1]}") if stop.is_set() else in_words(tables.values())
     return finish(config, PassResult(verdict=verdict, words=words, tables=tables, cause="stopped" * stop.is_set(), **ending()), looks)

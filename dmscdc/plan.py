@@ -45,6 +45,7 @@ class Look:
 
 # %% ../notebooks/36_plan.ipynb #cell-008
 def note_too_late(look: Look, files: Sequence[RawFile]) -> str:
+    "Files that came after the window had moved past them."
     start = max(look.before.cut, look.before.window_start, key=change_order)
     return (f"arrived too late, before the look-back window (from {start}), and not applied: {some(files)}. "
             f"{look.command('replay', some(f.path for f in files[:1]))} applies such a file and again what follows it; "
@@ -52,17 +53,20 @@ def note_too_late(look: Look, files: Sequence[RawFile]) -> str:
 
 
 def note_copied(look: Look, files: Sequence[RawFile]) -> str:
+    "All files are newer than they were: a copied landing."
     return (f"all known change files were put again after the last listing ({clock(look.before.listed_at)}), as if the "
             f"landing had been copied; {count(len(files))} from before the look-back window count as applied. "
             f"{look.command('accept')} says that this is right")
 
 # %% ../notebooks/36_plan.ipynb #cell-009
 def note_blocked(look: Look, files: Sequence[RawFile], gone: Sequence[str]) -> str:
+    "Late files whose successors are gone."
     return (f"arrived late and not applied: {some(files)}, because {some(gone)}, applied after it, is in neither "
             f"landing nor archive as it was. Bring it back, or {look.command('accept')} leaves the late file out")
 
 
 def note_other(look: Look, files: Sequence[RawFile]) -> str:
+    "Applied files that are other ones now."
     was = dict(look.before.window)
     sizes = ", ".join(f"{f.path} had {was[f.path]:,} bytes and has {f.size:,}" for f in files[:10])
     return (f"changed after it was applied: {sizes}. {look.command('replay', files[0].path)} applies it as it is now; "

@@ -154,7 +154,7 @@ def _check_settings(standing: Standing, plan: Plan) -> None:
             raise Refused(f"{item.table}: the {what} is set to {','.join(set_) or 'none'}, the lake stands on {','.join(stands) or 'none'}. "
                           f"A reload rewrites it: dmscdc table rewind {item.table} --reload")
 
-
+# %% ../notebooks/38_process.ipynb #cell-016
 def carry_out(spark: Callable[[], SparkSession], standing: Standing, plan: Plan, task: Task, save: Callable[[Position, int], None]) -> Iterator[Loaded]:
     "Do what the plan says; each load is committed, and its position saved, before it is given back."
     _check_settings(standing, plan)
@@ -173,7 +173,7 @@ def carry_out(spark: Callable[[], SparkSession], standing: Standing, plan: Plan,
         draft = Draft(head, plan.after.to_json(), task.run, head.schema if head else (), task.key, task.partition, guard=task.guard)
         save(plan.after, task.lake.advance(draft).commit.number)
 
-# %% ../notebooks/38_process.ipynb #cell-017
+# %% ../notebooks/38_process.ipynb #cell-018
 EXPECTED = (Refused, StaleCommit, LeaseLost, InputChanged, NotOurs, Busy)
 
 
@@ -194,7 +194,7 @@ def _ready(item: TableItem) -> bool:
 def _stopped(error: Exception) -> tuple[str, str]:
     return ("refused" if isinstance(error, Refused) else "failed"), str(error)
 
-# %% ../notebooks/38_process.ipynb #cell-018
+# %% ../notebooks/38_process.ipynb #cell-019
 def process_table(table: str,  # "schema.table"
                   landing: str,  # where DMS writes
                   lake: str,  # where lake tables lie
@@ -222,7 +222,7 @@ def process_table(table: str,  # "schema.table"
         if lease and not owner: store.release(lease)
     return _processed(ref, standing, plan, loads, problem, clock)
 
-# %% ../notebooks/38_process.ipynb #cell-019
+# %% ../notebooks/38_process.ipynb #cell-020
 def _saver(state: SqliteState, standing: Standing, plan: Plan) -> Callable[[Position, int], None]:
     "Copy positions into the state; the first copy also takes the instruction as carried out."
     expected = [standing.item.commit]

@@ -27,7 +27,7 @@ COLORS = {"ok": "green", "nothing": "dim", "attention": "yellow", "failed": "red
 def console(file: TextIO | None = None) -> Console:
     "Where people read. Not a terminal: plain text, as wide as it needs to be."
     out = file or sys.stdout
-    return Console(file=out, width=None if getattr(out, "isatty", bool)() else 160, highlight=False, soft_wrap=True)
+    return Console(file=out, width=None if getattr(out, "isatty", bool)() else 160, highlight=False, soft_wrap=True, force_jupyter=False)
 
 
 def cell(name: str, value: Any) -> str:

@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
 
-from .session import log_option, spark_conf
+from .session import log_option, spark_conf, with_package
 
 # %% auto #0
-__all__ = ['ServerMissing', 'spark_home', 'server_command', 'server_env', 'guard', 'end_with_input', 'start_guarded',
+__all__ = ['FAIR', 'ServerMissing', 'spark_home', 'server_command', 'server_env', 'guard', 'end_with_input', 'start_guarded',
            'SparkServer', 'death_words', 'wait_for_port', 'serve']
 
 # %% ../notebooks/13_server.ipynb #cell-006
@@ -43,7 +43,16 @@ def spark_home() -> Path:  # the folder with bin/spark-submit
         "pip install 'pyspark[connect]>=4.1', or let each notebook have a session of its own with --classic"
     )
 
+#
+# Several notebooks share its cores. Spark's own rule is first come, first served: a table with a thousand tasks would make
+# all others wait. With the fair rule the next free core goes to who has the fewest.
+
 # %% ../notebooks/13_server.ipynb #cell-007
+FAIR = """<?xml version="1.0"?>
+<allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
+"""
+
+
 def server_command(
     format: str,  # table format of its sessions
     master: str,  # where Spark runs, "local[2]"
@@ -51,12 +60,15 @@ def server_command(
     folder: Path,  # the server's own: log settings, shuffle files, artifacts
 ) -> list[str]:  # command that becomes the server
     "How the server is started. A server without memory ends at once, with exit code 3, instead of limping."
+    (folder / "fair.xml").write_text(FAIR)
     options = f"-XX:+ExitOnOutOfMemoryError -Djava.io.tmpdir={folder} {log_option(folder, 'warn')}"
     conf = spark_conf(format, master=master, memory=memory) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
         "spark.driver.extraJavaOptions": options,
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": (folder / "fair.xml").as_uri(),
         "spark.dmscdc.python": "{}.{}".format(*sys.version_info),
     }
     settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
@@ -72,6 +84,7 @@ def server_env(
     skip = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "PYSPARK_SUBMIT_ARGS"}
     mine = {"SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
     mine |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder)}
+    mine["PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
     return {k: v for k, v in os.environ.items() if k not in skip} | mine
 
 # %% ../notebooks/13_server.ipynb #cell-010

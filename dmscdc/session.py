@@ -234,7 +234,6 @@ def classic_session(
     mine["spark.executorEnv.PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
     if not (here := re.match(r"local(\[|$)", master)):
         mine["spark.submit.pyFiles"] = str(package_zip(folder))
-    os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)  # left by a Connect session of this process
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in {**mine, **conf}.items():
         builder = builder.config(key, value)

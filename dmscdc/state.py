@@ -163,6 +163,7 @@ WORDS = ("seen_at", "last_verdict", "last_run", "lag")
 
 def with_instruction(item: TableItem, instruction: Mapping  # bound to the item's commit, unless it names one
                      ) -> TableItem:
+    "Leaves an instruction for the next pass; a later one takes the place of an earlier one."
     return replace(item, instruction={"commit": item.commit, **check_instruction(instruction)})
 
 

@@ -119,7 +119,7 @@ def stop_work(
     if told is None:
         return 0
     onlooker = Onlooker(url)
-    alarm = threading.Timer(wait + 5, onlooker.client.interrupt_all)
+    alarm = threading.Timer(wait + 30, onlooker.client.interrupt_all)
     alarm.daemon = True
     alarm.start()
     try:

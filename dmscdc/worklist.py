@@ -44,6 +44,7 @@ class Plan:
 
 # %% ../notebooks/35_worklist.ipynb #cell-008
 def count(number: int, thing: str = "change file") -> str:
+    "A number and what it counts, in the right number: 1 change file, 2 change files."
     return f"{number:,} {thing}{'s' * (number != 1)}"
 
 

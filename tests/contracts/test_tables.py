@@ -43,9 +43,9 @@ def draft(table, position="moved", schema=SCHEMA, **more):
     return Draft(head, {"last": position}, "run 2", schema, ("id",), head.partition, **more)
 
 
-def batch(spark, table, plan, changes, soft=False, carries=None):
-    "Changes as a staged batch; `carries` names the columns that their file carries."
-    rows = [(*row, "20181215-100000000.parquet", i) for i, row in enumerate(changes)]
+def batch(spark, table, plan, changes, soft=False, carries=None, file="20181215-100000000.parquet"):
+    "Changes of one file as a staged batch; `carries` names the columns that it carries."
+    rows = [(*row, file, i) for i, row in enumerate(changes)]
     raw = frame(spark, rows, plan.schema).selectExpr("*", "_cdc_file as _cdc_name", "0 as _cdc_group", "'new' as _cdc_kind")
     known = frozenset(carries or [c.name for c in plan.schema])
     return stage(Changes(raw, plan.schema, (known,), ()), plan.key, f"{table.workplace(plan)}/staged", soft)
@@ -114,7 +114,7 @@ def test_columns_that_a_batch_does_not_carry_keep_their_values_and_a_null_is_a_n
 def test_soft_deletes_mark_rows_that_keep_their_values_and_can_come_back(loaded, spark):
     written = apply(spark, loaded, [("D", 1, None, None), ("D", 9, None, None)], soft=True)
     assert counts(written) == (0, 0, 1, 1) and rows(loaded, spark)[0] == ("D", 1, "one", Decimal(1)) and written.commit.rows == 3
-    apply(spark, loaded, [("I", 1, "back", None)], soft=True, carries={"id", "name"})
+    apply(spark, loaded, [("I", 1, "back", None)], soft=True, carries={"id", "name"}, file="20181215-100100000.parquet")
     assert ("I", 1, "back", None) in rows(loaded, spark)
 
 

@@ -57,9 +57,11 @@ def test_after_a_killed_client_its_work_is_stopped_and_writes_nothing_more(serve
     session_id, folder = str(uuid.uuid4()), tmp_path / "written"
     folder.mkdir()
     client = subprocess.Popen([sys.executable, "-c", ENDLESS, session_url(server.url, session_id), folder])
-    until(lambda: len(os.listdir(folder)) > 5)
-    client.send_signal(signal.SIGKILL)
-    client.wait()
+    try:
+        until(lambda: len(os.listdir(folder)) > 5)
+    finally:
+        client.send_signal(signal.SIGKILL)
+        client.wait()
     orphaned = len(os.listdir(folder))
     until(lambda: len(os.listdir(folder)) > orphaned + 5)  # the premise: nobody is there, and it goes on
 
@@ -85,7 +87,8 @@ def test_stopping_one_session_leaves_the_others_at_work(server):
     assert stop_work(server.url, mine) == 1
     for thread in threads:
         thread.join()
-    assert "OPERATION_CANCELED" in said[mine] and isinstance(said[other], list)
+    assert "OPERATION_CANCELED" in said[mine] or "SESSION_CLOSED" in said[mine]  # told by the operation or, later, by the session
+    assert isinstance(said[other], list)
 
 
 def test_a_task_that_does_not_listen_is_waited_for_and_then_said_to_go_on(server):
