@@ -10,8 +10,7 @@ import time
 import uuid
 
 # %% auto #0
-__all__ = ['THREADS', 'session_url', 'WorkGoesOn', 'Onlooker', 'connect_client', 'interrupt_session', 'wait_until_quiet',
-           'too_late', 'stop_work']
+__all__ = ['THREADS', 'session_url', 'WorkGoesOn', 'Onlooker', 'connect_client', 'wait_for_end', 'close_session', 'stop_work']
 
 # %% ../notebooks/14_work.ipynb #cell-006
 def session_url(
@@ -38,16 +37,27 @@ class Onlooker:
     "A session of its own on a server, to see what is at work there."
 
     def __init__(self, url: str):
-        self.client, self.newest = connect_client(url, str(uuid.uuid4())), 1000
+        self.client, self.newest, self.asked = connect_client(url, str(uuid.uuid4())), 1000, False
+
+    def close(self) -> None:
+        "Leave the server, if it is still there."
+        try:
+            if self.asked:
+                self.client.release_session()
+        except Exception:  # it forgets us by itself after an hour
+            pass
+        self.client.close()
 
     def one_machine(self) -> bool:
         "Whether operations and tasks run in one JVM, where a question can see them all."
+        self.asked = True
         return (self.client.get_configs("spark.master")[0] or "").startswith("local")
 
     def at_work(self) -> set[str]:
         "What runs now, this question included: `opId=…` of operations, `TID 7` of tasks."
         from pyspark.sql.connect.plan import SQL
 
+        self.asked = True
         while True:
             request = self.client._execute_plan_request_with_metadata()
             request.operation_id = str(uuid.uuid4())
@@ -68,67 +78,59 @@ def connect_client(
     return SparkConnectClient(session_url(url, session_id), retry_policy={"max_retries": 4})
 
 # %% ../notebooks/14_work.ipynb #cell-014
-def interrupt_session(
-    client: object,  # of the session
-) -> set[str] | None:  # operations that were told to stop; None where the client had closed the session itself
-    "Tell everything in a session to stop, and close it."
-    told: set[str] = set()
-    try:
-        while more := set(client.interrupt_all()) - told:
-            told |= more
-        client.release_session()
-    except Exception as error:
-        if "SESSION_CLOSED" not in str(error):
-            raise
-        return told or None
-    return told
-
-# %% ../notebooks/14_work.ipynb #cell-015
-def wait_until_quiet(
-    onlooker: Onlooker,  # on the same server
-    told: set[str],  # operations that were told to stop
+def wait_for_end(
+    onlooker: Onlooker,  # on the server where they run
+    work: set[str],  # operations and tasks, as `at_work` names them
     until: float,  # moment on the monotonic clock
 ) -> None:
-    "Wait for the end of operations, then of every task that runs at that moment. Raises `WorkGoesOn`."
+    "Wait until none of these is at work any more. Raises `WorkGoesOn`."
     pause = threading.Event()
-    left = {f"opId={operation}" for operation in told}
-    while left and (left := left & onlooker.at_work()):
-        too_late(left, until)
-        pause.wait(0.05)
-    left = {work for work in onlooker.at_work() if work.startswith("TID")}
-    while left := left & onlooker.at_work():
-        too_late(left, until)
+    while work and (work := work & onlooker.at_work()):
+        if time.monotonic() > until:
+            raise WorkGoesOn(f"told to stop, but still at work: {', '.join(sorted(work))}")
         pause.wait(0.05)
 
+# %% ../notebooks/14_work.ipynb #cell-016
+def close_session(
+    client: object,  # of the session
+    onlooker: Onlooker,
+    until: float,  # moment on the monotonic clock
+) -> set[str] | None:  # operations that were told to stop; None where the client had closed the session itself
+    "Stop everything in a session and close it. Raises `WorkGoesOn`."
+    told: set[str] = set()
+    while True:
+        try:
+            while more := set(client.interrupt_all()) - told:
+                told |= more
+            if told and onlooker.one_machine():
+                wait_for_end(onlooker, {f"opId={operation}" for operation in told}, until)
+            client.release_session()
+            return told
+        except Exception as error:
+            if "SESSION_CLOSED" in str(error):
+                return told or None
+            if "for event Closed" not in str(error) or time.monotonic() > until:
+                raise
 
-def too_late(left: set[str], until: float) -> None:
-    "Give up when the time is over."
-    if time.monotonic() > until:
-        raise WorkGoesOn(f"told to stop, but still at work: {', '.join(sorted(left))}")
-
-# %% ../notebooks/14_work.ipynb #cell-017
+# %% ../notebooks/14_work.ipynb #cell-018
 def stop_work(
     url: str,  # of the server
     session_id: str,  # of the client that ended, in whatever way
     wait: float = 60,  # seconds
 ) -> int:  # operations that were interrupted
     "Stop everything that a session started, and return when nothing of it runs. Raises `WorkGoesOn`."
-    client, until = connect_client(url, session_id), time.monotonic() + wait
-    told = interrupt_session(client)
-    client.close()
-    if told is None:
-        return 0
-    onlooker = Onlooker(url)
-    alarm = threading.Timer(wait + 30, onlooker.client.interrupt_all)
+    client, onlooker, until = connect_client(url, session_id), Onlooker(url), time.monotonic() + wait
+    alarm = threading.Timer(wait + 30, onlooker.client.interrupt_all)  # a question may have to wait for a free core
     alarm.daemon = True
     alarm.start()
     try:
-        if onlooker.one_machine():
-            wait_until_quiet(onlooker, told, until)
-        onlooker.client.release_session()
+        told = close_session(client, onlooker, until)
+        if told is not None and onlooker.one_machine():
+            wait_for_end(onlooker, {work for work in onlooker.at_work() if work.startswith("TID")}, until)
+        return len(told or ())
     except Exception as error:
         raise error if isinstance(error, WorkGoesOn) else WorkGoesOn(f"cannot see whether it stopped: {error}") from error
     finally:
         alarm.cancel()
-        onlooker.client.close()
-    return len(told)
+        client.close()
+        onlooker.close()
