@@ -52,7 +52,7 @@ FAIR = """<?xml version="1.0"?>
 <allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
 """
 
-
+# %% ../notebooks/13_server.ipynb #cell-008
 def server_command(
     format: str,  # table format of its sessions
     master: str,  # where Spark runs, "local[2]"
@@ -75,7 +75,7 @@ def server_command(
     main = "org.apache.spark.sql.connect.service.SparkConnectServer"
     return [str(spark_home() / "bin" / "spark-submit"), "--master", master, *settings, "--class", main, "spark-internal"]
 
-
+# %% ../notebooks/13_server.ipynb #cell-009
 def server_env(
     token: str,  # what a client has to know
     folder: Path,  # the server's own
@@ -87,7 +87,7 @@ def server_env(
     mine["PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
     return {k: v for k, v in os.environ.items() if k not in skip} | mine
 
-# %% ../notebooks/13_server.ipynb #cell-010
+# %% ../notebooks/13_server.ipynb #cell-012
 def guard(
     command: list[str],  # the server
     folder: Path,  # its working folder, removed afterwards
@@ -112,7 +112,7 @@ def end_with_input(server: subprocess.Popen, grace: float) -> None:
     except subprocess.TimeoutExpired:
         server.kill()
 
-# %% ../notebooks/13_server.ipynb #cell-012
+# %% ../notebooks/13_server.ipynb #cell-014
 def start_guarded(
     command: list[str],  # what to run
     folder: Path,  # its working folder, removed when it ends
@@ -129,7 +129,7 @@ def start_guarded(
     first = process.stdout.readline()
     return process, int(first) if first.strip() else 0
 
-# %% ../notebooks/13_server.ipynb #cell-016
+# %% ../notebooks/13_server.ipynb #cell-018
 class SparkServer:
     "A Spark Connect server on this machine."
 
@@ -153,7 +153,7 @@ class SparkServer:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
-# %% ../notebooks/13_server.ipynb #cell-017
+# %% ../notebooks/13_server.ipynb #cell-019
 def death_words(
     code: int | None,  # exit code of the server
     memory: str,  # the heap it had
@@ -170,7 +170,7 @@ def death_words(
     said = next((line for line in reversed(lines) if re.search("Exception|Error", line)), (lines or [""])[-1])
     return f"the Spark server ended with exit code {code}" + (f"; its last words: {said[:300]}" if said else "")
 
-# %% ../notebooks/13_server.ipynb #cell-020
+# %% ../notebooks/13_server.ipynb #cell-022
 def wait_for_port(
     process: subprocess.Popen,  # the guard
     log: Path,  # the server's log
@@ -190,7 +190,7 @@ def wait_for_port(
         time.sleep(0.05)
     raise ServerMissing(f"the Spark server was not ready after {wait:g} seconds (log: {log})")
 
-# %% ../notebooks/13_server.ipynb #cell-021
+# %% ../notebooks/13_server.ipynb #cell-023
 @contextmanager
 def serve(
     format: str = "parquet",  # table format of its sessions

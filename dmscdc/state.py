@@ -176,6 +176,7 @@ def without_instruction(item: TableItem, commit: int  # the table's newest commi
 
 def with_words(item: TableItem, words: Mapping  # some of `WORDS`
                ) -> TableItem:
+    "Keeps the last words of a run; refuses words that the state has no place for."
     if unknown := sorted(set(words) - set(WORDS)):
         raise BadSetting(f"of a run the state keeps {', '.join(WORDS)}, not {', '.join(unknown)}")
     return replace(item, status={**item.status, **words})
