@@ -1,6 +1,7 @@
 """What all tests share: one classic Spark session a process, started by the first test that asks for it."""
 import os
 
+import hypothesis  # noqa: F401  its plugin imports it at the end of a run, when sessions are being collected
 import pytest
 
 from dmscdc.session import open_session
