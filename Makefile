@@ -21,7 +21,7 @@ demo: $(STAMP)
 	$(BIN)/dmscdc demo $(DEMO)
 
 test: $(STAMP)
-	$(BIN)/nbdev_test --n_workers 1
+	@set -e; for room in notebooks/[0-9]*.ipynb; do echo "$$room"; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
 	$(BIN)/python -m pytest
 
 export: $(STAMP)
