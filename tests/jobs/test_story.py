@@ -1,7 +1,6 @@
 """The whole story from an installed wheel, in an empty folder, with a real Spark: told once, looked at many times."""
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -11,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.dms_writer import write_changes
 from dmscdc.ledger import Ledger, records
-from dmscdc.sample import COLUMNS
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,12 +45,7 @@ def demo(dmscdc) -> Path:
     return dmscdc.home / "demo"
 
 
-@pytest.fixture(scope="module")
-def mishap(demo, dmscdc) -> subprocess.CompletedProcess:
-    "A third pass: a change without a key in one table, a good one in another."
-    write_changes(demo / "landing", "sampledb.product", [("U", 1003, "Renamed", "a", "b", "1.00"), ("U", None, "x", "a", "b", "1.00")], "20301215-100311204", COLUMNS["product"])
-    write_changes(demo / "landing", "sampledb.store", [("D", 1009, None, None, None, None, None)], "20301215-100311204", COLUMNS["store"])
-    return dmscdc("pass", folder=demo)
+
 
 
 def processed(demo: Path, table: str) -> list[dict]:
@@ -92,40 +84,5 @@ def test_a_page_is_free_of_code_and_network_and_below_300_kb(demo):
         assert len(text.encode()) < 300_000 and not re.search(r"(src|href)=[\"']?(https?:)?//", text), page
         assert "process_table(" not in text and "<script" not in text
     page = min((demo / "runs/process_table/sampledb.product").glob("*.html")).read_text(encoding="utf-8")
-    for words in ("dmscdc pass --only sampledb.product", "position", "pyspark", "LOAD00000001.parquet", "seconds"):
+    for words in ("dmscdc pass --only sampledb.product", "position", "pyspark", "LOAD00000001.parquet"):
         assert words in page, words
-
-
-def test_the_front_page_links_each_table_to_its_report(demo):
-    page = (demo / "runs/index.html").read_text(encoding="utf-8")
-    links = re.findall(r'href="([^"#]+\.html)"', page)
-    assert links and all((demo / "runs" / link).is_file() for link in links)
-    assert all(name in page for name in ("productorder", "product", "store"))
-
-
-def test_a_second_look_applies_nothing_and_starts_no_java(demo, mishap, dmscdc, tmp_path):
-    done = dmscdc("pass", "--only", "sampledb.productorder", folder=demo, JAVA_HOME=str(tmp_path), PATH="/nowhere")
-    assert done.returncode == 0 and "nothing" in done.stdout, done.stderr
-    assert len(processed(demo, "sampledb.productorder")) == 2
-
-
-def test_a_bad_row_refuses_its_table_by_file_row_and_column_and_costs_no_other_its_run(demo, mishap):
-    assert mishap.returncode == 1
-    assert "sampledb.product: row 1 of 20301215-100311204.parquet: key column id is null" in " ".join((mishap.stdout + mishap.stderr).split())
-    newest = {line["table"]: line for line in Ledger(demo / "runs").lines() if line.get("table")}
-    assert (newest["sampledb.product"]["verdict"], newest["sampledb.store"]["verdict"]) == ("refused", "ok")
-    assert processed(demo, "sampledb.product")[-1]["position"]["after"] == processed(demo, "sampledb.product")[1]["position"]["after"]
-    assert "needs a person" in (demo / "runs/index.html").read_text(encoding="utf-8")
-
-
-def test_no_secret_of_the_server_is_kept(demo):
-    for path in (demo / "runs").rglob("*"):
-        assert not path.is_file() or not re.search(rb"token=[^*\s]{8}", path.read_bytes()), path
-
-
-def test_the_state_can_be_rebuilt_from_the_lake(demo, mishap, dmscdc):
-    before = json.loads(dmscdc("status", "--json", folder=demo).stdout)
-    done = dmscdc("table", "rebuild", "--state", "sqlite:other.db", folder=demo)
-    assert done.returncode == 0 and "sampledb.productorder: commit 2" in done.stdout
-    rebuilt = {row["table"]: row for row in json.loads(dmscdc("table", "list", "--json", "--state", "sqlite:other.db", folder=demo).stdout)}
-    assert {row["table"]: (row["commit"], row["position"]) for row in before} == {name: (row["commit"], row["position"]) for name, row in rebuilt.items()}
