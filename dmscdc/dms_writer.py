@@ -22,22 +22,22 @@ import pyarrow.parquet as pq
 from .files import TableRef, parse_name
 
 # %% auto #0
-__all__ = ['TYPES', 'CONVERSIONS', 'Schema', 'Rows', 'DmsSettings', 'load_name', 'change_name', 'as_utc', 'stamp_text',
-           'change_sequence', 'arrow_type', 'value_of', 'converter', 'moment_of', 'typed_rows', 'load_columns',
+__all__ = ['TYPES', 'CONVERSIONS', 'Schema', 'Rows', 'DmsSettings', 'load_name', 'as_utc', 'change_name', 'stamp_text',
+           'change_sequence', 'arrow_type', 'converter', 'value_of', 'moment_of', 'typed_rows', 'load_columns',
            'change_columns', 'put_file', 'write_load', 'write_changes', 'write_load_set']
 
 # %% ../notebooks/01_dms_writer.ipynb #cell-006
 @dataclass(frozen=True)
 class DmsSettings:
     "What a DMS task is told about its S3 target, as far as it shows in Parquet files (API: `S3Settings`)."
-    include_op_for_full_load: bool = False        # load rows carry Op = I (IncludeOpForFullLoad)
-    timestamp_column: str = ""                    # name of a text column with the commit time (TimestampColumnName)
-    sequence_column: str = ""                     # name of an added column with $AR_H_CHANGE_SEQ (table-mapping rule)
-    batch_interval: float = 60.0                  # seconds from first buffered row to file (CdcMaxBatchInterval)
-    min_file_size: int = 32_000                   # KB of changes that close a file sooner (CdcMinFileSize)
-    max_file_size: int = 1_048_576                # KB of rows after which a load begins its next file (MaxFileSize)
+    include_op_for_full_load: bool = False  # load rows carry Op = I (IncludeOpForFullLoad)
+    timestamp_column: str = ""              # name of a text column, the commit time (TimestampColumnName)
+    sequence_column: str = ""               # name of a column with $AR_H_CHANGE_SEQ (table-mapping rule)
+    batch_interval: float = 60.0            # seconds from first buffered row to file (CdcMaxBatchInterval)
+    min_file_size: int = 32_000             # KB of changes that close a file sooner (CdcMinFileSize)
+    max_file_size: int = 1_048_576          # KB of rows after which the next load file begins (MaxFileSize)
     parquet_timestamp_in_millisecond: bool = False  # else microseconds (ParquetTimestampInMillisecond)
-    row_group_length: int = 10_000                # rows of a row group (RowGroupLength)
+    row_group_length: int = 10_000          # rows of a row group (RowGroupLength)
 
 # %% ../notebooks/01_dms_writer.ipynb #cell-008
 def load_name(number: int  # from 1
@@ -45,26 +45,26 @@ def load_name(number: int  # from 1
     "The name of a load file."
     return f"LOAD{number:08X}.parquet"
 
+# %% ../notebooks/01_dms_writer.ipynb #cell-011
+def as_utc(moment: datetime  # without a zone it is taken as UTC
+           ) -> datetime:  # with zone UTC
+    "The same moment in UTC."
+    return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
 
+# %% ../notebooks/01_dms_writer.ipynb #cell-012
 def change_name(closed: datetime  # when the batch was closed; any zone
                 ) -> str:  # base name
     "The name of a change file: the time of its close in UTC, cut to milliseconds."
     utc = as_utc(closed)
     return f"{utc:%Y%m%d-%H%M%S}{utc.microsecond // 1000:03d}.parquet"
 
-
-def as_utc(moment: datetime  # without a zone it is taken as UTC
-           ) -> datetime:  # with zone UTC
-    "The same moment in UTC."
-    return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
-
-# %% ../notebooks/01_dms_writer.ipynb #cell-011
+# %% ../notebooks/01_dms_writer.ipynb #cell-015
 def stamp_text(moment: datetime  # commit time; without a zone UTC
                ) -> str:  # "yyyy-MM-dd HH:mm:ss.SSSSSS"
     "A time as DMS writes it into the timestamp column."
     return f"{as_utc(moment):%Y-%m-%d %H:%M:%S.%f}"
 
-
+# %% ../notebooks/01_dms_writer.ipynb #cell-018
 def change_sequence(commit: datetime,  # commit time of the transaction
                     counter: int  # rises from change to change over all tables of a task
                     ) -> str:  # 35 digits
@@ -72,15 +72,16 @@ def change_sequence(commit: datetime,  # commit time of the transaction
     utc = as_utc(commit)
     return f"{utc:%Y%m%d%H%M%S}{utc.microsecond // 10_000:02d}{counter:019d}"
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-015
+# %% ../notebooks/01_dms_writer.ipynb #cell-022
 TYPES = {
-    "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
     "uint1": pa.uint8(), "uint2": pa.uint16(), "uint4": pa.uint32(), "uint8": pa.uint64(),
     "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(),
     "date": pa.date32(), "time": pa.time32("ms"), "timestamp": pa.timestamp("us", "UTC"),
 }
 
-
+# %% ../notebooks/01_dms_writer.ipynb #cell-023
 def arrow_type(word: str | pa.DataType  # like "int", "decimal(10,2)"; an Arrow type passes as it is
                ) -> pa.DataType:  # as DMS writes it, timestamps in microseconds
     "The Arrow type behind a short word (DMS data types to Parquet: guide, *Using Amazon S3 as a target*)."
@@ -92,24 +93,24 @@ def arrow_type(word: str | pa.DataType  # like "int", "decimal(10,2)"; an Arrow 
         raise ValueError(f"no type {word!r}: use decimal(p,s) or one of {', '.join(TYPES)}")
     return TYPES[word]
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-018
-def value_of(value: Any,  # as an example or SQLite holds it: text, number, bytes, date or None
-             kind: pa.DataType  # of the column
-             ) -> Any:  # what Arrow takes for exactly that value
-    "One value in the type of its column; `ValueError` or `TypeError` where it is none."
-    return None if value is None else converter(kind)(value)
-
-
+# %% ../notebooks/01_dms_writer.ipynb #cell-026
 def converter(kind: pa.DataType  # of a column
               ) -> Callable[[Any], Any]:  # from a value that is not None to one that Arrow takes
-    "How values of a column become values of its type, looked up once a column."
+    "How values of a column become values of its type."
     if pa.types.is_decimal(kind):
         return lambda value: _decimal(value, kind)
     if pa.types.is_integer(kind):
         return lambda value: _whole(value, kind)
     return next((convert for is_kind, convert in CONVERSIONS if is_kind(kind)), lambda value: value)
 
+# %% ../notebooks/01_dms_writer.ipynb #cell-027
+def value_of(value: Any,  # as an example or SQLite holds it: text, number, bytes, date or None
+             kind: pa.DataType  # of the column
+             ) -> Any:  # what Arrow takes for exactly that value
+    "One value in the type of its column; `ValueError` or `TypeError` where it is none."
+    return None if value is None else converter(kind)(value)
 
+# %% ../notebooks/01_dms_writer.ipynb #cell-029
 def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal:
     "Rounded half up to the scale, as MySQL does on insert; never cut to the precision."
     exact = Decimal(repr(value) if isinstance(value, float) else str(value))
@@ -118,18 +119,7 @@ def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal:
         raise ValueError("too many digits")
     return exact
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-019
-def moment_of(value: datetime | date | str | float  # ISO text, date or time, or seconds since 1970
-              ) -> datetime:  # UTC
-    "A moment; text and times without a zone are taken as UTC."
-    if isinstance(value, (int, float)):
-        return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=value)
-    if isinstance(value, str):
-        text = re.sub(r"\.(\d{1,6})\d*", lambda m: "." + m[1].ljust(6, "0"), value.strip().replace("Z", "+00:00"))
-        value = datetime.fromisoformat(text)
-    return as_utc(value if isinstance(value, datetime) else datetime.combine(value, time()))
-
-# %% ../notebooks/01_dms_writer.ipynb #cell-020
+# %% ../notebooks/01_dms_writer.ipynb #cell-030
 def _whole(value: Any, kind: pa.DataType) -> int:
     "A whole number in the type's range; 3.5 is refused, not cut."
     if (number := int(value)) != (value if isinstance(value, float) else number):
@@ -139,14 +129,28 @@ def _whole(value: Any, kind: pa.DataType) -> int:
         raise ValueError("out of range")
     return number
 
+# %% ../notebooks/01_dms_writer.ipynb #cell-033
+def moment_of(value: datetime | date | str | float  # ISO text, date or time, or seconds since 1970
+              ) -> datetime:  # UTC
+    "A moment; text and times without a zone are taken as UTC."
+    if isinstance(value, (int, float)):
+        return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=value)
+    if isinstance(value, str):
+        text = value.strip().replace("Z", "+00:00")
+        text = re.sub(r"\.(\d{1,6})\d*", lambda found: "." + found[1].ljust(6, "0"), text)
+        value = datetime.fromisoformat(text)
+    return as_utc(value if isinstance(value, datetime) else datetime.combine(value, time()))
 
+# %% ../notebooks/01_dms_writer.ipynb #cell-034
 def _day(value: Any) -> date:
-    "Plain ISO days the fast way."
-    return date.fromisoformat(value) if isinstance(value, str) and len(value) == 10 else moment_of(value).date()
+    "A day; plain ISO days the fast way."
+    if isinstance(value, str) and len(value) == 10:
+        return date.fromisoformat(value)
+    return value if type(value) is date else moment_of(value).date()
 
-
+# %% ../notebooks/01_dms_writer.ipynb #cell-035
 CONVERSIONS = [
-    (pa.types.is_date, lambda v: v if type(v) is date else _day(v)),
+    (pa.types.is_date, _day),
     (pa.types.is_timestamp, moment_of),
     (pa.types.is_time, lambda v: v if isinstance(v, time) else time.fromisoformat(v)),
     (pa.types.is_boolean, lambda v: v.lower() in ("1", "t", "true") if isinstance(v, str) else bool(v)),
@@ -155,7 +159,7 @@ CONVERSIONS = [
     (pa.types.is_string, lambda v: v.decode() if isinstance(v, bytes) else str(v)),
 ]
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-023
+# %% ../notebooks/01_dms_writer.ipynb #cell-038
 Schema = Mapping[str, Union[str, pa.DataType]]  # source columns in the source's order, each with its type
 
 
@@ -165,12 +169,15 @@ def typed_rows(rows: Iterable[Sequence | Mapping],  # tuples in the order of the
     "Rows as an Arrow table of exactly these types."
     rows = [[row.get(c) for c in schema] if isinstance(row, Mapping) else list(row) for row in rows]
     if odd := next((row for row in rows if len(row) != len(schema)), None):
-        raise ValueError(f"a row of {len(odd)} values for {len(schema)} columns ({', '.join(schema)}): {odd}")
+        raise ValueError(f"a row of {len(odd)} values for {len(schema)} columns "
+                         f"({', '.join(schema)}): {odd}")
     kinds = {name: arrow_type(kind) for name, kind in schema.items()}
-    return pa.table({name: _column([row[i] for row in rows], kinds[name], name) for i, name in enumerate(kinds)})
+    return pa.table({name: _column([row[place] for row in rows], kind, name)
+                     for place, (name, kind) in enumerate(kinds.items())})
 
-
+# %% ../notebooks/01_dms_writer.ipynb #cell-039
 def _column(values: list, kind: pa.DataType, name: str) -> pa.Array:
+    "The values in their type; an error names the row and the column."
     done, convert = [], converter(kind)
     for number, value in enumerate(values):
         try:
@@ -179,20 +186,9 @@ def _column(values: list, kind: pa.DataType, name: str) -> pa.Array:
             raise ValueError(f"row {number}, column {name}: {value!r} is no {kind}") from error
     return pa.array(done, kind)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-026
-def load_columns(data: pa.Table,  # the source's columns
-                 settings: DmsSettings,  # of the task
-                 at: datetime  # when the first row was transferred
-                 ) -> pa.Table:  # one row per row of the source
-    "The columns of a load file around those of the source."
-    first = int((as_utc(at) - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(microseconds=1))
-    times = pa.array(range(first, first + data.num_rows), pa.int64()).cast(pa.timestamp("us"))
-    ops = ["I"] * data.num_rows if settings.include_op_for_full_load else None
-    return _around(data, settings, ops, pc.strftime(times, format="%Y-%m-%d %H:%M:%S"), [""] * data.num_rows)
-
-
-def _around(data: pa.Table, settings: DmsSettings, ops: Sequence | None, stamps: Sequence, sequences: Sequence
-            ) -> pa.Table:
+# %% ../notebooks/01_dms_writer.ipynb #cell-042
+def _around(data: pa.Table, settings: DmsSettings,
+            ops: Sequence | None, stamps: Sequence, sequences: Sequence) -> pa.Table:
     "`Op`, timestamp (the one required column), source columns, sequence."
     fields, columns = list(data.schema), list(data.columns)
     if settings.timestamp_column:
@@ -206,7 +202,19 @@ def _around(data: pa.Table, settings: DmsSettings, ops: Sequence | None, stamps:
         columns.append(pa.array(sequences, pa.string()))
     return pa.table(columns, schema=pa.schema(fields))
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-027
+# %% ../notebooks/01_dms_writer.ipynb #cell-044
+def load_columns(data: pa.Table,  # the source's columns
+                 settings: DmsSettings,  # of the task
+                 at: datetime  # when the first row was transferred
+                 ) -> pa.Table:  # one row per row of the source
+    "The columns of a load file around those of the source."
+    first = int((as_utc(at) - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(microseconds=1))
+    times = pa.array(range(first, first + data.num_rows), pa.int64()).cast(pa.timestamp("us"))
+    stamps = pc.strftime(times, format="%Y-%m-%d %H:%M:%S")
+    ops = ["I"] * data.num_rows if settings.include_op_for_full_load else None
+    return _around(data, settings, ops, stamps, [""] * data.num_rows)
+
+# %% ../notebooks/01_dms_writer.ipynb #cell-047
 def change_columns(data: pa.Table,  # the source's columns, one row a change, in order
                    ops: Sequence[str | None] | None,  # I, U or D of each; None leaves the column out
                    settings: DmsSettings,  # of the task
@@ -216,7 +224,7 @@ def change_columns(data: pa.Table,  # the source's columns, one row a change, in
     "The columns of a change file around those of the source."
     return _around(data, settings, ops, [stamp_text(c) for c in commits], sequences)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-031
+# %% ../notebooks/01_dms_writer.ipynb #cell-050
 def put_file(landing: str | Path,  # the folder above the schemas
              table: TableRef | str,  # like "sampledb.product"
              path: str,  # below the table's folder
@@ -233,23 +241,35 @@ def put_file(landing: str | Path,  # the folder above the schemas
     try:
         _write_parquet(data, aside, settings)
         if time is not None:
-            os.utime(aside, (seconds := time if isinstance(time, (int, float)) else as_utc(time).timestamp(), seconds))
+            _set_time(aside, time)
         (os.replace if replace else os.link)(aside, target)
     finally:
         aside.unlink(missing_ok=True)
     return target
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-033
+# %% ../notebooks/01_dms_writer.ipynb #cell-051
+def _set_time(path: Path, moment: float | datetime) -> None:
+    "The object time of a file: epoch seconds, or a time."
+    seconds = moment if isinstance(moment, (int, float)) else as_utc(moment).timestamp()
+    os.utime(path, (seconds, seconds))
+
+# %% ../notebooks/01_dms_writer.ipynb #cell-053
 def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
     "As in a file DMS wrote: no key/value metadata, plain version 1.0."
     if settings.parquet_timestamp_in_millisecond:
-        kinds = [pa.timestamp("ms", f.type.tz) if pa.types.is_timestamp(f.type) else f.type for f in data.schema]
-        data = data.cast(pa.schema([f.with_type(k) for f, k in zip(data.schema, kinds)]), safe=False)
+        data = _in_milliseconds(data)
     known = [f.name for f in data.schema if not pa.types.is_decimal(f.type)]
-    pq.write_table(data.replace_schema_metadata(None), path, row_group_size=settings.row_group_length, version="1.0",
-                   compression="none", store_schema=False, write_statistics=known or False)
+    pq.write_table(data.replace_schema_metadata(None), path, version="1.0", compression="none",
+                   row_group_size=settings.row_group_length,
+                   store_schema=False, write_statistics=known or False)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-036
+# %% ../notebooks/01_dms_writer.ipynb #cell-054
+def _in_milliseconds(data: pa.Table) -> pa.Table:
+    "Its timestamps cut to milliseconds."
+    kinds = [pa.timestamp("ms", f.type.tz) if pa.types.is_timestamp(f.type) else f.type for f in data.schema]
+    return data.cast(pa.schema([f.with_type(kind) for f, kind in zip(data.schema, kinds)]), safe=False)
+
+# %% ../notebooks/01_dms_writer.ipynb #cell-057
 Rows = Union[pa.Table, Iterable[Union[Sequence, Mapping]]]
 
 
@@ -259,7 +279,7 @@ def write_load(landing: str | Path,  # the folder above the schemas
                schema: Schema | None = None,  # not needed for an Arrow table
                number: int = 1,  # of the file
                settings: DmsSettings = DmsSettings(),  # of the task
-               *, at: datetime | None = None,  # when rows were transferred, for the timestamp column; else now
+               *, at: datetime | None = None,  # when rows were transferred (timestamp column); else now
                folder: str = "",  # of a segment or partition
                time: float | datetime | None = None  # object time; else now
                ) -> Path:  # of the file
@@ -269,41 +289,50 @@ def write_load(landing: str | Path,  # the folder above the schemas
     path = f"{folder}/{load_name(number)}".lstrip("/")
     return put_file(landing, table, path, data, settings, replace=True, time=time)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-039
+# %% ../notebooks/01_dms_writer.ipynb #cell-060
 def write_changes(landing: str | Path,  # the folder above the schemas
                   table: TableRef | str,  # like "sampledb.product"
-                  rows: Rows,  # Op first, then the source's columns: tuples, dictionaries with "Op", an Arrow table
-                  closed: str | datetime,  # a name, "20181215-100311204", that must be free, or a time: the next free
+                  rows: Rows,  # Op, then the source's columns: tuples, dictionaries, an Arrow table
+                  closed: str | datetime,  # a name, "20181215-100311204", that is free; or a time
                   schema: Schema | None = None,  # of the source's columns; not needed for an Arrow table
                   settings: DmsSettings = DmsSettings(),  # of the task
                   *, op: bool = True,  # False: rows without Op, a file without it
-                  commits: Sequence[datetime] | None = None, sequences: Sequence[str] | None = None,  # one a row
-                  folder: str = "", time: float | datetime | None = None  # date folder; object time, else now
+                  commits: Sequence[datetime] | None = None,  # commit times, one a row
+                  sequences: Sequence[str] | None = None,  # change sequences, one a row
+                  folder: str = "",  # date folder
+                  time: float | datetime | None = None  # object time; else now
                   ) -> Path:  # of the file
     "Writes one change file; never over another."
     columns = {**({"Op": "string"} if op else {}), **(schema or {})}
     data = rows if isinstance(rows, pa.Table) else typed_rows(rows, columns)
     ops, data = (data["Op"].to_pylist(), data.drop_columns(["Op"])) if op else (None, data)
-    moment = closed if isinstance(closed, datetime) else parse_name(closed.removesuffix(".parquet") + ".parquet").stamp
+    moment = closed if isinstance(closed, datetime) else parse_name(_change_name(closed)).stamp
     commits = commits or [as_utc(moment) - timedelta(seconds=settings.batch_interval)] * data.num_rows
     sequences = sequences or [change_sequence(c, i) for i, c in enumerate(commits, 1)]
     data = change_columns(data, ops, settings, commits, sequences)
     return _put_changes(landing, table, data, closed, settings, folder, time)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-040
+# %% ../notebooks/01_dms_writer.ipynb #cell-061
+def _change_name(closed: str | datetime) -> str:
+    "The name for a time, or the given one with its suffix."
+    if isinstance(closed, datetime):
+        return change_name(closed)
+    return closed.removesuffix(".parquet") + ".parquet"
+
+# %% ../notebooks/01_dms_writer.ipynb #cell-063
 def _put_changes(landing: str | Path, table: TableRef | str, data: pa.Table, closed: str | datetime,
                  settings: DmsSettings, folder: str, time: float | datetime | None) -> Path:
     "Under the given name, or under the first free millisecond from the given time on."
     while True:
-        name = change_name(closed) if isinstance(closed, datetime) else closed.removesuffix(".parquet") + ".parquet"
+        path = f"{folder}/{_change_name(closed)}".lstrip("/")
         try:
-            return put_file(landing, table, f"{folder}/{name}".lstrip("/"), data, settings, time=time)
+            return put_file(landing, table, path, data, settings, time=time)
         except FileExistsError:
             if isinstance(closed, str):
                 raise
             closed += timedelta(milliseconds=1)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-047
+# %% ../notebooks/01_dms_writer.ipynb #cell-070
 def write_load_set(landing: str | Path,  # the folder above the schemas
                    table: TableRef | str,  # like "sampledb.product"
                    data: pa.Table,  # the source's rows
@@ -312,8 +341,8 @@ def write_load_set(landing: str | Path,  # the folder above the schemas
                    time: float | datetime | None = None  # object time; else now
                    ) -> list[Path]:  # of the files, none for a table without rows
     "Writes a full load, numbered from 1, in files of at most `max_file_size` KB of rows."
-    rows = max(1, int(settings.max_file_size * 1024 * data.num_rows / data.nbytes)) if data.num_rows else 1
     at = at or datetime.now(timezone.utc)
-    return [write_load(landing, table, data.slice(start, rows), None, number, settings, folder="", time=time,
-                       at=at + timedelta(microseconds=start))
-            for number, start in enumerate(range(0, data.num_rows, rows), 1)]
+    rows = max(1, int(settings.max_file_size * 1024 * data.num_rows / data.nbytes)) if data.num_rows else 1
+    starts = enumerate(range(0, data.num_rows, rows), 1)
+    return [write_load(landing, table, data.slice(start, rows), None, number, settings,
+                       at=at + timedelta(microseconds=start), time=time) for number, start in starts]

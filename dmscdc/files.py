@@ -28,7 +28,7 @@ class LandingEmpty(LookupError):
 # %% ../notebooks/00_files.ipynb #cell-008
 @dataclass(frozen=True, order=True)
 class TableRef:
-    "A table of the source, named as DMS names its folders (they may differ from the source: rules can rename)."
+    "A table of the source, named as DMS names its folders (rules can rename, so the source may differ)."
     schema: str  # first folder below the landing
     name: str    # second folder
 
@@ -56,7 +56,7 @@ class DmsName:
     "What the base name of a file of DMS says."
     kind: str               # "load" or "change"
     number: int | None      # of a load file: its number, from 1
-    stamp: datetime | None  # of a change file: its close in UTC (with `DatePartitionTimezone`: that zone's clock)
+    stamp: datetime | None  # of a change file: its close, UTC (`DatePartitionTimezone`: that zone's clock)
     segment: int | None     # of a load file of a parallel load by ranges
     format: str             # "parquet" or "csv"
     gzip: bool              # ends in .gz; Parquet is compressed inside and keeps its name
@@ -64,7 +64,7 @@ class DmsName:
 # %% ../notebooks/00_files.ipynb #cell-015
 def parse_name(base_name: str  # without folders
                ) -> DmsName:  # what it says
-    "Reads a base name as DMS writes it (guide, *Using Amazon S3 as a target*); anything else raises `NotADmsName`."
+    "Reads a base name of DMS (guide, *Using Amazon S3 as a target*); any other raises `NotADmsName`."
     if found := LOAD_NAME.fullmatch(base_name):
         segment = found["segment"]
         return DmsName("load", int(found["number"], 16), None, int(segment) if segment else None,
@@ -72,8 +72,9 @@ def parse_name(base_name: str  # without folders
     if found := CHANGE_NAME.fullmatch(base_name):
         return DmsName("change", None, _stamp(base_name, found), None, found["format"], bool(found["gz"]))
     if TRANSACTION_NAME.fullmatch(base_name):
-        raise NotADmsName(f"{base_name} holds the changes of all tables (PreserveTransactions with CdcPath), "
-                          "which cannot be loaded table by table: set PreserveTransactions=false at the DMS endpoint")
+        raise NotADmsName(f"{base_name} holds the changes of all tables "
+                          "(PreserveTransactions with CdcPath), which cannot be loaded table by table: "
+                          "set PreserveTransactions=false at the DMS endpoint")
     raise NotADmsName(f"{base_name!r} is neither a load file (LOAD00000001.parquet) "
                       "nor a change file (20181215-100311204.parquet)")
 
@@ -93,7 +94,8 @@ def _kind(base_name: str) -> str:
     if LOAD_NAME.fullmatch(base_name):
         return "load"
     try:
-        return "change" if (found := CHANGE_NAME.fullmatch(base_name)) and _stamp(base_name, found) else ""
+        found = CHANGE_NAME.fullmatch(base_name)
+        return "change" if found and _stamp(base_name, found) else ""
     except NotADmsName:
         return ""
 
@@ -101,22 +103,27 @@ def _kind(base_name: str) -> str:
 @dataclass(frozen=True, order=False)
 class RawFile:
     "One file below a table's folder."
-    path: str    # below the table's folder, with "/": "LOAD00000001.parquet", "2022/10/23/20221023-013830913.parquet"
+    path: str    # below the table's folder, with "/", like "2022/10/23/20221023-013830913.parquet"
     size: int    # bytes
     time: float  # object time: when it was put, epoch seconds
 
     name = property(lambda self: self.path.rpartition("/")[2], doc="Base name.")
-    folder = property(lambda self: self.path.rpartition("/")[0], doc="Folders between table and file, often none.")
+    folder = property(lambda self: self.path.rpartition("/")[0], doc="Folders between table and file.")
     is_load = property(lambda self: _kind(self.name) == "load", doc="Named like a load file.")
     is_change = property(lambda self: _kind(self.name) == "change", doc="Named like a change file.")
     identity = property(lambda self: (self.path, self.size), doc="What makes it this file and no other.")
-    order = property(lambda self: (self.name, self.path), doc="Sort key of change files: base name, then path.")
+    order = property(lambda self: (self.name, self.path), doc="Of change files: base name, then path.")
     stamp = property(lambda self: parse_name(self.name).stamp if self.is_change else None,
                      doc="When a change file was closed, UTC; else None.")
-    format = property(lambda self: next((f for f in ("parquet", "csv") if re.search(rf"\.{f}(\.gz)?$", self.name)), ""),
-                      doc='"parquet" or "csv", "" for neither.')
+    format = property(lambda self: _format(self.name), doc='"parquet" or "csv", "" for neither.')
 
-# %% ../notebooks/00_files.ipynb #cell-027
+# %% ../notebooks/00_files.ipynb #cell-024
+def _format(base_name: str) -> str:
+    "By the suffix alone, so that it can be asked of any file."
+    found = re.search(SUFFIX + "$", base_name)
+    return found["format"] if found else ""
+
+# %% ../notebooks/00_files.ipynb #cell-028
 @dataclass(frozen=True)
 class Listing:
     "The files of one table."
@@ -126,35 +133,37 @@ class Listing:
 
     is_empty = property(lambda self: not self.load and not self.changes, doc="No file of DMS.")
 
-# %% ../notebooks/00_files.ipynb #cell-029
+# %% ../notebooks/00_files.ipynb #cell-030
 DATE_FOLDER = re.compile(r"(\d{4,10}|\d{2,4}([-_/]\d{2,4}){1,3})?")
-
-
-def _load_order(file: RawFile) -> tuple:
-    "By folder, then segment, then number; digits of both as numbers."
-    name = parse_name(file.name)
-    return file.folder, name.segment or 0, name.number, file.path
 
 
 def _is_hidden(folder: str) -> bool:
     return any(part[:1] in "._" for part in folder.split("/") if part)
 
-# %% ../notebooks/00_files.ipynb #cell-030
+# %% ../notebooks/00_files.ipynb #cell-031
+def _load_order(file: RawFile) -> tuple:
+    "By folder, then segment, then number; digits of both as numbers."
+    name = parse_name(file.name)
+    return file.folder, name.segment or 0, name.number, file.path
+
+# %% ../notebooks/00_files.ipynb #cell-033
 def classify(files: Iterable[RawFile]  # all files below one table's folder, in any order
              ) -> Listing:  # sorted out and ordered
-    "Load files, change files and strangers, by name and place; the same for a folder and for keys of a bucket."
+    "Load files, change files and strangers, by name and place; the same for a folder and a bucket."
     kinds = {"load": [], "change": [], "": []}
     for file in files:
         kinds[_kind(file.name)].append(file)
     load, changes, foreign = kinds.values()
-    other = {folder for folder in {f.folder for f in changes} if not DATE_FOLDER.fullmatch(folder)}  # another table's
-    ours = {folder for folder in {f.folder for f in load + changes} if folder not in other and not _is_hidden(folder)}
+    with_changes = {f.folder for f in changes}
+    others = {folder for folder in with_changes if not DATE_FOLDER.fullmatch(folder)}  # of another table
+    folders = with_changes.union(f.folder for f in load) - others
+    ours = {folder for folder in folders if not _is_hidden(folder)}
     foreign += [f for f in load + changes if f.folder not in ours]
     return Listing(tuple(sorted((f for f in load if f.folder in ours), key=_load_order)),
                    tuple(sorted((f for f in changes if f.folder in ours), key=lambda f: f.order)),
                    tuple(sorted(foreign, key=lambda f: f.path)))
 
-# %% ../notebooks/00_files.ipynb #cell-035
+# %% ../notebooks/00_files.ipynb #cell-038
 def _entries(folder: str) -> list[os.DirEntry]:
     "The entries of a folder by name; none if it is no folder or has gone."
     try:
@@ -164,6 +173,11 @@ def _entries(folder: str) -> list[os.DirEntry]:
         return []
 
 
+def _folders(folder: str) -> list[os.DirEntry]:
+    "The folders in a folder by name, without the hidden ones."
+    return [entry for entry in _entries(folder) if entry.is_dir() and not _is_hidden(entry.name)]
+
+# %% ../notebooks/00_files.ipynb #cell-039
 def _walk(folder: str, below: str = "") -> Iterator[RawFile]:
     "Every file below a folder with size and time; links to folders are not followed."
     for entry in _entries(folder):
@@ -176,7 +190,7 @@ def _walk(folder: str, below: str = "") -> Iterator[RawFile]:
             continue
         yield RawFile(below + entry.name, found.st_size, found.st_mtime)
 
-# %% ../notebooks/00_files.ipynb #cell-037
+# %% ../notebooks/00_files.ipynb #cell-041
 class FolderLanding:
     "A landing in a local folder. `listings` counts how often a table's folder was listed."
 
@@ -186,9 +200,9 @@ class FolderLanding:
 
     def tables(self) -> list[TableRef]:  # by name
         "Tables with at least one file of DMS: a look that ends at a table's first such file, not a listing."
-        folders = [(s.name, t.name) for s in _entries(str(self.root)) if s.is_dir() and not _is_hidden(s.name)
-                   for t in _entries(s.path) if t.is_dir() and not _is_hidden(t.name)]
-        return sorted(TableRef(*pair) for pair in folders if _holds_dms(_walk(str(self.root.joinpath(*pair)))))
+        schemas = _folders(str(self.root))
+        tables = [TableRef(schema.name, table.name) for schema in schemas for table in _folders(schema.path)]
+        return sorted(table for table in tables if _holds_dms(_walk(self.url(table))))
 
     def files(self, table: TableRef) -> Listing:  # empty if there is no such folder
         "All files of a table: one listing."
@@ -204,7 +218,7 @@ class FolderLanding:
         state = "" if self.root.is_dir() else "does not exist" if not self.root.exists() else "is no folder"
         return describe_empty(str(self.root), (f.path for f in _walk(str(self.root))), state)
 
-# %% ../notebooks/00_files.ipynb #cell-038
+# %% ../notebooks/00_files.ipynb #cell-042
 def _holds_dms(files: Iterable[RawFile]) -> bool:
     "Is one of the files DMS's and in its place? Looks no further than the first plain one."
     odd = []
@@ -214,7 +228,7 @@ def _holds_dms(files: Iterable[RawFile]) -> bool:
         odd.append(file)
     return not classify(odd).is_empty
 
-# %% ../notebooks/00_files.ipynb #cell-040
+# %% ../notebooks/00_files.ipynb #cell-044
 def describe_empty(root: str,  # the landing, as it was given
                    paths: Iterable[str],  # of all files below it
                    state: str = ""  # "does not exist", if it is not even there
@@ -226,15 +240,15 @@ def describe_empty(root: str,  # the landing, as it was given
         return f"{expected}, but this folder {state or 'is empty'}."
     some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
     count = "1 file" if len(found) == 1 else f"{len(found):,} files"
-    return f"{expected}, found {count} of other names or in other places ({some}).{_wrong_level(root, found)}"
+    hint = _wrong_level(root, found)
+    return f"{expected}, found {count} of other names or in other places ({some}).{hint}"
 
-# %% ../notebooks/00_files.ipynb #cell-041
+# %% ../notebooks/00_files.ipynb #cell-046
 def _wrong_level(root: str, paths: list[str]) -> str:
     "The hint for a landing whose path is too long or too short, with the path to try."
-    dms = next((p for p in paths if RawFile(p, 0, 0).is_load or RawFile(p, 0, 0).is_change), None)
+    dms = next((path for path in paths if _kind(path.rpartition("/")[2])), None)
     if dms is None:
-        mixed = any(TRANSACTION_NAME.fullmatch(p.rpartition("/")[2]) for p in paths)
-        return " CDC_TXN files mix all tables: set PreserveTransactions=false at the DMS endpoint." if mixed else ""
+        return _mixed_tables(paths)
     depth = dms.count("/")
     if depth < 2:
         base = root.rstrip("/").rsplit("/", 2 - depth)[0]
@@ -242,12 +256,19 @@ def _wrong_level(root: str, paths: list[str]) -> str:
     folders = re.sub(r"(/\d[-_\d]+)+$", "", dms.rpartition("/")[0]).split("/")[:-2]
     return f" {dms} lies too deep: try the landing {'/'.join([root.rstrip('/'), *folders])}."
 
-# %% ../notebooks/00_files.ipynb #cell-054
-def listing_from_keys(pages: Iterable[dict],  # answers of `list_objects_v2`, each with at most 1,000 of "Contents"
+# %% ../notebooks/00_files.ipynb #cell-047
+def _mixed_tables(paths: list[str]) -> str:
+    "The hint for a landing of transaction files, where one is found."
+    if any(TRANSACTION_NAME.fullmatch(path.rpartition("/")[2]) for path in paths):
+        return " CDC_TXN files mix all tables: set PreserveTransactions=false at the DMS endpoint."
+    return ""
+
+# %% ../notebooks/00_files.ipynb #cell-060
+def listing_from_keys(pages: Iterable[dict],  # answers of `list_objects_v2`: at most 1,000 "Contents" each
                       prefix: str = ""  # of the landing in the bucket, with or without the last "/"
                       ) -> dict[TableRef, Listing]:  # the tables that hold files of DMS
     "All tables of a landing in a bucket from one listing, by the same rules as a folder."
-    start, tables = prefix.strip("/") + "/" if prefix.strip("/") else "", {}
+    start, tables = f"{prefix.strip('/')}/".lstrip("/"), {}
     for item in (item for page in pages for item in page.get("Contents") or ()):
         if not item["Key"].startswith(start) or item["Key"].endswith("/"):
             continue
@@ -259,17 +280,17 @@ def listing_from_keys(pages: Iterable[dict],  # answers of `list_objects_v2`, ea
     listings = {table: classify(files) for table, files in sorted(tables.items())}
     return {table: listing for table, listing in listings.items() if not listing.is_empty}
 
-# %% ../notebooks/00_files.ipynb #cell-055
+# %% ../notebooks/00_files.ipynb #cell-061
 def _seconds(time: datetime | str) -> float:
     "Epoch seconds of `LastModified`: a time from boto3, a text from the command line."
     if isinstance(time, str):
         time = datetime.fromisoformat(time.replace("Z", "+00:00"))
     return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
 
-# %% ../notebooks/00_files.ipynb #cell-058
+# %% ../notebooks/00_files.ipynb #cell-064
 def open_landing(url: str | Path  # a folder, also as file://…
                  ) -> FolderLanding:  # not looked into yet
-    "The landing behind a path; `s3://` and `s3a://` are refused, because nothing here fetches pages of keys yet."
+    "The landing behind a path; `s3://` and `s3a://` are refused: nothing here fetches pages of keys yet."
     scheme, _, rest = str(url).rpartition("://")
     if scheme in ("s3", "s3a"):
         raise NotImplementedError(f"a landing in S3 ({url}) cannot be opened yet: bring it to a folder with "

@@ -23,12 +23,15 @@ __all__ = ['SCHEMA', 'COLUMNS', 'TABLES', 'STORES', 'PRODUCTS', 'DAYS', 'STORY_D
 # %% ../notebooks/02_sample.ipynb #cell-006
 SCHEMA = "sampledb"
 COLUMNS = {
-    "store": {"id": "int", "address": "string", "city": "string", "state": "string", "country": "string",
-              "zip": "string"},
-    "product": {"id": "int", "name": "string", "dept": "string", "category": "string", "price": "decimal(10,2)"},
-    "productorder": {"id": "int", "productid": "int", "storeid": "int", "qty": "int", "soldprice": "decimal(10,2)",
-                     "create_dt": "date"},
+    "store": {"id": "int", "address": "string", "city": "string",
+              "state": "string", "country": "string", "zip": "string"},
+    "product": {"id": "int", "name": "string", "dept": "string", "category": "string",
+                "price": "decimal(10,2)"},
+    "productorder": {"id": "int", "productid": "int", "storeid": "int", "qty": "int",
+                     "soldprice": "decimal(10,2)", "create_dt": "date"},
 }
+
+# %% ../notebooks/02_sample.ipynb #cell-007
 TABLES = """
 CREATE TABLE store (id INTEGER PRIMARY KEY, address VARCHAR(100), city VARCHAR(50), state VARCHAR(2),
                     country VARCHAR(2), zip VARCHAR(5));
@@ -38,7 +41,7 @@ CREATE TABLE productorder (id INTEGER PRIMARY KEY, productid INTEGER, storeid IN
                            soldprice DECIMAL(10,2), create_dt DATE);
 """
 
-# %% ../notebooks/02_sample.ipynb #cell-008
+# %% ../notebooks/02_sample.ipynb #cell-010
 STORES = [
     (1001, "410 Harbor View Way, Suite 12", "Seattle", "WA", "US", "98121"),
     (1002, "77 Mercado St.", "Cañon City", "CO", "US", "81212"),
@@ -50,7 +53,7 @@ STORES = [
     (1008, "301 Bayou Rd #6", "Lafayette", "LA", "US", "70501"),
 ]
 
-# %% ../notebooks/02_sample.ipynb #cell-009
+# %% ../notebooks/02_sample.ipynb #cell-011
 PRODUCTS = [
     (1001, "Trail Lantern 300", "Outdoor", "Lighting", "39.00"),
     (1002, "Camp Stove Duo", "Outdoor", "Cooking", "89.00"),
@@ -79,7 +82,7 @@ PRODUCTS = [
     (1025, "Weather Radio", "Electronics", "Radio", "1034.00"),
 ]
 
-# %% ../notebooks/02_sample.ipynb #cell-012
+# %% ../notebooks/02_sample.ipynb #cell-014
 def load_orders(n: int,  # how many
                 day: date | str,  # of all of them
                 first: int = 1  # id of the first, the next follow
@@ -92,17 +95,20 @@ def load_orders(n: int,  # how many
         orders.append((number, product, 1001 + draw.randrange(8), draw.randint(1, 10), str(sold), day))
     return orders
 
-# %% ../notebooks/02_sample.ipynb #cell-015
-DAYS = (("2018-11-27", 1010), ("2018-12-03", 1196), ("2018-12-10", 4250), ("2018-12-13", 1246), ("2018-11-28", 723))
+# %% ../notebooks/02_sample.ipynb #cell-017
+DAYS = (
+    ("2018-11-27", 1010), ("2018-12-03", 1196), ("2018-12-10", 4250), ("2018-12-13", 1246),
+    ("2018-11-28", 723),
+)
 
-
+# %% ../notebooks/02_sample.ipynb #cell-018
 def shop_rows() -> dict[str, list[tuple]]:  # rows of each table, by id
     "The shop as it opens, before the story."
     firsts = accumulate((n for _, n in DAYS), initial=1)
     orders = [order for (day, n), first in zip(DAYS, firsts) for order in load_orders(n, day, first)]
     return {"store": list(STORES), "product": list(PRODUCTS), "productorder": orders}
 
-# %% ../notebooks/02_sample.ipynb #cell-018
+# %% ../notebooks/02_sample.ipynb #cell-021
 STORY_DAY = "2018-12-15"
 
 
@@ -113,7 +119,7 @@ def story_changes() -> dict[str, list[tuple]]:  # (Op, columns…) of each table
     return {"product": [("U", *renamed), ("D", *PRODUCTS[1])], "store": [("I", *opened)],
             "productorder": [("I", *order) for order in load_orders(1345, STORY_DAY, 8426)]}
 
-# %% ../notebooks/02_sample.ipynb #cell-021
+# %% ../notebooks/02_sample.ipynb #cell-024
 def story_result() -> dict[str, list[tuple]]:  # rows of each table, by id
     "The shop after the story."
     after = {}
@@ -124,21 +130,22 @@ def story_result() -> dict[str, list[tuple]]:  # rows of each table, by id
         after[table] = [by_id[key] for key in sorted(by_id) if by_id[key]]
     return after
 
-# %% ../notebooks/02_sample.ipynb #cell-024
+# %% ../notebooks/02_sample.ipynb #cell-027
 def insert_sql(table: str,  # name, without schema
                rows: Iterable[Sequence],  # of numbers and texts
                lot: int = 500  # rows a statement
                ) -> list[str]:  # one statement a lot
     "INSERT statements of many rows each."
-    lines = ["(" + ", ".join(_literal(v) for v in row) + ")" for row in rows]
-    return [f"INSERT INTO {table} VALUES\n" + ",\n".join(lines[i:i + lot]) + ";" for i in range(0, len(lines), lot)]
+    lines = ["(" + ", ".join(_literal(value) for value in row) + ")" for row in rows]
+    lots = [lines[start:start + lot] for start in range(0, len(lines), lot)]
+    return [f"INSERT INTO {table} VALUES\n" + ",\n".join(some) + ";" for some in lots]
 
-
+# %% ../notebooks/02_sample.ipynb #cell-028
 def _literal(value: object) -> str:
     "Prices are written as texts: a database that knows DECIMAL reads them exactly."
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
-# %% ../notebooks/02_sample.ipynb #cell-026
+# %% ../notebooks/02_sample.ipynb #cell-031
 def story_sql() -> list[str]:  # statements in order
     "The story as SQL; each statement is meant as a transaction of its own."
     changes = story_changes()
@@ -148,7 +155,7 @@ def story_sql() -> list[str]:  # statements in order
             *insert_sql("productorder", [change[1:] for change in changes["productorder"]]),
             *insert_sql("store", [change[1:] for change in changes["store"]])]
 
-
+# %% ../notebooks/02_sample.ipynb #cell-033
 def create_shop(db: sqlite3.Connection  # an empty database, committed afterwards
                 ) -> None:
     "The shop in SQLite: tables and rows."
@@ -157,7 +164,7 @@ def create_shop(db: sqlite3.Connection  # an empty database, committed afterward
         for table, rows in shop_rows().items():
             db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
 
-# %% ../notebooks/02_sample.ipynb #cell-027
+# %% ../notebooks/02_sample.ipynb #cell-034
 def tell_story(db: sqlite3.Connection  # with the shop in it
                ) -> None:
     "The story in SQLite, each statement its own transaction."
@@ -165,24 +172,27 @@ def tell_story(db: sqlite3.Connection  # with the shop in it
         with db:
             db.execute(statement)
 
-# %% ../notebooks/02_sample.ipynb #cell-031
+# %% ../notebooks/02_sample.ipynb #cell-037
 def shop_mysql() -> str:  # a script for the mysql client, about 500 KB
     "The shop as a script for MySQL or MariaDB, in a database `sampledb`."
     head = f"SET NAMES utf8mb4;\nCREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4;\nUSE {SCHEMA};\n"
     body = [statement for table, rows in shop_rows().items() for statement in insert_sql(table, rows)]
     return "\n".join([head + TABLES, "START TRANSACTION;", *body, "COMMIT;", ""])
 
-# %% ../notebooks/02_sample.ipynb #cell-034
+# %% ../notebooks/02_sample.ipynb #cell-040
 def write_shop(landing: str | Path,  # the folder above the schemas
                settings: DmsSettings = DmsSettings(),  # of the task
-               *, at: datetime | None = None,  # when rows were transferred, for the timestamp column; else now
+               *, at: datetime | None = None,  # when rows were transferred (timestamp column); else now
                time: float | datetime | None = None  # object time; else now
                ) -> list[Path]:  # of the load files
     "The shop as the full load of a DMS task."
-    return [path for table, rows in shop_rows().items() for path in
-            write_load_set(landing, f"{SCHEMA}.{table}", typed_rows(rows, COLUMNS[table]), settings, at=at, time=time)]
+    paths = []
+    for table, rows in shop_rows().items():
+        data = typed_rows(rows, COLUMNS[table])
+        paths += write_load_set(landing, f"{SCHEMA}.{table}", data, settings, at=at, time=time)
+    return paths
 
-
+# %% ../notebooks/02_sample.ipynb #cell-042
 def write_story(landing: str | Path,  # the folder above the schemas
                 settings: DmsSettings = DmsSettings(),  # of the task
                 *, closed: str | datetime = "20181215-100311204",  # name, or time, of the change files

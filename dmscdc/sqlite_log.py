@@ -16,33 +16,33 @@ from .dms_writer import stamp_text
 from .files import parse_name
 
 # %% auto #0
-__all__ = ['LOG', 'DECLARED', 'UNSIGNED', 'quoted', 'is_installed', 'transaction', 'type_word', 'table_names', 'columns_of',
+__all__ = ['LOG', 'DECLARED', 'UNSIGNED', 'is_installed', 'quoted', 'transaction', 'type_word', 'table_names', 'columns_of',
            'key_of', 'refresh', 'slots_of', 'see_changes']
 
 # %% ../notebooks/03_sqlite_log.ipynb #cell-008
 LOG = (
     # one row a change: n orders all changes; shape tells its columns, v0, v1… hold them, exactly as stored
-    """CREATE TABLE IF NOT EXISTS dmscdc_changes (n INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT, shape INTEGER,
-        op TEXT, place INTEGER, seen TEXT, bytes INTEGER, file TEXT)""",
+    "CREATE TABLE IF NOT EXISTS dmscdc_changes (n INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT, "
+    "shape INTEGER, op TEXT, place INTEGER, seen TEXT, bytes INTEGER, file TEXT)",
     # one row for each set of columns that a table has had
     "CREATE TABLE IF NOT EXISTS dmscdc_shapes (shape INTEGER PRIMARY KEY, source TEXT, columns TEXT)",
     # one row a captured table: when it was loaded, its last change file
     "CREATE TABLE IF NOT EXISTS dmscdc_sources (source TEXT PRIMARY KEY, loaded TEXT, last TEXT)",
 )
 
-
-def quoted(name: str  # of a table or column
-           ) -> str:  # in SQL
-    "An identifier in double quotes."
-    return '"' + name.replace('"', '""') + '"'
-
-
+# %% ../notebooks/03_sqlite_log.ipynb #cell-009
 def is_installed(db: sqlite3.Connection  # of the source
                  ) -> bool:
     "Has this database a log?"
     return bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'dmscdc_changes'").fetchone()[0])
 
+# %% ../notebooks/03_sqlite_log.ipynb #cell-012
+def quoted(name: str  # of a table or column
+           ) -> str:  # in SQL
+    "An identifier in double quotes."
+    return '"' + name.replace('"', '""') + '"'
 
+# %% ../notebooks/03_sqlite_log.ipynb #cell-015
 @contextmanager
 def transaction(db: sqlite3.Connection,  # opened with isolation_level=None
                 kind: str = "IMMEDIATE"  # or DEFERRED, to read
@@ -56,17 +56,18 @@ def transaction(db: sqlite3.Connection,  # opened with isolation_level=None
         raise
     db.execute("COMMIT")
 
-# %% ../notebooks/03_sqlite_log.ipynb #cell-010
+# %% ../notebooks/03_sqlite_log.ipynb #cell-017
 DECLARED = {
     "TINYINT": "tinyint", "SMALLINT": "smallint", "INT2": "smallint", "YEAR": "smallint", "MEDIUMINT": "int",
     "INT": "int", "INTEGER": "int", "INT4": "int", "BIGINT": "bigint", "INT8": "bigint",
-    "BOOLEAN": "boolean", "BOOL": "boolean", "BIT": "boolean", "REAL": "double", "FLOAT": "double", "DOUBLE": "double",
+    "BOOLEAN": "boolean", "BOOL": "boolean", "BIT": "boolean",
+    "REAL": "double", "FLOAT": "double", "DOUBLE": "double",
     "DATE": "date", "DATETIME": "timestamp", "TIMESTAMP": "timestamp",
     "BLOB": "binary", "BINARY": "binary", "VARBINARY": "binary",
 }
 UNSIGNED = {"tinyint": "uint1", "smallint": "uint2", "int": "uint4", "bigint": "uint8"}
 
-
+# %% ../notebooks/03_sqlite_log.ipynb #cell-018
 def type_word(declared: str  # as in CREATE TABLE: "VARCHAR(100)", "DECIMAL(10,2)", "INT UNSIGNED"
               ) -> str:  # as `dms_writer.arrow_type` takes it; "string" for all that is not listed
     "What DMS makes of a declared type (guide, *Source data types for MySQL*)."
@@ -77,16 +78,17 @@ def type_word(declared: str  # as in CREATE TABLE: "VARCHAR(100)", "DECIMAL(10,2
     word = DECLARED.get(name, "string")
     return UNSIGNED.get(word, word) if "UNSIGNED" in declared.upper() else word
 
-# %% ../notebooks/03_sqlite_log.ipynb #cell-013
+# %% ../notebooks/03_sqlite_log.ipynb #cell-021
 def table_names(db: sqlite3.Connection  # of the source
                 ) -> list[str]:  # by name
     "The user's tables; neither SQLite's, nor ours, nor virtual ones and what belongs to them."
     rows = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
     rows = [(name, sql) for name, sql in rows if not name.startswith(("sqlite_", "dmscdc_"))]
     virtual = tuple(name for name, sql in rows if sql.upper().startswith("CREATE VIRTUAL"))
-    return [name for name, _ in rows if name not in virtual and not name.startswith(tuple(f"{v}_" for v in virtual))]
+    parts = tuple(f"{name}_" for name in virtual)
+    return [name for name, _ in rows if name not in virtual and not name.startswith(parts)]
 
-
+# %% ../notebooks/03_sqlite_log.ipynb #cell-023
 def columns_of(db: sqlite3.Connection,  # of the source
                table: str  # its name
                ) -> list[list[str]]:  # [name, type word] in the table's order
@@ -94,7 +96,7 @@ def columns_of(db: sqlite3.Connection,  # of the source
     rows = db.execute(f"PRAGMA table_info({quoted(table)})")
     return [[name, type_word(declared)] for _, name, declared, *_ in rows]
 
-
+# %% ../notebooks/03_sqlite_log.ipynb #cell-024
 def key_of(db: sqlite3.Connection,  # of the source
            table: str  # its name
            ) -> list[str]:  # columns of the primary key in its order, none without one
@@ -102,49 +104,72 @@ def key_of(db: sqlite3.Connection,  # of the source
     rows = db.execute(f"PRAGMA table_info({quoted(table)})").fetchall()
     return [row[1] for row in sorted(rows, key=lambda row: row[5]) if row[5]]
 
-# %% ../notebooks/03_sqlite_log.ipynb #cell-014
+# %% ../notebooks/03_sqlite_log.ipynb #cell-027
 def _triggers(table: str, shape: int, columns: list[list[str]], has_key: bool) -> dict[str, str]:
     "Name and SQL of the triggers that log a table's changes in this shape."
-    made = {}
+    made, text = {}, "'" + table.replace("'", "''") + "'"
+    slots = ", ".join(f"v{i}" for i in range(len(columns)))
     for op, event, row in (("I", "INSERT", "NEW"), ("U", "UPDATE", "NEW"), ("D", "DELETE", "OLD")):
         name, place = f"dmscdc_{table}_{op}", "NULL" if has_key else f"{row}.rowid"
-        slots = ", ".join(f"v{i}" for i in range(len(columns)))
         values = ", ".join(f"{row}.{quoted(column)}" for column, _ in columns)
-        text = "'" + table.replace("'", "''") + "'"
         made[name] = (f"CREATE TRIGGER {quoted(name)} AFTER {event} ON {quoted(table)} BEGIN "
                       f"INSERT INTO dmscdc_changes (source, shape, op, place, {slots}) "
                       f"VALUES ({text}, {shape}, '{op}', {place}, {values}); END")
     return made
 
-# %% ../notebooks/03_sqlite_log.ipynb #cell-017
+# %% ../notebooks/03_sqlite_log.ipynb #cell-030
 def refresh(db: sqlite3.Connection,  # inside a write transaction
             only: Sequence[str] = (),  # tables to capture, all if empty
-            log_new: bool = False  # rows of a table that came after the first installation are logged as inserts
+            log_new: bool = False  # rows of a table younger than the log are logged as inserts
             ) -> None:
-    "Installs the log, and triggers where a table is new, has other columns or lost its triggers; drops stale ones."
+    "Installs the log, and triggers where a table is new, has other columns or lost them; drops stale ones."
     log_new = log_new and is_installed(db)
     for statement in LOG:
         db.execute(statement)
     tables = [t for t in table_names(db) if not only or t in only]
-    there = dict(db.execute("SELECT name, tbl_name FROM sqlite_master "
-                            "WHERE type = 'trigger' AND substr(name, 1, 7) = 'dmscdc_'"))
-    ours = {f"dmscdc_{table}_{op}": table for table in tables for op in "IUD"}
-    for name in [name for name in there if ours.get(name) != there[name]]:  # of renamed tables, or not wanted any more
-        db.execute(f"DROP TRIGGER {quoted(name)}")
-        del there[name]
+    triggers = _keep_triggers(db, tables)
     for table in tables:
-        _refresh_table(db, table, sum(ours[name] == table for name in there), log_new)
+        _refresh_table(db, table, triggers.count(table), log_new)
 
-# %% ../notebooks/03_sqlite_log.ipynb #cell-018
+# %% ../notebooks/03_sqlite_log.ipynb #cell-031
+def _keep_triggers(db: sqlite3.Connection, tables: list[str]) -> list[str]:
+    "Drops triggers of renamed tables, or not wanted any more; gives the table of each that stays."
+    there = db.execute("SELECT name, tbl_name FROM sqlite_master "
+                       "WHERE type = 'trigger' AND substr(name, 1, 7) = 'dmscdc_'").fetchall()
+    ours = {f"dmscdc_{table}_{op}": table for table in tables for op in "IUD"}
+    for name, table in there:
+        if ours.get(name) != table:
+            db.execute(f"DROP TRIGGER {quoted(name)}")
+    return [table for name, table in there if ours.get(name) == table]
+
+# %% ../notebooks/03_sqlite_log.ipynb #cell-033
+def slots_of(db: sqlite3.Connection  # of the source
+             ) -> list[str]:  # names
+    "The value columns of the log: v0, v1, … as many as the widest table needs."
+    return [name for _, name, *_ in db.execute("PRAGMA table_info(dmscdc_changes)") if name.startswith("v")]
+
+# %% ../notebooks/03_sqlite_log.ipynb #cell-034
+def _last_shape(db: sqlite3.Connection, table: str) -> tuple[int, list[list[str]]] | None:
+    "Number and columns of the shape that a table had when we last looked; None before the first look."
+    found = db.execute("SELECT shape, columns FROM dmscdc_shapes WHERE source = ? ORDER BY shape DESC",
+                       (table,)).fetchone()
+    return found and (found[0], json.loads(found[1]))
+
+# %% ../notebooks/03_sqlite_log.ipynb #cell-035
+def _add_shape(db: sqlite3.Connection, table: str, columns: list[list[str]]) -> int:
+    "Room for these columns in the log, and their number."
+    for slot in range(len(slots_of(db)), len(columns)):
+        db.execute(f"ALTER TABLE dmscdc_changes ADD COLUMN v{slot}")
+    return db.execute("INSERT INTO dmscdc_shapes (source, columns) VALUES (?, ?)",
+                      (table, json.dumps(columns))).lastrowid
+
+# %% ../notebooks/03_sqlite_log.ipynb #cell-036
 def _refresh_table(db: sqlite3.Connection, table: str, triggers: int, log_new: bool) -> None:
     "One table. Without its triggers it has changed unseen: it must be loaded (again)."
     columns, last = columns_of(db, table), _last_shape(db, table)
     if last and last[1] == columns and triggers == 3:
         return
-    for slot in range(len(slots_of(db)), len(columns)):
-        db.execute(f"ALTER TABLE dmscdc_changes ADD COLUMN v{slot}")
-    shape = db.execute("INSERT INTO dmscdc_shapes (source, columns) VALUES (?, ?)",
-                       (table, json.dumps(columns))).lastrowid
+    shape = _add_shape(db, table, columns)
     db.execute("INSERT OR IGNORE INTO dmscdc_sources (source) VALUES (?)", (table,))
     if last and triggers == 3:
         _fill(db, table, last, shape, columns)
@@ -156,19 +181,7 @@ def _refresh_table(db: sqlite3.Connection, table: str, triggers: int, log_new: b
     if log_new and not last:
         _log_rows(db, table, shape, columns)
 
-
-def _last_shape(db: sqlite3.Connection, table: str) -> tuple[int, list[list[str]]] | None:
-    found = db.execute("SELECT shape, columns FROM dmscdc_shapes WHERE source = ? ORDER BY shape DESC",
-                       (table,)).fetchone()
-    return found and (found[0], json.loads(found[1]))
-
-
-def slots_of(db: sqlite3.Connection  # of the source
-             ) -> list[str]:  # names
-    "The value columns of the log: v0, v1, … as many as the widest table needs."
-    return [name for _, name, *_ in db.execute("PRAGMA table_info(dmscdc_changes)") if name.startswith("v")]
-
-# %% ../notebooks/03_sqlite_log.ipynb #cell-024
+# %% ../notebooks/03_sqlite_log.ipynb #cell-042
 def _fill(db: sqlite3.Connection, table: str, last: tuple, shape: int, columns: list[list[str]]) -> None:
     "Gives waiting rows the added columns; where columns went or changed type, they stay in their old shape."
     old, before = last
@@ -181,15 +194,16 @@ def _fill(db: sqlite3.Connection, table: str, last: tuple, shape: int, columns: 
     db.execute(f"UPDATE dmscdc_changes SET {', '.join(['shape = ?', *values])} "
                "WHERE source = ? AND shape = ? AND file IS NULL", (shape, table, old))
 
-
+# %% ../notebooks/03_sqlite_log.ipynb #cell-043
 def _log_rows(db: sqlite3.Connection, table: str, shape: int, columns: list[list[str]]) -> None:
     "A table that came while we captured: all its rows are inserts, and there is nothing to load."
-    slots, names = ", ".join(f"v{i}" for i in range(len(columns))), ", ".join(quoted(name) for name, _ in columns)
+    slots = ", ".join(f"v{i}" for i in range(len(columns)))
+    names = ", ".join(quoted(name) for name, _ in columns)
     db.execute(f"INSERT INTO dmscdc_changes (source, shape, op, {slots}) "
                f"SELECT ?, ?, 'I', {names} FROM {quoted(table)}", (table, shape))
     db.execute("UPDATE dmscdc_sources SET loaded = 'as changes' WHERE source = ?", (table,))
 
-# %% ../notebooks/03_sqlite_log.ipynb #cell-027
+# %% ../notebooks/03_sqlite_log.ipynb #cell-046
 def see_changes(db: sqlite3.Connection,  # inside a write transaction
                 now: datetime  # becomes the commit time of changes not seen before
                 ) -> None:

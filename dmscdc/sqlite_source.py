@@ -9,7 +9,7 @@ import json
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -17,14 +17,14 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from .dms_writer import (DmsSettings, as_utc, change_columns, change_name, change_sequence, moment_of, put_file,
-                               stamp_text, typed_rows, write_load_set)
+from .dms_writer import (DmsSettings, as_utc, change_columns, change_name, change_sequence, moment_of,
+                               put_file, stamp_text, typed_rows, write_load_set)
 from .files import TableRef, parse_name
 from .sqlite_log import columns_of, key_of, quoted, refresh, see_changes, table_names, transaction
 
 # %% auto #0
-__all__ = ['name_batches', 'write_batches', 'load_table', 'SqliteSource', 'pending', 'unloaded', 'uninstall', 'open_source',
-           'capture']
+__all__ = ['name_batches', 'write_batches', 'load_table', 'SqliteSource', 'pending', 'unloaded', 'open_source', 'capture',
+           'uninstall']
 
 # %% ../notebooks/04_sqlite_source.ipynb #cell-006
 def name_batches(db: sqlite3.Connection,  # inside a write transaction
@@ -33,23 +33,27 @@ def name_batches(db: sqlite3.Connection,  # inside a write transaction
                  now: datetime,  # the time of the close
                  everything: bool  # also what is not due
                  ) -> None:
-    "Gives the changes of each due batch the name of their file: from now on it is decided what goes where."
-    limit, waiting = settings.min_file_size * 1024, db.execute(
-        "SELECT source, min(seen), sum(bytes), last FROM dmscdc_changes JOIN dmscdc_sources USING (source) "
-        "WHERE file IS NULL GROUP BY source").fetchall()
+    "Gives the changes of each due batch the name of their file: now it is decided what goes where."
+    limit, interval = settings.min_file_size * 1024, timedelta(seconds=settings.batch_interval)
+    waiting = db.execute("SELECT source, min(seen), sum(bytes), last FROM dmscdc_changes "
+                         "JOIN dmscdc_sources USING (source) WHERE file IS NULL GROUP BY source").fetchall()
     for source, first, size, last in waiting:
-        due = everything or as_utc(now) - moment_of(first) >= timedelta(seconds=settings.batch_interval)
+        due = everything or as_utc(now) - moment_of(first) >= interval
         if not due and size < limit:
             continue
-        rows = db.execute("SELECT n, shape, bytes FROM dmscdc_changes WHERE source = ? AND file IS NULL ORDER BY n",
-                          (source,)).fetchall()
-        for first_n, last_n in _cut(rows, limit, due):
+        for first_n, last_n in _cut(_unnamed(db, source), limit, due):
             last = _next_name(folder / source, now, last)
             db.execute("UPDATE dmscdc_changes SET file = ? WHERE source = ? AND n BETWEEN ? AND ?",
                        (last, source, first_n, last_n))
         db.execute("UPDATE dmscdc_sources SET last = ? WHERE source = ?", (last, source))
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-008
+# %% ../notebooks/04_sqlite_source.ipynb #cell-007
+def _unnamed(db: sqlite3.Connection, source: str) -> list[tuple]:
+    "Number, shape and size of a table's changes that are in no file yet, in order."
+    return db.execute("SELECT n, shape, bytes FROM dmscdc_changes "
+                      "WHERE source = ? AND file IS NULL ORDER BY n", (source,)).fetchall()
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-009
 def _cut(rows: list[tuple], limit: int, rest: bool) -> Iterator[tuple[int, int]]:
     "First and last n of each file; the last, unfilled one only if asked for."
     start = end = shape = None
@@ -65,8 +69,9 @@ def _cut(rows: list[tuple], limit: int, rest: bool) -> Iterator[tuple[int, int]]
     if rest and start is not None:
         yield start, end
 
-
+# %% ../notebooks/04_sqlite_source.ipynb #cell-010
 def _next_name(folder: Path, now: datetime, last: str | None) -> str:
+    "The name for a file closed now, after the last one and free."
     closed, tick = as_utc(now), timedelta(milliseconds=1)
     if last:
         closed = max(closed, parse_name(last).stamp + tick)
@@ -74,13 +79,13 @@ def _next_name(folder: Path, now: datetime, last: str | None) -> str:
         closed += tick
     return change_name(closed)
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-010
+# %% ../notebooks/04_sqlite_source.ipynb #cell-014
 def write_batches(db: sqlite3.Connection,  # not in a transaction
                   landing: Path,  # the folder above the schemas
                   schema: str,  # folder of the tables
                   settings: DmsSettings  # of the task
                   ) -> list[Path]:  # of the files, in order
-    "Writes every named batch and takes it from the log; one with a value of a wrong type stays and is reported."
+    "Writes every named batch and takes it from the log; one with a value of a wrong type stays, and raises."
     named = db.execute("SELECT source, file, shape FROM dmscdc_changes WHERE file IS NOT NULL "
                        "GROUP BY source, file ORDER BY min(n)").fetchall()
     paths, errors = [], []
@@ -94,62 +99,85 @@ def write_batches(db: sqlite3.Connection,  # not in a transaction
         raise ValueError("; ".join(errors))
     return paths
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-011
-def _write_batch(db: sqlite3.Connection, landing: Path, table: TableRef, file: str, shape: int, settings: DmsSettings
-                 ) -> Path | None:
-    found = db.execute("SELECT columns FROM dmscdc_shapes WHERE shape = ?", (shape,)).fetchone()
-    columns = dict(json.loads(found[0]))
-    slots = ", ".join(f"v{i}" for i in range(len(columns)))
-    rows = db.execute(f"SELECT n, op, seen, {slots} FROM dmscdc_changes WHERE source = ? AND file = ? ORDER BY n",
-                      (table.name, file)).fetchall()
+# %% ../notebooks/04_sqlite_source.ipynb #cell-016
+def _write_batch(db: sqlite3.Connection, landing: Path, table: TableRef,
+                 file: str, shape: int, settings: DmsSettings) -> Path | None:
+    "Writes the file of one batch, then deletes its changes."
+    columns = dict(_columns_of_shape(db, shape))
+    rows = _changes_of(db, table.name, file, len(columns))
     if not rows:
         return None  # another capture was quicker
-    commits = [moment_of(row[2]) for row in rows]
+    ops, commits = [row[1] for row in rows], [moment_of(row[2]) for row in rows]
     sequences = [change_sequence(commit, row[0]) for commit, row in zip(commits, rows)]
-    data = change_columns(_typed(rows, columns, table), [row[1] for row in rows], settings, commits, sequences)
+    data = change_columns(_typed(rows, columns, table), ops, settings, commits, sequences)
     path = put_file(landing, table, file, data, settings, replace=True, time=parse_name(file).stamp)
     db.execute("DELETE FROM dmscdc_changes WHERE source = ? AND file = ?", (table.name, file))
     return path
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-012
+# %% ../notebooks/04_sqlite_source.ipynb #cell-017
+def _columns_of_shape(db: sqlite3.Connection, shape: int) -> list[list[str]]:
+    "[name, type word] of a shape's columns, in order."
+    found = db.execute("SELECT columns FROM dmscdc_shapes WHERE shape = ?", (shape,)).fetchone()
+    return json.loads(found[0])
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-018
+def _changes_of(db: sqlite3.Connection, source: str, file: str, width: int) -> list[tuple]:
+    "The changes of a file in order: number, `Op`, commit time, then the values."
+    slots = ", ".join(f"v{i}" for i in range(width))
+    return db.execute(f"SELECT n, op, seen, {slots} FROM dmscdc_changes "
+                      "WHERE source = ? AND file = ? ORDER BY n", (source, file)).fetchall()
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-020
 def _typed(rows: list[tuple], columns: dict[str, str], table: TableRef) -> pa.Table:
-    "The values as the column's type; an error names the change, because a number in a batch would help nobody."
+    "The values as the column's type; an error names the change."
     try:
         return typed_rows([row[3:] for row in rows], columns)
     except ValueError:
         for row in rows:
-            try:
-                typed_rows([row[3:]], columns)
-            except ValueError as error:
-                what = str(error).removeprefix("row 0, ")
-                raise ValueError(f"{table}, change {row[0]}: {what}; to go on without this change: "
-                                 f"DELETE FROM dmscdc_changes WHERE n = {row[0]}") from error
+            _check(row, columns, table)
         raise
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-014
+# %% ../notebooks/04_sqlite_source.ipynb #cell-021
+def _check(row: tuple, columns: dict[str, str], table: TableRef) -> None:
+    "Raises with words for the user if a value of this change is none of its column's type."
+    try:
+        typed_rows([row[3:]], columns)
+    except ValueError as error:
+        what = str(error).removeprefix("row 0, ")
+        raise ValueError(f"{table}, change {row[0]}: {what}; to go on without this change: "
+                         f"DELETE FROM dmscdc_changes WHERE n = {row[0]}") from error
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-023
+def _snapshot(db: sqlite3.Connection, table: str, columns: Iterable[str]) -> tuple[int | None, list[tuple]]:
+    "Number of the newest change that the rows hold, and the rows by key, in one look."
+    order, names = (", ".join(map(quoted, part)) for part in (key_of(db, table), columns))
+    with transaction(db, "DEFERRED"):
+        last = db.execute("SELECT max(n) FROM dmscdc_changes WHERE source = ?", (table,)).fetchone()[0]
+        rows = db.execute(f"SELECT {names} FROM {quoted(table)} ORDER BY {order or 'rowid'}").fetchall()
+    return last, rows
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-025
 def load_table(db: sqlite3.Connection,  # with the log installed, not in a transaction
                landing: str | Path,  # the folder above the schemas
                table: TableRef,  # its folders in the landing
                settings: DmsSettings = DmsSettings(),  # of the task
                now: datetime | None = None  # also the object time; else the clock's
                ) -> list[Path]:  # of the load files; none for a table without rows
-    "Writes the load set of one table, over an earlier one, as DMS does with `TargetTablePrepMode=DO_NOTHING`."
+    "Writes the load set of one table, over an earlier one, as DMS does with `DO_NOTHING`."
     columns = dict(columns_of(db, table.name))
-    order, names = (", ".join(map(quoted, part)) for part in (key_of(db, table.name), columns))
-    with transaction(db, "DEFERRED"):
-        last = db.execute("SELECT max(n) FROM dmscdc_changes WHERE source = ?", (table.name,)).fetchone()[0]
-        rows = db.execute(f"SELECT {names} FROM {quoted(table.name)} ORDER BY {order or 'rowid'}").fetchall()
+    last, rows = _snapshot(db, table.name, columns)
     try:
         paths = write_load_set(landing, table, typed_rows(rows, columns), settings, at=now, time=now)
     except ValueError as error:
         raise ValueError(f"{table}: {error}") from error
     with transaction(db):
-        db.execute("DELETE FROM dmscdc_changes WHERE source = ? AND n <= ? AND file IS NULL", (table.name, last))
+        db.execute("DELETE FROM dmscdc_changes WHERE source = ? AND n <= ? AND file IS NULL",
+                   (table.name, last))
         db.execute("UPDATE dmscdc_sources SET loaded = ? WHERE source = ?",
                    (stamp_text(now or datetime.now(timezone.utc)), table.name))
     return paths
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-016
+# %% ../notebooks/04_sqlite_source.ipynb #cell-028
 class SqliteSource:
     "A SQLite database as the source of a DMS task."
 
@@ -157,64 +185,85 @@ class SqliteSource:
                  schema: str = "",  # folder in the landing; else the file's name without suffix
                  tables: Sequence[str] = ()  # to capture, all if empty
                  ):
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"no SQLite database at {path}")
         self.path, self.only, self._version = Path(path).absolute(), tuple(tables), -1
         self.schema = schema or self.path.stem
-        if not self.path.is_file():
-            raise FileNotFoundError(f"no SQLite database at {path}")
 
     def connect(self) -> sqlite3.Connection:  # in autocommit
         "A connection that waits up to 30 s for other writers and never makes a new file."
-        return sqlite3.connect(f"file:{quote(str(self.path))}?mode=rw", uri=True, timeout=30, isolation_level=None)
+        return _connect(self.path)
 
     def install(self) -> None:
         "Makes the log and the triggers; changes are kept from now on. Safe to repeat."
         with closing(self.connect()) as db, transaction(db):
             refresh(db, self.only)
 
-    def full_load(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *, tables: Sequence[str] = (),
-                  now: datetime | None = None) -> list[Path]:
+    def full_load(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *,
+                  tables: Sequence[str] = (), now: datetime | None = None) -> list[Path]:
         "Writes the load files of the given tables, else of all; see `load_table`."
-        self.install()
-        with closing(self.connect()) as db:
-            write_batches(db, Path(landing), self.schema, settings)
-            return [path for name in tables or self.only or table_names(db)
-                    for path in load_table(db, landing, TableRef(self.schema, name), settings, now)]
+        return _load_tables(self, landing, settings, tables or self.only, now)
 
-    def flush(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *, now: datetime | None = None,
-              everything: bool = False) -> list[Path]:
+    def flush(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *,
+              now: datetime | None = None, everything: bool = False) -> list[Path]:
         "Writes the change files due at `now` (else the clock's time), or all that there is to write."
-        now = now or datetime.now(timezone.utc)
-        with closing(self.connect()) as db:
-            if _is_idle(db, self._version):
-                return []
-            with transaction(db):
-                refresh(db, self.only, log_new=True)
-                see_changes(db, now)
-                name_batches(db, Path(landing, self.schema), settings, now, everything)
-                self._version = _version(db)
-            return write_batches(db, Path(landing), self.schema, settings)
+        return _flush(self, landing, settings, now or datetime.now(timezone.utc), everything)
 
-    def drain(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *, now: datetime | None = None):
+    def drain(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *,
+              now: datetime | None = None) -> list[Path]:
         "Closes every batch now and gives the paths of the files."
         return self.flush(landing, settings, now=now, everything=True)
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-017
-def _version(db: sqlite3.Connection) -> int:
+# %% ../notebooks/04_sqlite_source.ipynb #cell-030
+def _connect(path: Path) -> sqlite3.Connection:
+    "An existing database, in autocommit."
+    url = f"file:{quote(str(path))}?mode=rw"
+    return sqlite3.connect(url, uri=True, timeout=30, isolation_level=None)
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-031
+def _load_tables(source: SqliteSource, landing: str | Path, settings: DmsSettings,
+                 tables: Sequence[str], now: datetime | None) -> list[Path]:
+    "Loads tables, all if none is given. What was named by a flush before is written first."
+    source.install()
+    with closing(source.connect()) as db:
+        write_batches(db, Path(landing), source.schema, settings)
+        return [path for name in tables or table_names(db)
+                for path in load_table(db, landing, TableRef(source.schema, name), settings, now)]
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-033
+def _schema_version(db: sqlite3.Connection) -> int:
     "Rises with every change of a table's definition."
     return db.execute("PRAGMA schema_version").fetchone()[0]
 
-
+# %% ../notebooks/04_sqlite_source.ipynb #cell-034
 def _is_idle(db: sqlite3.Connection, version: int) -> bool:
     "Same tables as last time, and an empty log."
-    return _version(db) == version and not db.execute("SELECT EXISTS (SELECT 1 FROM dmscdc_changes)").fetchone()[0]
+    if _schema_version(db) != version:
+        return False
+    return not db.execute("SELECT EXISTS (SELECT 1 FROM dmscdc_changes)").fetchone()[0]
 
+# %% ../notebooks/04_sqlite_source.ipynb #cell-035
+def _flush(source: SqliteSource, landing: str | Path, settings: DmsSettings,
+           now: datetime, everything: bool) -> list[Path]:
+    "Sees new changes, names the batches that are due, and writes what is named."
+    with closing(source.connect()) as db:
+        if _is_idle(db, source._version):
+            return []
+        with transaction(db):
+            refresh(db, source.only, log_new=True)
+            see_changes(db, now)
+            name_batches(db, Path(landing, source.schema), settings, now, everything)
+            source._version = _schema_version(db)
+        return write_batches(db, Path(landing), source.schema, settings)
 
+# %% ../notebooks/04_sqlite_source.ipynb #cell-037
 def pending(source: SqliteSource) -> dict[str, int]:  # number of changes by table, tables with some only
     "Changes that wait in the log."
     with closing(source.connect()) as db:
-        return dict(db.execute("SELECT source, count(*) FROM dmscdc_changes GROUP BY source ORDER BY source"))
+        return dict(db.execute("SELECT source, count(*) FROM dmscdc_changes "
+                               "GROUP BY source ORDER BY source"))
 
-
+# %% ../notebooks/04_sqlite_source.ipynb #cell-038
 def unloaded(source: SqliteSource) -> list[str]:  # by name
     "Tables that need a full load: never loaded, or changed while their triggers were gone."
     with closing(source.connect()) as db:
@@ -222,15 +271,7 @@ def unloaded(source: SqliteSource) -> list[str]:  # by name
         rows = db.execute("SELECT source FROM dmscdc_sources WHERE loaded IS NULL ORDER BY source")
         return [table for table, in rows if table in tables and (not source.only or table in source.only)]
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-018
-def uninstall(source: SqliteSource) -> None:
-    "Takes triggers and log away, with all changes not yet flushed."
-    with closing(source.connect()) as db, transaction(db):
-        refresh(db, only=[""])  # no table of that name: all triggers go
-        for name in ("changes", "shapes", "sources"):
-            db.execute(f"DROP TABLE dmscdc_{name}")
-
-# %% ../notebooks/04_sqlite_source.ipynb #cell-027
+# %% ../notebooks/04_sqlite_source.ipynb #cell-047
 def open_source(url: str,  # "sqlite:shop.db", "sqlite:///shop.db", "sqlite:////abs/shop.db" or a path
                 schema: str = "",  # folder in the landing; else the file's name without suffix
                 tables: Sequence[str] = ()  # to capture, all if empty
@@ -240,7 +281,7 @@ def open_source(url: str,  # "sqlite:shop.db", "sqlite:///shop.db", "sqlite:////
         raise ValueError(f"only SQLite databases can be captured (sqlite:PATH), not {url!r}")
     return SqliteSource(re.sub(r"^sqlite:(///)?", "", url), schema, tables)
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-028
+# %% ../notebooks/04_sqlite_source.ipynb #cell-048
 def capture(source_url: str | SqliteSource,  # like "sqlite:shop.db"
             landing: str | Path,  # the folder above the schemas
             settings: DmsSettings = DmsSettings(),  # of the task
@@ -255,15 +296,31 @@ def capture(source_url: str | SqliteSource,  # like "sqlite:shop.db"
     written, last = 0, False
     while not last:
         last = stop is None or stop.is_set()
-        try:
-            needed = unloaded(source)
-            paths = source.full_load(landing, settings, tables=needed, now=clock()) if needed else []
-            paths += source.flush(landing, settings, now=clock(), everything=last)
-        except sqlite3.OperationalError as error:
-            if last or "locked" not in str(error):
-                raise
-            paths = []  # a user holds the database: the next look will see more
+        paths = _round(source, landing, settings, clock, last)
         written += len(paths)
-        on_files(paths) if paths else None
-        last or stop.wait(poll)
+        if paths:
+            on_files(paths)
+        if not last:
+            stop.wait(poll)
     return written
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-050
+def _round(source: SqliteSource, landing: str | Path, settings: DmsSettings,
+           clock: Callable[[], datetime], last: bool) -> list[Path]:
+    "The files of one look: loads that are missing, and changes that are due, or all with the last."
+    try:
+        needed = unloaded(source)
+        paths = source.full_load(landing, settings, tables=needed, now=clock()) if needed else []
+        return paths + source.flush(landing, settings, now=clock(), everything=last)
+    except sqlite3.OperationalError as error:
+        if last or "locked" not in str(error):
+            raise
+        return []
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-065
+def uninstall(source: SqliteSource) -> None:
+    "Takes triggers and log away, with all changes not yet flushed."
+    with closing(source.connect()) as db, transaction(db):
+        refresh(db, only=[""])  # no table of that name: all triggers go
+        for name in ("changes", "shapes", "sources"):
+            db.execute(f"DROP TABLE dmscdc_{name}")

@@ -49,7 +49,7 @@ def rank(
         return 1
     return 2 if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else None
 
-
+# %% ../notebooks/05_suggest.ipynb #cell-012
 def is_unique(
     rows: pa.Table,
     columns: tuple[str, ...],
@@ -59,7 +59,7 @@ def is_unique(
         return False
     return rows.select(columns).group_by(list(columns)).aggregate([]).num_rows == rows.num_rows
 
-# %% ../notebooks/05_suggest.ipynb #cell-012
+# %% ../notebooks/05_suggest.ipynb #cell-015
 def looks_like_id(
     column: str,
     table: str,  # name without its schema
@@ -72,12 +72,12 @@ def looks_like_id(
         return 1
     return 2 if column.lower().endswith("_id") or column.endswith(("Id", "ID")) else 3
 
-# %% ../notebooks/05_suggest.ipynb #cell-014
+# %% ../notebooks/05_suggest.ipynb #cell-018
 def guess(
     rows: pa.Table,  # some rows of the table
     table: str,  # its name without schema
 ) -> tuple[str, ...]:  # columns; empty where nothing identifies the rows
-    "The best key that the rows allow: one column, by name and type, else the first two or three that do together."
+    "The best key that the rows allow: one column, by name and type, else the first two or three together."
     ranks = {field.name: rank(field) for field in rows.schema}
     columns = [name for name, number in ranks.items() if number is not None]
     singles = sorted(columns, key=lambda c: (looks_like_id(c, table), ranks[c], columns.index(c)))
@@ -89,7 +89,7 @@ def guess(
     several = (some for size in (2, 3) for some in combinations(columns[:8], size))
     return next((some for some in several if is_unique(rows, some)), ())
 
-# %% ../notebooks/05_suggest.ipynb #cell-017
+# %% ../notebooks/05_suggest.ipynb #cell-021
 @dataclass(frozen=True)
 class Suggestion:
     "A key that a table's data suggests."
@@ -98,7 +98,7 @@ class Suggestion:
     words: str  # what was seen
     command: str  # that sets it
 
-
+# %% ../notebooks/05_suggest.ipynb #cell-022
 def suggest_key(
     landing: FolderLanding,
     table: TableRef,
@@ -113,7 +113,8 @@ def suggest_key(
     rows = some_rows(landing, table, file)
     key = guess(rows, table.name)
     if not key:
-        return Suggestion((), f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}", f"{only} --insert-only")
-    what = "values are" if len(key) == 1 else "combinations are"
-    seen = f"{','.join(key)}: {rows.num_rows:,} of {rows.num_rows:,} {what} different in {file.path}"
-    return Suggestion(key, seen, f"{only} --key {shlex.quote(','.join(key))}")
+        words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}"
+        return Suggestion((), words, f"{only} --insert-only")
+    what, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
+    words = f"{columns}: {rows.num_rows:,} of {rows.num_rows:,} {what} different in {file.path}"
+    return Suggestion(key, words, f"{only} --key {shlex.quote(columns)}")
