@@ -5,7 +5,7 @@
 # %% ../notebooks/34_arrivals.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ def day_before(path: str  # of a change file
     start = RawFile(path, 0, 0).stamp - LOOK_BACK
     return f"{start:%Y%m%d-%H%M%S}{start.microsecond // 1000:03}"
 
-# %% ../notebooks/34_arrivals.ipynb #cell-009
+# %% ../notebooks/34_arrivals.ipynb #cell-011
 def advance(base: Position,  # as it was, or as a load leaves it
             applied: Iterable[RawFile],  # what the commit applies on top
             known_from: str = "",  # all names are known from here on, if that is before the window
@@ -37,21 +37,23 @@ def advance(base: Position,  # as it was, or as a load leaves it
     known = min(base.window_start, known_from or base.window_start, key=change_order)
     begin = max(known, day_before(last), key=change_order) if last else ""
     kept = (name for name in names.items() if change_order(name[0]) >= change_order(begin))
-    window = sorted(kept, key=lambda name: change_order(name[0]))
+    window = tuple(sorted(kept, key=lambda name: change_order(name[0])))
     shrunk = base.shrunk and begin == base.window_start
-    return fit_window(replace(base, last=last, window=tuple(window), window_start=begin, shrunk=shrunk, **changes))
+    moved = replace(base, last=last, window=window, window_start=begin, shrunk=shrunk, **changes)
+    return fit_window(moved)
 
-# %% ../notebooks/34_arrivals.ipynb #cell-012
+# %% ../notebooks/34_arrivals.ipynb #cell-014
 def union(listing: Listing, archive: Listing | None  # None: there is none
-          ) -> tuple[tuple[RawFile, ...], frozenset[str]]:  # change files in order; paths of those in the archive only
+          ) -> tuple[tuple[RawFile, ...], frozenset[str]]:  # files in order; paths only the archive has
     "Change files of both, the landing's where there are two."
     if archive is None or not archive.changes:
         return listing.changes, frozenset()
     here = {f.path: f for f in listing.changes}
     there = {f.path: f for f in archive.changes if f.path not in here}
-    return tuple(sorted([*here.values(), *there.values()], key=lambda f: f.order)), frozenset(there)
+    both = sorted([*here.values(), *there.values()], key=lambda f: f.order)
+    return tuple(both), frozenset(there)
 
-# %% ../notebooks/34_arrivals.ipynb #cell-015
+# %% ../notebooks/34_arrivals.ipynb #cell-018
 @dataclass(frozen=True)
 class Arrivals:
     "Change files by what they are to a position, each kind in order."
@@ -63,11 +65,12 @@ class Arrivals:
     too_late: tuple[RawFile, ...] = ()
     held: tuple[RawFile, ...] = ()  # before the window, and the position says that they wait for a person
 
-    def part(self, keep) -> Arrivals:  # keep: RawFile -> bool
+    def part(self, keep: Callable[[RawFile], bool]) -> Arrivals:
         "Those of each kind for which `keep` says yes."
-        return Arrivals(**{kind: tuple(filter(keep, getattr(self, kind))) for kind in self.__dataclass_fields__})
+        kinds = {kind: tuple(filter(keep, getattr(self, kind))) for kind in self.__dataclass_fields__}
+        return Arrivals(**kinds)
 
-# %% ../notebooks/34_arrivals.ipynb #cell-016
+# %% ../notebooks/34_arrivals.ipynb #cell-020
 def sort_out(files: Iterable[RawFile],  # change files in order
              position: Position,
              archived: frozenset[str] = frozenset()  # paths in the archive, whose times are those of the move
@@ -76,36 +79,38 @@ def sort_out(files: Iterable[RawFile],  # change files in order
     top = max(change_order(position.last), change_order(position.cut))
     begin = max(change_order(position.window_start), change_order(position.cut))
     window, held = dict(position.window), set(position.held)
+
+    def kind_of(file: RawFile) -> str:
+        if file.order > top:
+            return "new"
+        if file.path in window:
+            return "applied" if window[file.path] == file.size else "other"
+        if file.order > begin:
+            return "late"
+        if file.identity in held:
+            return "held"
+        return "too_late" if file.time > position.listed_at and file.path not in archived else "old"
+
     kinds: dict[str, list[RawFile]] = {kind: [] for kind in Arrivals.__dataclass_fields__}
     for file in files:
-        if file.order > top:
-            kind = "new"
-        elif file.path in window:
-            kind = "applied" if window[file.path] == file.size else "other"
-        elif file.order > begin:
-            kind = "late"
-        elif file.identity in held:
-            kind = "held"
-        else:
-            kind = "too_late" if file.time > position.listed_at and file.path not in archived else "old"
-        kinds[kind].append(file)
+        kinds[kind_of(file)].append(file)
     return Arrivals(**{kind: tuple(found) for kind, found in kinds.items()})
 
-# %% ../notebooks/34_arrivals.ipynb #cell-022
+# %% ../notebooks/34_arrivals.ipynb #cell-026
 def gone_names(files: Iterable[RawFile], position: Position) -> list[str]:  # paths in order
     "Applied files of the window that are no longer there as they were."
     there = {f.identity for f in files}
     return [path for path, size in position.window if (path, size) not in there]
 
-
+# %% ../notebooks/34_arrivals.ipynb #cell-027
 def split_late(late: Sequence[RawFile], gone: Sequence[str]  # both in order
                ) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # can be applied, cannot
     "A late file cannot be applied if a file that sorts after it is gone."
     newest = change_order(gone[-1]) if gone else ("", "")
     return tuple(f for f in late if f.order > newest), tuple(f for f in late if f.order <= newest)
 
-# %% ../notebooks/34_arrivals.ipynb #cell-025
+# %% ../notebooks/34_arrivals.ipynb #cell-030
 def is_copied(found: Arrivals, position: Position) -> bool:
-    "Every file that we should know was put since the last listing, and there is more than one from before the window."
+    "All we should know was put since the last listing, and more than one file is from before the window."
     known = found.applied + found.other
     return len(found.too_late) > 1 and not found.old and all(f.time > position.listed_at for f in known)

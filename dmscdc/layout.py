@@ -5,10 +5,11 @@
 # %% ../notebooks/23_layout.ipynb #cell-003
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Iterable, Sequence
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
@@ -19,22 +20,27 @@ from .rewrite import Unit, key_scalar
 # %% auto #0
 __all__ = ['HIVE_NULL', 'SMALL', 'MANY', 'partition_values', 'describe', 'candidates', 'gather_small', 'unit']
 
-# %% ../notebooks/23_layout.ipynb #cell-006
+# %% ../notebooks/23_layout.ipynb #cell-008
 def _bound(value: Any) -> Any:
     "A bound as JSON keeps it, None for one that it would not keep exactly."
-    if isinstance(value, (date, Decimal)) and not isinstance(value, datetime): return str(value)
+    if isinstance(value, (date, Decimal)) and not isinstance(value, datetime):
+        return str(value)
     return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
 
-
+# %% ../notebooks/23_layout.ipynb #cell-010
 def _bounds(meta: pq.FileMetaData, key: str) -> tuple[Any, Any]:
-    "The smallest and largest value of a column over all row groups."
+    "The smallest and largest value of a column over all row groups, None where they are not known."
     index = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == key), None)
-    stats = [meta.row_group(g).column(index).statistics for g in range(meta.num_row_groups)] if index is not None else []
-    if not stats or not all(s is not None and s.has_min_max for s in stats): return None, None
-    if meta.schema.column(index).logical_type.type == "DECIMAL" and not isinstance(stats[0].min, Decimal): return None, None
+    groups = range(meta.num_row_groups) if index is not None else ()
+    stats = [meta.row_group(g).column(index).statistics for g in groups]
+    if not stats or not all(s is not None and s.has_min_max for s in stats):
+        return None, None
+    is_decimal = meta.schema.column(index).logical_type.type == "DECIMAL"
+    if is_decimal and not isinstance(stats[0].min, Decimal):
+        return None, None
     return _bound(min(s.min for s in stats)), _bound(max(s.max for s in stats))
 
-# %% ../notebooks/23_layout.ipynb #cell-007
+# %% ../notebooks/23_layout.ipynb #cell-013
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -42,9 +48,9 @@ def partition_values(name: str  # e.g. "create_dt=2018-11-27/….parquet"
                      ) -> tuple[str | None, ...]:  # values as text, None for null
     "The partition's values out of a file's name, unescaped."
     values = [unquote(part.split("=", 1)[1]) for part in name.split("/")[:-1]]
-    return tuple(None if v == HIVE_NULL else v for v in values)
+    return tuple(None if value == HIVE_NULL else value for value in values)
 
-
+# %% ../notebooks/23_layout.ipynb #cell-015
 def describe(url: str,  # where it lies now
              name: str,  # what the journal will call it
              aside: str,  # where it lies, below aside/
@@ -52,14 +58,15 @@ def describe(url: str,  # where it lies now
              ) -> LakeFile:
     "A written file as the journal remembers it."
     meta = pq.read_metadata(url)
-    low, high = zip(*[_bounds(meta, k) for k in keys])
+    low, high = zip(*[_bounds(meta, key) for key in keys])
     return LakeFile(name, aside, meta.num_rows, Path(url).stat().st_size, low, high, partition_values(name))
 
-# %% ../notebooks/23_layout.ipynb #cell-011
-def _apart(low: Any, high: Any, other_low: Any, other_high: Any, t: str) -> bool:
+# %% ../notebooks/23_layout.ipynb #cell-018
+def _apart(low: Any, high: Any, other_low: Any, other_high: Any, type: str) -> bool:
     "Whether two ranges of a key column cannot meet; unknown bounds always may."
-    if None in (low, high, other_low, other_high): return False
-    a, b, c, d = (key_scalar(v, t).as_py() for v in (low, high, other_low, other_high))
+    if None in (low, high, other_low, other_high):
+        return False
+    a, b, c, d = (key_scalar(value, type).as_py() for value in (low, high, other_low, other_high))
     return b < c or d < a
 
 
@@ -69,34 +76,48 @@ def candidates(files: Iterable[LakeFile],  # of the table
                ) -> list[LakeFile]:
     "The files whose keys the batch may hold."
     ranges = list(ranges)
-    meets = lambda f, r: not any(_apart(*bounds) for bounds in zip(f.low, f.high, r.low, r.high, types))
-    return [f for f in files if any(meets(f, r) for r in ranges)]
 
-# %% ../notebooks/23_layout.ipynb #cell-016
+    def meets(file: LakeFile, range: LakeFile) -> bool:
+        columns = zip(file.low, file.high, range.low, range.high, types)
+        return not any(_apart(*column) for column in columns)
+
+    return [file for file in files if any(meets(file, range) for range in ranges)]
+
+# %% ../notebooks/23_layout.ipynb #cell-023
 SMALL, MANY = 0.25, 8  # below this part of the target size a file is small; so many of them become one
 
 
+def _small_by_folder(files: Iterable[LakeFile], target_bytes: int) -> dict[str, list[LakeFile]]:
+    folders: dict[str, list[LakeFile]] = {}
+    for file in files:
+        if file.bytes < SMALL * target_bytes:
+            folders.setdefault(file.name.rpartition("/")[0], []).append(file)
+    return folders
+
+# %% ../notebooks/23_layout.ipynb #cell-024
 def gather_small(files: Iterable[LakeFile],  # of the table, not touched by the batch
                  target_bytes: int  # size of a good file
                  ) -> list[list[LakeFile]]:  # files of one partition that become one
     "Groups of small files worth one."
-    folders: dict[str, list[LakeFile]] = {}
-    for f in files:
-        if f.bytes < SMALL * target_bytes: folders.setdefault(f.name.rpartition("/")[0], []).append(f)
     groups: list[list[LakeFile]] = []
-    for small in (g for g in folders.values() if len(g) >= MANY):
+    for small in _small_by_folder(files, target_bytes).values():
+        if len(small) < MANY:
+            continue
         groups.append([])
-        for f in sorted(small, key=lambda f: f.name):
-            if sum(g.bytes for g in groups[-1]) + f.bytes > target_bytes: groups.append([])
-            groups[-1].append(f)
-    return [g for g in groups if len(g) > 1]
+        for file in sorted(small, key=lambda f: f.name):
+            if sum(f.bytes for f in groups[-1]) + file.bytes > target_bytes:
+                groups.append([])
+            groups[-1].append(file)
+    return [group for group in groups if len(group) > 1]
 
-# %% ../notebooks/23_layout.ipynb #cell-019
+# %% ../notebooks/23_layout.ipynb #cell-029
 def unit(journal: Journal,  # of the table
          group: Sequence[LakeFile],  # files of one partition
          force: bool  # write even when no row changes
          ) -> Unit:
     "Files of one partition as the tasks know them."
-    urls = tuple(journal.store.path(f"{journal.folder}/{f.name}") for f in group)
-    low, high = (group[0].low, group[0].high) if len(group) == 1 else ((None,) * len(group[0].low),) * 2
-    return Unit(urls, tuple(f.name for f in group), group[0].name.rpartition("/")[0], group[0].values, low, high, force)
+    first, unknown = group[0], (None,) * len(group[0].low)
+    urls = tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group)
+    names, folder = tuple(file.name for file in group), first.name.rpartition("/")[0]
+    low, high = (first.low, first.high) if len(group) == 1 else (unknown, unknown)
+    return Unit(urls, names, folder, first.values, low, high, force)

@@ -26,16 +26,15 @@ class LeaseLost(RuntimeError):
 class Lease:
     "The right to work on a table, for a while."
     table: TableRef
-    owner: str     # a run's id
+    owner: str  # a run's id
     expiry: float  # until when, epoch seconds
-    fence: int     # rises with every acquisition and never falls: of two leases the one with the smaller number is out
+    fence: int  # rises with every acquisition and never falls
 
-# %% ../notebooks/31_leases.ipynb #cell-009
+# %% ../notebooks/31_leases.ipynb #cell-012
 def _open(path: str, *first: str,  # statements to begin with
           patience: float = 30.0  # seconds
           ) -> sqlite3.Connection:
-    """Opens the file. While the last other user closes the log, SQLite may say "locked" at once, whatever its time-out:
-    ask again."""
+    "Opens the file, as often as it is locked."
     deadline = time.monotonic() + patience
     while True:
         db = sqlite3.connect(path, timeout=patience, isolation_level=None)
@@ -49,13 +48,14 @@ def _open(path: str, *first: str,  # statements to begin with
                 raise
             time.sleep(0.01)
 
-# %% ../notebooks/31_leases.ipynb #cell-010
+# %% ../notebooks/31_leases.ipynb #cell-013
 @contextmanager
 def transaction(path: str,  # of the file
                 write: bool = True  # wait for the turn of the one writer
                 ) -> Iterator[sqlite3.Connection]:  # closed at the end
     "One action on the file: all of it, or nothing if something was raised."
-    db = _open(path, *(("begin immediate",) if write else ("begin", "select 1 from sqlite_master limit 1")))
+    first = ("begin immediate",) if write else ("begin", "select 1 from sqlite_master limit 1")
+    db = _open(path, *first)
     try:
         db.row_factory = sqlite3.Row
         yield db
@@ -63,7 +63,7 @@ def transaction(path: str,  # of the file
     finally:
         db.close()
 
-# %% ../notebooks/31_leases.ipynb #cell-011
+# %% ../notebooks/31_leases.ipynb #cell-015
 def prepare(path: str,  # of the file; its folder is made too
             tables: dict[str, str]  # name → columns
             ) -> None:
@@ -78,14 +78,15 @@ def prepare(path: str,  # of the file; its folder is made too
         for name, columns in tables.items():
             db.execute(f"create table if not exists {name} ({columns})")
 
-# %% ../notebooks/31_leases.ipynb #cell-014
+# %% ../notebooks/31_leases.ipynb #cell-020
 LEASES = {"leases": "name text primary key, owner text, expiry real, fence integer"}
 TAKE = """insert into leases values (:name, :owner, :expiry, 1) on conflict (name) do update
 set owner = :owner, expiry = :expiry, fence = fence + 1 where leases.expiry <= :now"""
-KEEP = "update leases set expiry = max(expiry, :expiry) where name = :name and owner = :owner and fence = :fence"
+KEEP = """update leases set expiry = max(expiry, :expiry)
+where name = :name and owner = :owner and fence = :fence"""
 GIVE = "update leases set owner = '', expiry = 0 where name = :name and owner = :owner and fence = :fence"
 
-
+# %% ../notebooks/31_leases.ipynb #cell-023
 def _values(lease: Lease, expiry: float = 0.0) -> dict:
     return {"name": str(lease.table), "owner": lease.owner, "fence": lease.fence, "expiry": expiry}
 
@@ -94,16 +95,22 @@ def _lease(db: sqlite3.Connection, table: TableRef) -> Lease | None:
     row = db.execute("select * from leases where name = ?", (str(table),)).fetchone()
     return row and Lease(table, row["owner"], row["expiry"], row["fence"])
 
-# %% ../notebooks/31_leases.ipynb #cell-015
+# %% ../notebooks/31_leases.ipynb #cell-024
+def _lost(lease: Lease, newer: Lease | None) -> str:
+    "Who has it now, in words."
+    now = f"held by {newer.owner} (fence {newer.fence})" if newer and newer.owner else "given back"
+    return (f"{lease.owner} has lost its lease on {lease.table} (fence {lease.fence}): it is {now}; "
+            "nothing more may be written")
+
+# %% ../notebooks/31_leases.ipynb #cell-026
 class SqliteLeases:
     "Leases in a SQLite file. `now` is for trying out: epoch seconds, else the clock."
     def __init__(self, path: str | Path):  # of the file
         self.path = str(Path(path).absolute())
         prepare(self.path, LEASES)
 
-    def acquire(self, table: TableRef, owner: str, seconds: float, now: float | None = None
-                ) -> Lease | None:  # None: somebody else has it
-        "Takes the lease if it is free or has run out."
+    def acquire(self, table: TableRef, owner: str, seconds: float, now: float | None = None) -> Lease | None:
+        "Takes the lease if it is free or has run out; None when somebody else has it."
         now = time.time() if now is None else now
         values = {"name": str(table), "owner": owner, "expiry": now + seconds, "now": now}
         with transaction(self.path) as db:
@@ -117,18 +124,13 @@ class SqliteLeases:
                 raise LeaseLost(_lost(lease, _lease(db, lease.table)))
             return _lease(db, lease.table)
 
-    def release(self, lease: Lease) -> bool:  # False: it was not ours any more, nothing done
+    def release(self, lease: Lease) -> bool:
+        "Gives it back; False if it was not ours any more and nothing was done."
         with transaction(self.path) as db:
             return db.execute(GIVE, _values(lease)).rowcount == 1
 
-    def holder(self, table: TableRef, now: float | None = None) -> Lease | None:  # None: free, or run out
+    def holder(self, table: TableRef, now: float | None = None) -> Lease | None:
+        "The lease that holds now; None when the table is free, also because a lease has run out."
         with transaction(self.path, write=False) as db:
             lease = _lease(db, table)
         return lease if lease and lease.expiry > (time.time() if now is None else now) else None
-
-# %% ../notebooks/31_leases.ipynb #cell-016
-def _lost(lease: Lease, newer: Lease | None) -> str:
-    "Who has it now, in words."
-    now = f"held by {newer.owner} (fence {newer.fence})" if newer and newer.owner else "given back"
-    return (f"{lease.owner} has lost its lease on {lease.table} (fence {lease.fence}): it is {now}; "
-            "nothing more may be written")

@@ -14,8 +14,8 @@ from .files import Listing, RawFile, parse_name
 from .position import change_order
 
 # %% auto #0
-__all__ = ['DELAY', 'COARSE', 'NEAR', 'changed_files', 'is_copy', 'mixed_pair', 'quiet_at', 'is_followed', 'clock', 'LoadSet',
-           'judge_load', 'is_believable', 'Cut', 'find_cut', 'first_cut', 'forced_cut']
+__all__ = ['OR_SOONER', 'DELAY', 'COARSE', 'NEAR', 'changed_files', 'is_copy', 'mixed_pair', 'quiet_at', 'is_followed', 'clock',
+           'LoadSet', 'judge_load', 'is_believable', 'Cut', 'find_cut', 'first_cut', 'forced_cut']
 
 # %% ../notebooks/33_load_set.ipynb #cell-008
 def changed_files(files: Iterable[RawFile],  # load files as listed
@@ -23,14 +23,19 @@ def changed_files(files: Iterable[RawFile],  # load files as listed
                   ) -> tuple[RawFile, ...]:  # new ones, other sizes, newer times
     "The load files that are not the known ones. One that vanished is none of them."
     before = {f.path: f for f in known}
-    return tuple(f for f in files if (was := before.get(f.path)) is None or f.size != was.size or f.time > was.time)
 
+    def is_changed(file: RawFile) -> bool:
+        was = before.get(file.path)
+        return was is None or file.size != was.size or file.time > was.time
 
-def is_copy(files: Sequence[RawFile], known: Iterable[RawFile]) -> bool:
-    "Only the times are new: the same load again with the same sizes, or the landing was copied. Nobody can tell which."
-    return bool(files) and {f.identity for f in files} <= {f.identity for f in known}
+    return tuple(filter(is_changed, files))
 
 # %% ../notebooks/33_load_set.ipynb #cell-011
+def is_copy(files: Sequence[RawFile], known: Iterable[RawFile]) -> bool:
+    "Names and sizes are those of known load files."
+    return bool(files) and {f.identity for f in files} <= {f.identity for f in known}
+
+# %% ../notebooks/33_load_set.ipynb #cell-014
 def mixed_pair(files: Iterable[RawFile]  # load files in load order
                ) -> tuple[RawFile, RawFile] | None:  # a file, and the next number which is older
     "Where object times fall as the numbers rise, within one folder and one segment."
@@ -43,7 +48,7 @@ def mixed_pair(files: Iterable[RawFile]  # load files in load order
         newest[writer] = file
     return None
 
-# %% ../notebooks/33_load_set.ipynb #cell-014
+# %% ../notebooks/33_load_set.ipynb #cell-017
 def quiet_at(files: Iterable[RawFile],  # load files of one load
              settle: float  # seconds; 0: at once
              ) -> float:  # epoch seconds
@@ -54,19 +59,19 @@ def quiet_at(files: Iterable[RawFile],  # load files of one load
     gap = max((b - a for a, b in zip(times, times[1:])), default=0.0)
     return times[-1] + max(settle, 2 * gap)
 
-
+# %% ../notebooks/33_load_set.ipynb #cell-018
 def is_followed(files: Iterable[RawFile], changes: Iterable[RawFile]) -> bool:
     "A change file was put after the newest load file."
     newest = max(f.time for f in files)
     return any(f.time > newest for f in changes)
 
-# %% ../notebooks/33_load_set.ipynb #cell-015
+# %% ../notebooks/33_load_set.ipynb #cell-019
 def clock(time: float  # epoch seconds
           ) -> str:
     "A time for people."
     return datetime.fromtimestamp(time, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
-# %% ../notebooks/33_load_set.ipynb #cell-018
+# %% ../notebooks/33_load_set.ipynb #cell-023
 @dataclass(frozen=True)
 class LoadSet:
     "What the load files of a table are to its position."
@@ -74,7 +79,24 @@ class LoadSet:
     waits: str = ""  # of an incomplete set: until when, or for what
     doubt: str = ""  # of a copied, mixed or csv set: what is odd about it
 
-# %% ../notebooks/33_load_set.ipynb #cell-019
+# %% ../notebooks/33_load_set.ipynb #cell-024
+OR_SOONER = ", or as soon as a change file follows"
+
+
+def _waits(count: int, until: float, end: str) -> str:
+    return f"{count} load file{'s' * (count > 1)}; complete at {clock(until)}{end}"
+
+
+def _mixed(before: RawFile, older: RawFile) -> str:
+    return (f"{older.path} (put {clock(older.time)}) is older than {before.path} "
+            f"(put {clock(before.time)}) and so belongs to an earlier load")
+
+
+def _copied(changed: Iterable[RawFile]) -> str:
+    return ("all load files have the names and sizes of load files already loaded, "
+            f"and newer times (from {clock(min(f.time for f in changed))})")
+
+# %% ../notebooks/33_load_set.ipynb #cell-025
 def judge_load(listing: Listing,
                known: Sequence[RawFile],  # load files the table stands on
                now: float,  # epoch seconds
@@ -90,20 +112,17 @@ def judge_load(listing: Listing,
     pair = None if trusted else mixed_pair(listing.load)
     quiet = quiet_at(changed_files(changed, known), settle)
     if now < quiet and (pair or not is_followed(changed, listing.changes)):
-        count, end = len(listing.load), "" if pair else ", or as soon as a change file follows"
-        return LoadSet("incomplete", f"{count} load file{'s' * (count > 1)}; complete at {clock(quiet)}{end}")
+        return LoadSet("incomplete", waits=_waits(len(listing.load), quiet, "" if pair else OR_SOONER))
     if pair:
-        return LoadSet("mixed", doubt=f"{pair[1].path} (put {clock(pair[1].time)}) is older than {pair[0].path} "
-                                      f"(put {clock(pair[0].time)}) and so belongs to an earlier load")
+        return LoadSet("mixed", doubt=_mixed(*pair))
     if is_copy(listing.load, known) and not trusted:
-        return LoadSet("copied", doubt="all load files have the names and sizes of load files already loaded, "
-                                       f"and newer times (from {clock(min(f.time for f in changed))})")
+        return LoadSet("copied", doubt=_copied(changed))
     return LoadSet("new")
 
-# %% ../notebooks/33_load_set.ipynb #cell-025
+# %% ../notebooks/33_load_set.ipynb #cell-032
 DELAY = 15 * 60  # seconds within which DMS puts a change file after the time in its name
-COARSE = 1.0     # seconds by which an object time may be early: S3 gives whole seconds, rounded down
-NEAR = 60.0      # seconds before the first load file in which a change file may belong to either side
+COARSE = 1.0  # seconds by which an object time may be early: S3 gives whole seconds, rounded down
+NEAR = 60.0  # seconds before the first load file in which a change file may belong to either side
 
 
 def is_believable(file: RawFile  # a change file
@@ -111,23 +130,24 @@ def is_believable(file: RawFile  # a change file
     "Its object time lies minutes after its name at most."
     return -COARSE <= file.time - parse_name(file.name).stamp.timestamp() <= DELAY
 
-# %% ../notebooks/33_load_set.ipynb #cell-028
+# %% ../notebooks/33_load_set.ipynb #cell-035
 @dataclass(frozen=True)
 class Cut:
     "Which change files a load has made obsolete."
     superseded: tuple[RawFile, ...] = ()  # the oldest, in order; none is applied on this load
-    near: tuple[RawFile, ...] = ()        # put shortly before the load, perhaps on either side
-    doubt: str = ""                       # why object times do not decide
+    near: tuple[RawFile, ...] = ()  # put shortly before the load, perhaps on either side
+    doubt: str = ""  # why object times do not decide
 
-# %% ../notebooks/33_load_set.ipynb #cell-029
+# %% ../notebooks/33_load_set.ipynb #cell-036
 def find_cut(load: Iterable[RawFile],  # the load files
              changes: Sequence[RawFile]  # change files in order
              ) -> Cut:
-    "What was put before the first load file is obsolete, if object times are believable and agree with the names."
+    "What was put before the first load file is obsolete, if times are believable and agree with the names."
     start = min(f.time for f in load)
     odd = next((f for f in changes if not is_believable(f)), None)
     if odd:
-        return Cut(doubt=f"object times are not those of the first writing: {odd.path} was put {clock(odd.time)}")
+        put = f"{odd.path} was put {clock(odd.time)}"
+        return Cut(doubt=f"object times are not those of the first writing: {put}")
     early = [f for f in changes if f.time < start]
     near = tuple(f for f in early if f.time >= start - NEAR)
     if early != list(changes[:len(early)]):
@@ -139,7 +159,7 @@ def find_cut(load: Iterable[RawFile],  # the load files
         return Cut(tuple(early), near, f"{words} and may belong to either side")
     return Cut(tuple(early))
 
-# %% ../notebooks/33_load_set.ipynb #cell-034
+# %% ../notebooks/33_load_set.ipynb #cell-041
 def first_cut(load: Iterable[RawFile], changes: Sequence[RawFile]) -> Cut:
     "The cut of a table's first load: what is in doubt is not superseded."
     if any(not is_believable(f) for f in changes):
@@ -148,7 +168,7 @@ def first_cut(load: Iterable[RawFile], changes: Sequence[RawFile]) -> Cut:
     clear = tuple(takewhile(lambda f: f.time < start - NEAR, changes))
     return Cut(clear, tuple(f for f in changes[len(clear):] if f.time < start))
 
-# %% ../notebooks/33_load_set.ipynb #cell-037
+# %% ../notebooks/33_load_set.ipynb #cell-044
 def forced_cut(load: Iterable[RawFile], changes: Sequence[RawFile],
                last: str  # path of the last change file applied, "" for none
                ) -> Cut:

@@ -19,17 +19,20 @@ __all__ = ['LIMIT', 'LEAST_ROOM', 'Position', 'change_order', 'pack_names', 'unp
 @dataclass(frozen=True)
 class Position:
     "What of the landing a table holds: one load, and the change files applied on top of it."
-    load: int = 0                             # number of the load it stands on, counted by us; 0: it started empty
-    load_files: tuple[RawFile, ...] = ()      # of that load, with sizes and times
-    last: str = ""                            # path of the last change file applied
-    window: tuple[tuple[str, int], ...] = ()  # path and size of the files applied in the look-back window, in order
-    window_start: str = ""                    # where the window begins: a change file's name, or the beginning of one
-    shrunk: bool = False                      # the window is shorter than 24 hours, to fit its limit
-    listed_at: float = 0.0                    # when the landing had last been listed, epoch seconds
-    cut: str = ""                             # newest change file that the load made obsolete; none up to it is applied
-    held: tuple[tuple[str, int], ...] = ()    # path and size of files that wait for a person
+    load: int = 0  # number of the load it stands on, counted by us; 0: it started empty
+    load_files: tuple[RawFile, ...] = ()  # of that load, with sizes and times
+    last: str = ""  # path of the last change file applied
+    window: tuple[tuple[str, int], ...] = ()  # path and size of the names in the look-back window, in order
+    window_start: str = ""  # where the window begins: a change file's name, or the beginning of one
+    shrunk: bool = False  # the window is shorter than 24 hours, to fit its limit
+    listed_at: float = 0.0  # when the landing had last been listed, epoch seconds
+    cut: str = ""  # newest change file that the load made obsolete; none up to it is applied
+    held: tuple[tuple[str, int], ...] = ()  # path and size of files that wait for a person
 
-    has_load = property(lambda self: bool(self.load_files), doc="It stands on load files; else it started empty.")
+    @property
+    def has_load(self) -> bool:
+        "It stands on load files; else it started empty."
+        return bool(self.load_files)
 
     def __str__(self) -> str:
         count = len(self.load_files)
@@ -41,11 +44,9 @@ class Position:
         return {**_frame(fitted), "window": pack_names(fitted.window)}
 
     @classmethod
-    def from_json(cls, data: dict  # what `to_json` made
-                  ) -> Position:
-        known = {k: v for k, v in data.items() if k in cls.__dataclass_fields__}
-        names = {k: unpack_names(data.get(k, {})) for k in ("window", "held")}
-        return cls(**{**known, **names, "load_files": tuple(RawFile(*f) for f in data.get("load_files", ()))})
+    def from_json(cls, data: dict) -> Position:
+        "What `to_json` was made from; a part that is missing gets its default."
+        return cls(**_fields(data))
 
 # %% ../notebooks/30_position.ipynb #cell-014
 def change_order(path: str  # of a change file, or the beginning of a name
@@ -61,7 +62,7 @@ def _split(path: str) -> tuple[str, str]:
     clock, dot, ending = rest.partition(".")
     return f"{folder}{slash}{date}{dash}*{dot}{ending}", clock
 
-# %% ../notebooks/30_position.ipynb #cell-015
+# %% ../notebooks/30_position.ipynb #cell-017
 def pack_names(names: Iterable[tuple[str, int]]  # path and size of change files
                ) -> dict[str, str]:  # shared part → "clock size,clock size,…"
     "Names of change files, short enough to be stored with every commit and still readable."
@@ -71,27 +72,37 @@ def pack_names(names: Iterable[tuple[str, int]]  # path and size of change files
         packed.setdefault(shared, []).append(f"{clock} {size}")
     return {shared: ",".join(clocks) for shared, clocks in packed.items()}
 
-
+# %% ../notebooks/30_position.ipynb #cell-018
 def unpack_names(packed: Mapping[str, str]  # what `pack_names` made
                  ) -> tuple[tuple[str, int], ...]:  # path and size, in the order of changes
     "The names again."
-    entries = ((shared.rpartition("*"), *entry.split(" "))
-               for shared, text in packed.items() for entry in text.split(","))
-    names = ((f"{before}{clock}{ending}", int(size)) for (before, _, ending), clock, size in entries)
-    return tuple(sorted(names, key=lambda n: change_order(n[0])))
+    names = []
+    for shared, text in packed.items():
+        before, _, ending = shared.rpartition("*")
+        for entry in text.split(","):
+            clock, size = entry.split(" ")
+            names.append((f"{before}{clock}{ending}", int(size)))
+    return tuple(sorted(names, key=lambda name: change_order(name[0])))
 
-# %% ../notebooks/30_position.ipynb #cell-019
-LIMIT = 64 * 1024       # bytes of a position as JSON
-LEAST_ROOM = 16 * 1024  # for names, however many load files there are
-
-
+# %% ../notebooks/30_position.ipynb #cell-022
 def _frame(position: Position) -> dict:
     "A position as JSON, without its window."
     plain = {name: getattr(position, name) for name in Position.__dataclass_fields__}
     return {**plain, "load_files": [[f.path, f.size, f.time] for f in position.load_files],
             "held": pack_names(position.held), "window": {}}
 
-# %% ../notebooks/30_position.ipynb #cell-020
+
+def _fields(data: Mapping) -> dict:
+    "The parts of a position out of its JSON; what is not known here is left out."
+    known = {name: data[name] for name in Position.__dataclass_fields__ if name in data}
+    names = {name: unpack_names(data.get(name, {})) for name in ("window", "held")}
+    return {**known, **names, "load_files": tuple(RawFile(*file) for file in data.get("load_files", ()))}
+
+# %% ../notebooks/30_position.ipynb #cell-024
+LIMIT = 64 * 1024  # bytes of a position as JSON
+LEAST_ROOM = 16 * 1024  # for names, however many load files there are
+
+# %% ../notebooks/30_position.ipynb #cell-026
 def fit_window(position: Position,  # with any number of names
                limit: int = LIMIT  # bytes of the whole as JSON
                ) -> Position:  # the same, or with the newest names and `shrunk`
@@ -108,18 +119,27 @@ def fit_window(position: Position,  # with any number of names
         kept += 1
     return position
 
-# %% ../notebooks/30_position.ipynb #cell-024
+# %% ../notebooks/30_position.ipynb #cell-032
 class BadInstruction(ValueError):
     "An instruction that no plan could carry out."
 
 
+def _is_change(path: str) -> bool:
+    "Whether a path names a change file, or the `0.parquet` that stands before all of them."
+    try:
+        return path == "0.parquet" or parse_name(path.rpartition("/")[2]).kind == "change"
+    except NotADmsName:
+        return False
+
+# %% ../notebooks/30_position.ipynb #cell-033
 def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dictionary
     "Refuses an instruction that no plan could carry out."
     given, kind = dict(instruction), instruction.get("kind")
     if kind not in ("rewind", "replay", "reload", "accept"):
         raise BadInstruction(f"an instruction is rewind, replay, reload or accept, not {kind!r}")
     if kind == "rewind" and bool(given.get("to")) == bool(given.get("after")):
-        raise BadInstruction("rewind needs a change file: to=FILE (from it on) or after=FILE (from the next on)")
+        raise BadInstruction("rewind needs a change file: "
+                             "to=FILE (from it on) or after=FILE (from the next on)")
     if kind == "replay" and (not given.get("files") or isinstance(given["files"], str)):
         raise BadInstruction("replay needs files: a list of change files")
     if kind == "reload" and given.setdefault("changes", "keep") not in ("keep", "supersede"):
@@ -128,10 +148,3 @@ def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dic
         if path and not _is_change(path):
             raise BadInstruction(f"{kind} needs change files like 20181215-100311204.parquet, not {path!r}")
     return given
-
-
-def _is_change(path: str) -> bool:
-    try:
-        return path == "0.parquet" or parse_name(path.rpartition("/")[2]).kind == "change"
-    except NotADmsName:
-        return False

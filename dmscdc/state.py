@@ -17,8 +17,8 @@ from .leases import LEASES, Lease, LeaseLost, SqliteLeases, prepare, transaction
 from .position import Position, check_instruction, fit_window
 
 # %% auto #0
-__all__ = ['UNSET_LOAD', 'ATTRIBUTES', 'SETTINGS', 'WORDS', 'OPENERS', 'StaleState', 'UnknownTable', 'BadSetting', 'TableItem',
-           'table_path', 'to_attributes', 'from_attributes', 'by_hand', 'with_settings', 'with_position',
+__all__ = ['ATTRIBUTES', 'UNSET_LOAD', 'SETTINGS', 'WORDS', 'OPENERS', 'StaleState', 'UnknownTable', 'BadSetting', 'TableItem',
+           'table_path', 'to_attributes', 'by_hand', 'from_attributes', 'with_settings', 'with_position',
            'with_instruction', 'without_instruction', 'with_words', 'SqliteState', 'open_state']
 
 # %% ../notebooks/32_state.ipynb #cell-006
@@ -38,70 +38,62 @@ class BadSetting(ValueError):
 class TableItem:
     "Everything the state knows about one table."
     table: TableRef
-    key: tuple[str, ...] = ()          # columns that identify a row
-    partition: tuple[str, ...] = ()    # columns that lay out the lake
-    insert_only: bool = False          # no key: rows are only added
-    delete: str = "hard"               # what a deleted row becomes: "hard" gone, "soft" kept and marked
-    active: bool = False               # passes load it
-    format: str = "parquet"            # of the lake table
-    out_path: str = ""                 # where the lake table lies, if not below the lake
-    position: Position | None = None   # None: never loaded
-    commit: int = 0                    # number of the commit that the position belongs to
-    instruction: dict | None = None    # {"kind": …, "commit": the commit it is meant for, …}
-    intent: dict | None = None         # what the run at work intends to commit
+    key: tuple[str, ...] = ()  # columns that identify a row
+    partition: tuple[str, ...] = ()  # columns that lay out the lake
+    insert_only: bool = False  # no key: rows are only added
+    delete: str = "hard"  # what a deleted row becomes: "hard" gone, "soft" kept and marked
+    active: bool = False  # passes load it
+    format: str = "parquet"  # of the lake table
+    out_path: str = ""  # where the lake table lies, if not below the lake
+    position: Position | None = None  # None: never loaded
+    commit: int = 0  # number of the commit that the position belongs to
+    instruction: dict | None = None  # {"kind": …, "commit": the commit it is meant for, …}
+    intent: dict | None = None  # what the run at work intends to commit
     status: dict = field(default_factory=dict)  # last words: seen_at, last_verdict, last_run, lag
 
-    is_ready = property(lambda self: self.active and bool(self.key or self.insert_only), doc="A pass may load it.")
+    @property
+    def is_ready(self) -> bool:
+        "A pass may load it."
+        return self.active and bool(self.key or self.insert_only)
 
 # %% ../notebooks/32_state.ipynb #cell-012
-UNSET_LOAD = "1900-01-01 00:00:00"
-ATTRIBUTES = ("path", "folder", "PrimaryKey", "PartitionKey", "LastFullLoadDate", "LastIncrementalFile", "ActiveFlag",
-              "out_path", "insert_only", "delete_mode", "format", "position", "commit_number", "instruction", "intent",
-              "status")
+ATTRIBUTES = (
+    "path", "folder", "PrimaryKey", "PartitionKey", "LastFullLoadDate", "LastIncrementalFile",
+    "ActiveFlag", "out_path",
+    "insert_only", "delete_mode", "format", "position", "commit_number", "instruction", "intent", "status")
 
 
 def table_path(table: TableRef) -> str:
     "The item's hash key: the table's folder below the landing."
     return f"{table.schema}/{table.name}/"
 
+# %% ../notebooks/32_state.ipynb #cell-014
+UNSET_LOAD = "1900-01-01 00:00:00"
+
 
 def _progress(table: TableRef, position: Position | None) -> dict[str, str]:
     "The two texts by which the 2019 solution remembers its progress."
-    newest = max((f.time for f in position.load_files), default=None) if position else None
-    date = UNSET_LOAD if newest is None else datetime.fromtimestamp(newest, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-    last = position.last if position and position.last else "0.parquet"
+    date, last = UNSET_LOAD, "0.parquet"
+    if position and position.load_files:
+        newest = datetime.fromtimestamp(max(f.time for f in position.load_files), timezone.utc)
+        date = newest.strftime("%Y-%m-%d %H:%M:%S")
+    if position and position.last:
+        last = position.last
     return {"LastFullLoadDate": date, "LastIncrementalFile": table_path(table) + last}
 
-# %% ../notebooks/32_state.ipynb #cell-013
+# %% ../notebooks/32_state.ipynb #cell-016
 def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts and numbers only
     "An item as stored, in SQLite or DynamoDB."
-    def names(columns: tuple[str, ...]) -> str:
-        return ",".join(columns) or "null"
-    def text(value: dict | None) -> str:
-        return "null" if value is None else json.dumps(value, sort_keys=True)
     path, position = table_path(item.table), item.position and item.position.to_json()
+    texts = {"ActiveFlag": item.active, "insert_only": item.insert_only, "position": position,
+             "instruction": item.instruction, "intent": item.intent, "status": item.status}
     return {"path": path, "folder": path.rstrip("/"), **_progress(item.table, item.position),
-            "PrimaryKey": names(item.key), "PartitionKey": names(item.partition), "ActiveFlag": text(item.active),
-            "out_path": item.out_path or "null", "insert_only": text(item.insert_only), "delete_mode": item.delete,
-            "format": item.format, "position": text(position), "commit_number": item.commit,
-            "instruction": text(item.instruction), "intent": text(item.intent), "status": text(item.status)}
+            "PrimaryKey": ",".join(item.key) or "null", "PartitionKey": ",".join(item.partition) or "null",
+            "out_path": item.out_path or "null", "delete_mode": item.delete, "format": item.format,
+            "commit_number": item.commit,
+            **{name: json.dumps(value, sort_keys=True) for name, value in texts.items()}}
 
-# %% ../notebooks/32_state.ipynb #cell-014
-def from_attributes(stored: Mapping[str, str | int]  # an item as stored
-                    ) -> TableItem:
-    "An item as read; a progress that a person has changed there by hand becomes an instruction."
-    def names(column: str) -> tuple[str, ...]:
-        return tuple(n.strip() for n in stored[column].split(",")) if stored[column] not in ("", "null") else ()
-    texts = ("ActiveFlag", "insert_only", "position", "instruction", "intent", "status")
-    active, insert_only, position, instruction, intent, status = (json.loads(stored[name]) for name in texts)
-    item = TableItem(
-        TableRef(*stored["path"].rstrip("/").split("/")[-2:]), names("PrimaryKey"), names("PartitionKey"),
-        insert_only, stored["delete_mode"], active, stored["format"],
-        "" if stored["out_path"] == "null" else stored["out_path"],
-        Position.from_json(position) if position else None, stored["commit_number"], instruction, intent, status)
-    return replace(item, instruction=by_hand(item, stored) or item.instruction)
-
-# %% ../notebooks/32_state.ipynb #cell-015
+# %% ../notebooks/32_state.ipynb #cell-017
 def by_hand(item: TableItem,  # as stored beside them
             stored: Mapping[str, str]  # the attributes of 2019 among others
             ) -> dict | None:  # an instruction, bound to the item's commit
@@ -116,18 +108,37 @@ def by_hand(item: TableItem,  # as stored beside them
         return {"kind": "rewind", "after": after, "commit": item.commit}
     return None
 
-# %% ../notebooks/32_state.ipynb #cell-019
+# %% ../notebooks/32_state.ipynb #cell-018
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text not in ("", "null") else ()
+
+
+def from_attributes(stored: Mapping[str, str | int]  # an item as stored
+                    ) -> TableItem:
+    "An item as read; a progress that a person has changed there by hand becomes an instruction."
+    texts = ("insert_only", "instruction", "intent", "status")
+    position = json.loads(stored["position"])
+    item = TableItem(
+        TableRef(*stored["path"].rstrip("/").split("/")[-2:]),
+        key=_names(stored["PrimaryKey"]), partition=_names(stored["PartitionKey"]),
+        delete=stored["delete_mode"], active=json.loads(stored["ActiveFlag"]), format=stored["format"],
+        out_path="" if stored["out_path"] == "null" else stored["out_path"],
+        position=Position.from_json(position) if position else None, commit=stored["commit_number"],
+        **{name: json.loads(stored[name]) for name in texts})
+    return replace(item, instruction=by_hand(item, stored) or item.instruction)
+
+# %% ../notebooks/32_state.ipynb #cell-022
 SETTINGS = ("key", "partition", "insert_only", "delete", "active", "format", "out_path")
 
 
 def _columns(given: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(c.strip() for c in (given.split(",") if isinstance(given, str) else given) if c.strip())
 
-# %% ../notebooks/32_state.ipynb #cell-020
+# %% ../notebooks/32_state.ipynb #cell-023
 def with_settings(item: TableItem,
                   changes: Mapping  # by name; columns as a list or "a,b"
                   ) -> TableItem:
-    "Sets what a person may set. The first key, or `insert_only`, makes a table active; one that was paused stays so."
+    "Sets what a person may set; the first key, or `insert_only`, makes a table active."
     if unknown := sorted(set(changes) - set(SETTINGS)):
         raise BadSetting(f"{item.table} has no setting {', '.join(unknown)}; there are {', '.join(SETTINGS)}")
     given = {k: _columns(v) if k in ("key", "partition") else v for k, v in changes.items()}
@@ -139,11 +150,12 @@ def with_settings(item: TableItem,
         given["key"] = ()
     result = replace(item, **given)
     if result.delete not in ("hard", "soft"):
-        raise BadSetting(f"{item.table}: delete is hard (the row goes) or soft (it is marked), not {result.delete!r}")
+        raise BadSetting(f"{item.table}: delete is hard (the row goes) or soft (it is marked), "
+                         f"not {result.delete!r}")
     first = not (item.key or item.insert_only) and "active" not in given
     return replace(result, active=True) if first and (result.key or result.insert_only) else result
 
-# %% ../notebooks/32_state.ipynb #cell-023
+# %% ../notebooks/32_state.ipynb #cell-027
 def with_position(item: TableItem, position: Position,
                   commit: int,  # the number of the commit that holds this position
                   expected: int,  # the number the run had planned from
@@ -157,10 +169,7 @@ def with_position(item: TableItem, position: Position,
     left = None if done and item.instruction == dict(done) else item.instruction
     return replace(item, position=position, commit=commit, instruction=left, intent=None)
 
-# %% ../notebooks/32_state.ipynb #cell-026
-WORDS = ("seen_at", "last_verdict", "last_run", "lag")
-
-
+# %% ../notebooks/32_state.ipynb #cell-030
 def with_instruction(item: TableItem, instruction: Mapping  # bound to the item's commit, unless it names one
                      ) -> TableItem:
     "Leaves an instruction for the next pass; a later one takes the place of an earlier one."
@@ -173,6 +182,9 @@ def without_instruction(item: TableItem, commit: int  # the table's newest commi
     waits = item.instruction and item.instruction["commit"] >= commit
     return item if waits else replace(item, instruction=None)
 
+# %% ../notebooks/32_state.ipynb #cell-035
+WORDS = ("seen_at", "last_verdict", "last_run", "lag")
+
 
 def with_words(item: TableItem, words: Mapping  # some of `WORDS`
                ) -> TableItem:
@@ -181,7 +193,28 @@ def with_words(item: TableItem, words: Mapping  # some of `WORDS`
         raise BadSetting(f"of a run the state keeps {', '.join(WORDS)}, not {', '.join(unknown)}")
     return replace(item, status={**item.status, **words})
 
-# %% ../notebooks/32_state.ipynb #cell-030
+# %% ../notebooks/32_state.ipynb #cell-038
+def _read(db: sqlite3.Connection, table: TableRef) -> TableItem | None:
+    row = db.execute("select * from DMSCDC_Controller where path = ?", (table_path(table),)).fetchone()
+    return row and from_attributes(row)
+
+
+def _change(path: str, table: TableRef, how: Callable[[TableItem], TableItem],
+            create: bool = False  # a table that nobody has seen yet is a new one, not an error
+            ) -> TableItem:
+    "Reads an item and writes what `how` makes of it, with nobody in between."
+    with transaction(path) as db:
+        item = _read(db, table) or (TableItem(table) if create else None)
+        if item is None:
+            raise UnknownTable(f"{table} is not known here: "
+                               f"dmscdc table set {table} --key … (or --insert-only)")
+        changed = how(item)
+        columns, slots = ", ".join(ATTRIBUTES), ", ".join(f":{name}" for name in ATTRIBUTES)
+        db.execute(f"insert or replace into DMSCDC_Controller ({columns}) values ({slots})",
+                   to_attributes(changed))
+        return changed
+
+# %% ../notebooks/32_state.ipynb #cell-039
 class SqliteState(SqliteLeases):
     "The state of all tables of one landing, in a SQLite file that is made when missing."
 
@@ -192,49 +225,40 @@ class SqliteState(SqliteLeases):
     def items(self) -> list[TableItem]:  # by table
         "All tables ever seen or set."
         with transaction(self.path, write=False) as db:
-            return [from_attributes(row) for row in db.execute("select * from DMSCDC_Controller order by path")]
+            rows = db.execute("select * from DMSCDC_Controller order by path")
+            return [from_attributes(row) for row in rows]
 
-    def get(self, table: TableRef) -> TableItem | None:  # None: never seen nor set
+    def get(self, table: TableRef) -> TableItem | None:
+        "A table; None when it was never seen nor set."
         with transaction(self.path, write=False) as db:
             return _read(db, table)
 
-    def put_settings(self, table: TableRef, **changes) -> TableItem:  # as stored; see `with_settings`
+    def put_settings(self, table: TableRef, **changes) -> TableItem:
+        "The item as stored; see `with_settings`."
         return _change(self.path, table, lambda item: with_settings(item, changes), create=True)
 
     def save_position(self, table: TableRef, position: Position, commit: int, expected_commit: int,
-                      done: Mapping | None = None) -> None:  # see `with_position`
+                      done: Mapping | None = None) -> None:
+        "Moves a table on; see `with_position`."
         _change(self.path, table, lambda item: with_position(item, position, commit, expected_commit, done))
 
-    def instruct(self, table: TableRef, instruction: Mapping) -> TableItem:  # as stored; see `with_instruction`
+    def instruct(self, table: TableRef, instruction: Mapping) -> TableItem:
+        "The item as stored; see `with_instruction`."
         return _change(self.path, table, lambda item: with_instruction(item, instruction))
 
-    def consume_instruction(self, table: TableRef, commit: int) -> None:  # see `without_instruction`
+    def consume_instruction(self, table: TableRef, commit: int) -> None:
+        "Removes what is overtaken; see `without_instruction`."
         _change(self.path, table, lambda item: without_instruction(item, commit))
 
-    def intent(self, table: TableRef, intent: dict | None) -> None:  # what a run is about to commit, for whoever heals
+    def intent(self, table: TableRef, intent: dict | None) -> None:
+        "Says what a run is about to commit, for whoever heals after it."
         _change(self.path, table, lambda item: replace(item, intent=intent))
 
-    def note_run(self, table: TableRef, words: Mapping) -> TableItem:  # as stored, new if need be
+    def note_run(self, table: TableRef, words: Mapping) -> TableItem:
+        "The item as stored, a new one if need be; see `with_words`."
         return _change(self.path, table, lambda item: with_words(item, words), create=True)
 
-# %% ../notebooks/32_state.ipynb #cell-031
-def _read(db: sqlite3.Connection, table: TableRef) -> TableItem | None:
-    row = db.execute("select * from DMSCDC_Controller where path = ?", (table_path(table),)).fetchone()
-    return row and from_attributes(row)
-
-
-def _change(path: str, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False) -> TableItem:
-    "Reads an item and writes what `how` makes of it, with nobody in between."
-    with transaction(path) as db:
-        item = _read(db, table) or (TableItem(table) if create else None)
-        if item is None:
-            raise UnknownTable(f"{table} is not known here: dmscdc table set {table} --key … (or --insert-only)")
-        changed = how(item)
-        columns, slots = ", ".join(ATTRIBUTES), ", ".join(f":{name}" for name in ATTRIBUTES)
-        db.execute(f"insert or replace into DMSCDC_Controller ({columns}) values ({slots})", to_attributes(changed))
-        return changed
-
-# %% ../notebooks/32_state.ipynb #cell-041
+# %% ../notebooks/32_state.ipynb #cell-045
 OPENERS: dict[str, Callable[[str], SqliteState]] = {"sqlite": SqliteState}
 
 
@@ -243,7 +267,9 @@ def open_state(url: str  # "sqlite:state.db"
     "The state behind an address."
     kind, _, rest = url.partition(":")
     if kind == "dynamodb":
-        raise BadSetting(f"{url}: a state in DynamoDB is not built in yet; use sqlite:FILE, like sqlite:state.db")
+        raise BadSetting(f"{url}: a state in DynamoDB is not built in yet; "
+                         "use sqlite:FILE, like sqlite:state.db")
     if kind not in OPENERS or not rest:
-        raise BadSetting(f"a state is {' or '.join(f'{k}:NAME' for k in OPENERS)}, like sqlite:state.db, not {url!r}")
+        kinds = " or ".join(f"{kind}:NAME" for kind in OPENERS)
+        raise BadSetting(f"a state is {kinds}, like sqlite:state.db, not {url!r}")
     return OPENERS[kind](rest)

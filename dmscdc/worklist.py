@@ -20,29 +20,30 @@ __all__ = ['Plan', 'count', 'some', 'say', 'as_json', 'changed_inputs', 'is_same
 class Plan:
     "What one table needs now, with its inputs by name."
     table: TableRef
-    kind: str = "nothing"                 # nothing, initial, incremental, both or attention
-    load: tuple[RawFile, ...] = ()        # load files that replace the table
-    load_number: int = 0                  # of the load the table stands on afterwards
-    changes: tuple[RawFile, ...] = ()     # change files applied in full, in order
-    late: tuple[RawFile, ...] = ()        # not applied, sorting before applied ones
-    again: tuple[RawFile, ...] = ()       # applied, sorting after the first late one: for the keys of late files only
+    kind: str = "nothing"  # nothing, initial, incremental, both or attention
+    load: tuple[RawFile, ...] = ()  # load files that replace the table
+    load_number: int = 0  # of the load the table stands on afterwards
+    changes: tuple[RawFile, ...] = ()  # change files applied in full, in order
+    late: tuple[RawFile, ...] = ()  # not applied, sorting before applied ones
+    again: tuple[RawFile, ...] = ()  # applied, sorting after the first late one: for keys of late files only
     superseded: tuple[RawFile, ...] = ()  # made obsolete by the load, not applied
     before: Position | None = None
     after: Position = field(default_factory=Position)  # what the commit stores
-    waits: str = ""                       # what it waits for
-    notes: tuple[str, ...] = ()           # why a person must look, and which commands help
-    remarks: tuple[str, ...] = ()         # worth knowing, nothing to do
-    instruction: dict | None = None       # the instruction that the commit carries out
-    archived: tuple[str, ...] = ()        # paths of inputs that lie in the archive
+    waits: str = ""  # what it waits for
+    notes: tuple[str, ...] = ()  # why a person must look, and which commands help
+    remarks: tuple[str, ...] = ()  # worth knowing, nothing to do
+    instruction: dict | None = None  # the instruction that the commit carries out
+    archived: tuple[str, ...] = ()  # paths of inputs that lie in the archive
 
-    inputs = property(lambda self: self.load + self.late + self.again + self.changes, doc="Every file that is read.")
+    inputs = property(lambda self: self.load + self.late + self.again + self.changes, doc="Every file read.")
     is_empty = property(lambda self: self.kind in ("nothing", "attention"), doc="There is nothing to commit.")
     sentence = property(lambda self: say(self), doc="One line for people.")
 
-    def to_dict(self) -> dict:  # plain JSON values
+    def to_dict(self) -> dict:
+        "A plan as plain JSON values."
         return as_json(self)
 
-# %% ../notebooks/35_worklist.ipynb #cell-008
+# %% ../notebooks/35_worklist.ipynb #cell-009
 def count(number: int, thing: str = "change file") -> str:
     "A number and what it counts, in the right number: 1 change file, 2 change files."
     return f"{number:,} {thing}{'s' * (number != 1)}"
@@ -53,7 +54,7 @@ def some(files: Iterable[RawFile | str]) -> str:
     paths = [f if isinstance(f, str) else f.path for f in files]
     return ", ".join(paths[:10]) + (f" and {len(paths) - 10:,} more" if len(paths) > 10 else "")
 
-
+# %% ../notebooks/35_worklist.ipynb #cell-011
 def _work(plan: Plan) -> list[str]:
     "What is done, a phrase each."
     words = []
@@ -70,7 +71,7 @@ def _work(plan: Plan) -> list[str]:
         words.append(f"{count(len(plan.superseded))} up to {plan.superseded[-1].name} obsolete by the load")
     return words
 
-# %% ../notebooks/35_worklist.ipynb #cell-009
+# %% ../notebooks/35_worklist.ipynb #cell-012
 def say(plan: Plan) -> str:  # without a line break
     "What a plan will do, in words."
     idle = {"nothing": f"waits: {plan.waits}" if plan.waits else f"nothing to do, {plan.after}",
@@ -79,21 +80,23 @@ def say(plan: Plan) -> str:  # without a line break
     notes = f" ATTENTION: {'. '.join(plan.notes)}." if plan.notes else ""
     return f"{plan.table}: {'; '.join([*work, *plan.remarks])}.{notes}"
 
-# %% ../notebooks/35_worklist.ipynb #cell-012
+# %% ../notebooks/35_worklist.ipynb #cell-016
 def as_json(plan: Plan) -> dict:
     "A plan as plain JSON values; files as path, size and time, positions in words."
     files = {name: [{"path": f.path, "size": f.size, "time": f.time} for f in getattr(plan, name)]
              for name in ("load", "changes", "late", "again", "superseded")}
-    plain = {name: getattr(plan, name) for name in ("kind", "sentence", "waits", "load_number", "instruction")}
+    plain = {name: getattr(plan, name)
+             for name in ("kind", "sentence", "waits", "load_number", "instruction")}
     texts = {name: list(getattr(plan, name)) for name in ("notes", "remarks", "archived")}
     return {"table": str(plan.table), **plain, **texts, **files,
             "before": str(plan.before or "never loaded"), "after": str(plan.after)}
 
-# %% ../notebooks/35_worklist.ipynb #cell-015
-def changed_inputs(plan: Plan, listing: Listing, archive: Listing | None = None) -> list[str]:  # a sentence each
-    "Inputs that are no longer what the plan says."
+# %% ../notebooks/35_worklist.ipynb #cell-019
+def changed_inputs(plan: Plan, listing: Listing, archive: Listing | None = None) -> list[str]:
+    "Inputs that are no longer what the plan says, a sentence each."
     there = {f.path: f for f in listing.load + listing.changes}
-    moved, words = {f.path: f for f in (archive.changes if archive else ())}, []
+    moved = {f.path: f for f in (archive.changes if archive else ())}
+    words = []
     for file in plan.inputs:
         now = moved.get(file.path) if file.path in plan.archived else there.get(file.path)
         if now is None:
@@ -104,18 +107,20 @@ def changed_inputs(plan: Plan, listing: Listing, archive: Listing | None = None)
             words.append(f"{plan.table}: {file.path} was put again ({clock(now.time)})")
     return words
 
-
+# %% ../notebooks/35_worklist.ipynb #cell-021
 def is_same_input(plan: Plan, listing: Listing, archive: Listing | None = None) -> bool:
     "All inputs are still what the plan says."
     return not changed_inputs(plan, listing, archive)
 
-# %% ../notebooks/35_worklist.ipynb #cell-018
+# %% ../notebooks/35_worklist.ipynb #cell-026
 def before_csv(*kinds: Sequence[RawFile]  # change files, each kind in order
                ) -> tuple[tuple[tuple[RawFile, ...], ...], tuple[str, ...]]:  # what sorts before it; notes
     "Cuts all kinds at the first file that cannot be read."
-    first = min((f for files in kinds for f in files if f.format != "parquet"), key=lambda f: f.order, default=None)
+    unreadable = (f for files in kinds for f in files if f.format != "parquet")
+    first = min(unreadable, key=lambda f: f.order, default=None)
     if first is None:
         return tuple(tuple(files) for files in kinds), ()
     note = (f"{first.path} is no Parquet file and cannot be loaded by this version; "
-            "it and every change file after it wait. Set DataFormat=parquet at the DMS endpoint and reload the table")
+            "it and every change file after it wait. "
+            "Set DataFormat=parquet at the DMS endpoint and reload the table")
     return tuple(tuple(f for f in files if f.order < first.order) for files in kinds), (note,)
