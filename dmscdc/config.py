@@ -29,28 +29,32 @@ __all__ = ['FILE', 'FORMATS', 'MEANING', 'DEFAULTS', 'ConfigError', 'Config', 'c
 class ConfigError(ValueError):
     "A setting is missing, unknown or makes no sense."
 
-
+# %% ../notebooks/39_config.ipynb #cell-007
 @dataclass(frozen=True)
 class Config:
     "All settings, checked; paths are absolute."
-    landing: str                     # where DMS writes: a folder of <schema>/<table>/, or s3://bucket/prefix
-    lake: str                        # where the lake tables lie: a folder, or s3://bucket/prefix
-    state: str = "sqlite:state.db"   # settings, positions and leases: sqlite:FILE or dynamodb:TABLE
-    runs: str = "runs"               # kept runs and the front page: a folder
-    format: str = "parquet"          # of new lake tables: parquet, delta, iceberg or hudi
-    workers: int = 2                 # notebooks at a time; 0 runs them one by one inside the pass
-    settle: float = 300              # seconds without a new file after which a full load counts as complete
-    timeout: float = 3600            # seconds that one run of a table may take
-    driver_memory: str = "3g"        # of the Spark server
-    folder: str = "."                # where dmscdc.toml lies
 
-    def parameters(self, table: TableRef, **more  # further plain values: run, lease, …
-                   ) -> dict[str, str | float]:
+    landing: str  # where DMS writes: a folder of <schema>/<table>/, or s3://bucket/prefix
+    lake: str  # where the lake tables lie: a folder, or s3://bucket/prefix
+    state: str = "sqlite:state.db"  # settings, positions and leases: sqlite:FILE or dynamodb:TABLE
+    runs: str = "runs"  # kept runs and the front page: a folder
+    format: str = "parquet"  # of new lake tables: parquet, delta, iceberg or hudi
+    workers: int = 2  # notebooks at a time; 0 runs them one by one inside the pass
+    settle: float = 300  # seconds without a new file after which a full load counts as complete
+    timeout: float = 3600  # seconds that one run of a table may take
+    driver_memory: str = "3g"  # of the Spark server
+    folder: str = "."  # where dmscdc.toml lies
+
+    def parameters(
+        self,
+        table: TableRef,  # of this run
+        **more,  # further plain values: run, lease, …
+    ) -> dict[str, str | float]:  # by the names in the job's parameters cell
         "What the job notebook of a table is given: plain values, nothing computed, no secret."
         named = {name: getattr(self, name) for name in ("landing", "lake", "state", "format", "settle")}
         return {"table": str(table), **named, **more}
 
-# %% ../notebooks/39_config.ipynb #cell-008
+# %% ../notebooks/39_config.ipynb #cell-009
 FILE = "dmscdc.toml"
 FORMATS = ("parquet", "delta", "iceberg", "hudi")
 MEANING = {
@@ -66,10 +70,11 @@ MEANING = {
 }
 DEFAULTS = {f.name: f.default for f in fields(Config) if f.default is not MISSING and f.name in MEANING}
 
-# %% ../notebooks/39_config.ipynb #cell-010
-def check_names(given: Mapping,  # settings by name
-                source: str  # where they stand, for the message
-                ) -> None:
+# %% ../notebooks/39_config.ipynb #cell-012
+def check_names(
+    given: Mapping,  # settings by name
+    source: str,  # where they stand, for the message
+) -> None:
     "Refuses a setting that does not exist, and says which one may be meant."
     for name in given:
         if name not in MEANING:
@@ -77,31 +82,50 @@ def check_names(given: Mapping,  # settings by name
             hint = f" Did you mean {near[0]}?" if near else ""
             raise ConfigError(f"{source}: there is no setting {name}.{hint} There are: {', '.join(MEANING)}")
 
-# %% ../notebooks/39_config.ipynb #cell-012
-def check_value(name: str, value: object, source: str) -> str | int | float:  # the value
-    "Refuses a value that makes no sense, and a password in an address."
-    def wrong(expected: str) -> ConfigError:
-        return ConfigError(f"{source}: {name} is {expected}, not {value!r} ({MEANING[name]})")
-    if name in ("workers", "settle", "timeout"):
-        kind = int if name == "workers" else (int, float)
-        least = 1 if name == "timeout" else 0
-        if isinstance(value, bool) or not isinstance(value, kind) or not least <= value < inf:
-            raise wrong("a whole number from 0" if name == "workers" else "a number of seconds")
-        return value
-    if not isinstance(value, str) or not value.strip():
-        raise wrong("a text")
-    if urlsplit(value).scheme and "@" in urlsplit(value).netloc:
-        raise ConfigError(f"{source}: {name} holds a user or a password; leave them to AWS_PROFILE and the like")
-    if name == "format" and value not in FORMATS:
-        raise wrong(f"one of {', '.join(FORMATS)}")
-    if name == "driver_memory" and not re.fullmatch(r"[1-9]\d*[mgMG]", value):
-        raise wrong('a size like "3g" or "1500m"')
+# %% ../notebooks/39_config.ipynb #cell-016
+def _wrong(name: str, value: object, source: str, expected: str) -> ConfigError:
+    "The refusal of a value."
+    return ConfigError(f"{source}: {name} is {expected}, not {value!r} ({MEANING[name]})")
+
+# %% ../notebooks/39_config.ipynb #cell-017
+def _check_number(name: str, value: object, source: str) -> int | float:
+    "A number within its limits; `true` is none, although Python counts it as 1."
+    whole = name == "workers"
+    least = 1 if name == "timeout" else 0
+    is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    if not is_number or not least <= value < inf:
+        raise _wrong(name, value, source, "a whole number from 0" if whole else "a number of seconds")
     return value
 
-# %% ../notebooks/39_config.ipynb #cell-015
-def absolute(value: str,  # a path, "sqlite:path", or an address
-             folder: Path  # of dmscdc.toml
-             ) -> str:
+# %% ../notebooks/39_config.ipynb #cell-018
+def _check_text(name: str, value: object, source: str) -> str:
+    "A text that is not empty and means something where only some do."
+    if not isinstance(value, str) or not value.strip():
+        raise _wrong(name, value, source, "a text")
+    if urlsplit(value).scheme and "@" in urlsplit(value).netloc:
+        login = f"{name} holds a user or a password"
+        raise ConfigError(f"{source}: {login}; leave them to AWS_PROFILE and the like")
+    if name == "format" and value not in FORMATS:
+        raise _wrong(name, value, source, f"one of {', '.join(FORMATS)}")
+    if name == "driver_memory" and not re.fullmatch(r"[1-9]\d*[mgMG]", value):
+        raise _wrong(name, value, source, 'a size like "3g" or "1500m"')
+    return value
+
+# %% ../notebooks/39_config.ipynb #cell-020
+def check_value(
+    name: str,  # of a setting that exists
+    value: object,  # as the file or the command gives it
+    source: str,  # where it stands, for the message
+) -> str | int | float:  # the value
+    "Refuses a value that makes no sense, and a password in an address."
+    check = _check_number if name in ("workers", "settle", "timeout") else _check_text
+    return check(name, value, source)
+
+# %% ../notebooks/39_config.ipynb #cell-023
+def absolute(
+    value: str,  # a path, "sqlite:path", or an address
+    folder: Path,  # of dmscdc.toml
+) -> str:  # a path from the root, or the address as it is
     "The same place, whatever the working folder is."
     kind, colon, rest = value.partition(":")
     if kind == "sqlite" and colon:
@@ -110,24 +134,7 @@ def absolute(value: str,  # a path, "sqlite:path", or an address
         return value
     return str((folder / Path(value).expanduser()).resolve())
 
-# %% ../notebooks/39_config.ipynb #cell-017
-def read_config(folder: str | Path = ".",  # where dmscdc.toml lies
-                **flags  # settings by name that win over the file; None: not given
-                ) -> Config:
-    "The settings of a folder."
-    folder = Path(folder).resolve()
-    given = _read_file(folder / FILE)
-    flags = {name: value for name, value in flags.items() if value is not None}
-    check_names(flags, "command line")
-    given.update({name: check_value(name, value, f"--{name.replace('_', '-')}") for name, value in flags.items()})
-    if missing := [name for name in ("landing", "lake") if name not in given]:
-        where = f"{FILE} here does not say" if (folder / FILE).exists() else f"there is no {FILE} here that says"
-        raise ConfigError(f"{where} what {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} ({folder}): "
-                          f"dmscdc init --landing FOLDER --lake FOLDER writes one, or give --{' and --'.join(missing)}")
-    paths = {name: absolute(str({**DEFAULTS, **given}[name]), folder) for name in ("landing", "lake", "state", "runs")}
-    return Config(**{**DEFAULTS, **given, **paths}, folder=str(folder))
-
-# %% ../notebooks/39_config.ipynb #cell-018
+# %% ../notebooks/39_config.ipynb #cell-026
 def _read_file(file: Path) -> dict:
     "The checked settings in the file, none if it does not exist."
     try:
@@ -139,23 +146,61 @@ def _read_file(file: Path) -> dict:
     check_names(given, file.name)
     return {name: check_value(name, value, file.name) for name, value in given.items()}
 
-# %% ../notebooks/39_config.ipynb #cell-022
-def write_config(folder: str | Path,  # made if missing
-                 **values  # settings by name; None: not given
-                 ) -> Path:  # of the file
-    "Writes dmscdc.toml, never over one that exists."
-    given = {name: value for name, value in values.items() if value is not None}
-    check_names(given, "dmscdc init")
-    file = Path(folder) / FILE
+# %% ../notebooks/39_config.ipynb #cell-027
+def _not_said(missing: list[str], file: Path) -> ConfigError:
+    "Without the two places nothing can be done; the message says how to name them."
+    where = f"{FILE} here does not say" if file.exists() else f"there is no {FILE} here that says"
+    what = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'}"
+    return ConfigError(
+        f"{where} what {what} ({file.parent}): "
+        "dmscdc init --landing FOLDER --lake FOLDER writes one, "
+        f"or give --{' and --'.join(missing)}"
+    )
+
+# %% ../notebooks/39_config.ipynb #cell-028
+def read_config(
+    folder: str | Path = ".",  # where dmscdc.toml lies
+    **flags,  # settings by name that win over the file; None: not given
+) -> Config:  # with absolute paths
+    "The settings of a folder. Raises `ConfigError`."
+    folder = Path(folder).resolve()
+    given = _read_file(folder / FILE)
+    flags = {name: value for name, value in flags.items() if value is not None}
+    check_names(flags, "command line")
+    for name, value in flags.items():
+        given[name] = check_value(name, value, f"--{name.replace('_', '-')}")
+    if missing := [name for name in ("landing", "lake") if name not in given]:
+        raise _not_said(missing, folder / FILE)
+    every = {**DEFAULTS, **given}
+    paths = {name: absolute(every[name], folder) for name in ("landing", "lake", "state", "runs")}
+    return Config(**{**every, **paths}, folder=str(folder))
+
+# %% ../notebooks/39_config.ipynb #cell-032
+def _for_people(given: Mapping) -> str:
+    "The content of the file: each setting under its meaning; a default that nobody changed is a comment."
     lines = ["# Settings of dmscdc. Paths are relative to this file; flags of a command win.", ""]
     for name, meaning in MEANING.items():
-        value = check_value(name, given[name], "dmscdc init") if name in given else DEFAULTS.get(name, name)
+        value = given.get(name, DEFAULTS.get(name, name))
         off = "# " if name not in given and name in DEFAULTS else ""
         lines += [f"# {meaning}", f"{off}{name} = {json.dumps(value, ensure_ascii=False)}", ""]
+    return "\n".join(lines[:-1]) + "\n"
+
+# %% ../notebooks/39_config.ipynb #cell-033
+def write_config(
+    folder: str | Path,  # made if missing
+    **values,  # settings by name; None: not given
+) -> Path:  # of the file
+    "Writes dmscdc.toml, never over one that exists. Raises `ConfigError`; nothing is made then."
+    given = {name: value for name, value in values.items() if value is not None}
+    check_names(given, "dmscdc init")
+    named = [name for name in MEANING if name in given]
+    text = _for_people({name: check_value(name, given[name], "dmscdc init") for name in named})
+    file = Path(folder) / FILE
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with file.open("x", encoding="utf-8") as out:
-            out.write("\n".join(lines[:-1]) + "\n")
+            out.write(text)
     except FileExistsError:
-        raise ConfigError(f"{file} exists already and is not touched: change it with an editor, or use flags") from None
+        hint = "change it with an editor, or use flags"
+        raise ConfigError(f"{file} exists already and is not touched: {hint}") from None
     return file

@@ -12,23 +12,23 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 # %% auto #0
 __all__ = ['RECORD', 'EXIT_CODES', 'CAUSES', 'as_json', 'say', 'table_html', 'record', 'records', 'Run', 'ledger_line',
-           'write_whole', 'read_lines', 'Ledger', 'facts_of', 'rebuild']
+           'read_lines', 'Ledger', 'write_whole', 'facts_of', 'rebuild']
 
 # %% ../notebooks/40_ledger.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
 
-
+# %% ../notebooks/40_ledger.ipynb #cell-008
 def as_json(
     value: Any,  # anything; what JSON does not know goes in as its text
 ) -> Any:  # only dicts, lists, texts, numbers, booleans and None
     "The value as it comes back from a file."
     return json.loads(json.dumps(value, default=str))
 
-# %% ../notebooks/40_ledger.ipynb #cell-009
+# %% ../notebooks/40_ledger.ipynb #cell-011
 def say(
     value: Any,  # a JSON value
     most: int = 3,  # members of a list that are named; the rest is counted
@@ -47,39 +47,53 @@ def say(
         return "; ".join(say(one, most) for one in value[:most]) + rest
     return str(value) or "–"
 
-# %% ../notebooks/40_ledger.ipynb #cell-012
+# %% ../notebooks/40_ledger.ipynb #cell-014
+def _grid(value: dict | list) -> tuple[list[str], list[list[str]]]:
+    "Header and rows of a dict, which has no header, or of a list of dicts."
+    if isinstance(value, dict):
+        return [], [[name, say(one)] for name, one in value.items()]
+    head = list(dict.fromkeys(name for one in value for name in one))
+    return head, [[say(one.get(name)) for name in head] for one in value]
+
+
+def _row_html(row: list[str], tag: str) -> str:
+    "One row, its cells escaped and cut at 500 characters."
+    cells = (f"<{tag}>{html.escape(str(cell)[:500])}</{tag}>" for cell in row)
+    return f"<tr>{''.join(cells)}</tr>"
+
+# %% ../notebooks/40_ledger.ipynb #cell-015
 def table_html(
     value: Any,  # a JSON value
     most: int = 10,  # rows shown
 ) -> str:  # HTML, escaped
-    "A small HTML table of a value, its columns aligned by what they hold."
-    if isinstance(value, dict):
-        rows, head = [(name, say(one)) for name, one in value.items()], None
-    elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        head = list(dict.fromkeys(name for one in value for name in one))
-        rows = [[say(one.get(name)) for name in head] for one in value]
-    else:
+    "A small HTML table of a value; a sentence where it is neither a dict nor a list of dicts."
+    is_list = isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
+    if not is_list and not isinstance(value, dict):
         return f"<p>{html.escape(say(value, most))}</p>"
-    cells = lambda row, tag: "".join(f"<{tag}>{html.escape(str(cell)[:500])}</{tag}>" for cell in row)  # noqa: E731
-    lines = [f"<tr>{cells(row, 'td')}</tr>" for row in rows[:most]]
+    head, rows = _grid(value)
+    lines = [_row_html(row, "td") for row in rows[:most]]
     if len(rows) > most:
         lines.append(f'<tr><td colspan="{len(rows[0])}">and {len(rows) - most:,} more</td></tr>')
-    top = f"<thead><tr>{cells(head, 'th')}</tr></thead>" if head else ""
+    top = f"<thead>{_row_html(head, 'th')}</thead>" if head else ""
     return f"<table>{top}<tbody>{''.join(lines)}</tbody></table>"
 
-# %% ../notebooks/40_ledger.ipynb #cell-015
+# %% ../notebooks/40_ledger.ipynb #cell-018
 def record(
     name: str,  # what the value is called in the run, e.g. `verdict` or `processed`
     value: Any,  # best a dict of plain values; anything JSON does not know goes in as its text
 ) -> None:
-    "Keep a value in the notebook that is running: for people as a table, for programs under a media type of its own."
+    "Keep a value in the notebook that runs: a table for people, the value itself for programs."
     from IPython.display import display
 
     value = as_json(value)
-    title = f"<p><b>{html.escape(name)}</b></p>"
-    display({RECORD: {name: value}, "text/html": title + table_html(value), "text/plain": f"{name}: {say(value)}"}, raw=True)
+    forms = {
+        RECORD: {name: value},
+        "text/html": f"<p><b>{html.escape(name)}</b></p>{table_html(value)}",
+        "text/plain": f"{name}: {say(value)}",
+    }
+    display(forms, raw=True)
 
-# %% ../notebooks/40_ledger.ipynb #cell-018
+# %% ../notebooks/40_ledger.ipynb #cell-021
 def records(
     notebook: Path | str | dict,  # an executed notebook: its path, or its content
 ) -> dict[str, Any]:  # name → value, in the order in which they were recorded
@@ -92,11 +106,12 @@ def records(
     outputs = (out for cell in notebook.get("cells", []) for out in cell.get("outputs", []))
     return {name: value for out in outputs for name, value in out.get("data", {}).get(RECORD, {}).items()}
 
-# %% ../notebooks/40_ledger.ipynb #cell-021
-EXIT_CODES = {"ok": 0, "nothing": 0, "failed": 1, "refused": 1, "attention": 3}  # 2 is wrong use, which is no run
+# %% ../notebooks/40_ledger.ipynb #cell-024
+# 2 is left to wrong use of the command, which is no run
+EXIT_CODES = {"ok": 0, "nothing": 0, "failed": 1, "refused": 1, "attention": 3}
 CAUSES = ("", "cell error", "kernel killed", "time-out", "server died", "server out of memory", "stopped")
 
-# %% ../notebooks/40_ledger.ipynb #cell-022
+# %% ../notebooks/40_ledger.ipynb #cell-025
 @dataclass(frozen=True)
 class Run:
     "One executed notebook. Times are UTC in ISO 8601 with milliseconds."
@@ -119,24 +134,80 @@ class Run:
         "0 ok or nothing to do, 1 failed or refused, 3 a person must look."
         return EXIT_CODES[self.verdict]
 
-# %% ../notebooks/40_ledger.ipynb #cell-024
+# %% ../notebooks/40_ledger.ipynb #cell-027
 def ledger_line(
     run: Run,  # a finished run
     runs: Path | str,  # the folder of runs
 ) -> dict[str, Any]:  # plain values, small
     "The facts of a run as they stand in the ledger and, for rebuilding it, in the notebook's own metadata."
     done = run.records.get("processed") or {}
-    below = lambda path: os.path.relpath(path, runs).replace(os.sep, "/")  # noqa: E731
-    who = {name: getattr(run, name) for name in ("job", "table", "start", "end", "verdict", "words", "cause", "command")}
+    names = ("job", "table", "start", "end", "verdict", "words", "cause", "command")
+    places = {"notebook": run.notebook, "html": run.html}
     numbers = {
         "rows": done.get("rows") or {},
         "files": len(done.get("files") or ()),
         "bytes_written": (done.get("lake") or {}).get("bytes_written") or 0,
         "lag": done.get("lag"),
     }
-    return {"run": run.id, **who, **numbers, "notebook": below(run.notebook), "html": below(run.html)}
+    return {
+        "run": run.id,
+        **{name: getattr(run, name) for name in names},
+        **numbers,
+        **{name: os.path.relpath(path, runs).replace(os.sep, "/") for name, path in places.items()},
+    }
 
-# %% ../notebooks/40_ledger.ipynb #cell-031
+# %% ../notebooks/40_ledger.ipynb #cell-034
+def read_lines(
+    content: bytes,  # of a ledger, possibly beginning or ending inside a line
+) -> list[dict[str, Any]]:  # the lines that can be read
+    "Lines of JSON objects; what is torn is left out."
+    found = []
+    for line in content.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+# %% ../notebooks/40_ledger.ipynb #cell-037
+def _ends_torn(file: BinaryIO) -> bool:
+    "Whether the last line was not written to its end; an empty file has none."
+    if not file.seek(0, os.SEEK_END):
+        return False
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) != b"\n"
+
+
+def _as_line(line: dict[str, Any]) -> bytes:
+    "A line as it stands in the file, line break included."
+    return json.dumps(line).encode() + b"\n"
+
+# %% ../notebooks/40_ledger.ipynb #cell-038
+class Ledger:
+    "One line a run in `ledger.jsonl`: appended, never changed, and rebuildable from the notebooks."
+
+    def __init__(self, runs: Path | str) -> None:
+        self.path = Path(runs) / "ledger.jsonl"
+
+    def append(self, line: dict[str, Any]) -> None:
+        "Add a line: one write under a lock, after the rest of a torn line if there is one."
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            os.write(file.fileno(), (b"\n" if _ends_torn(file) else b"") + _as_line(line))
+
+    def lines(self, newest: int | None = None) -> list[dict[str, Any]]:
+        "All lines, oldest first; with `newest`, those in the last so many bytes, which is quick at any age."
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - newest) if newest else 0)
+            return read_lines(file.read())
+
+# %% ../notebooks/40_ledger.ipynb #cell-043
 def write_whole(
     path: Path | str,  # the file; its folder is made
     text: str,  # its content
@@ -152,46 +223,7 @@ def write_whole(
         aside.unlink(missing_ok=True)
     return path
 
-# %% ../notebooks/40_ledger.ipynb #cell-032
-def read_lines(
-    content: bytes,  # of a ledger, possibly beginning or ending inside a line
-) -> list[dict[str, Any]]:  # the lines that can be read
-    "Lines of JSON objects; what is torn is left out."
-    found = []
-    for line in content.splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
-
-# %% ../notebooks/40_ledger.ipynb #cell-033
-class Ledger:
-    "One line a run in `ledger.jsonl`: appended, never changed, and rebuildable from the notebooks."
-
-    def __init__(self, runs: Path | str) -> None:
-        self.path = Path(runs) / "ledger.jsonl"
-
-    def append(self, line: dict[str, Any]) -> None:
-        "Add a line: one write under a lock, after the rest of a torn line if there is one."
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            torn = file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
-            os.write(file.fileno(), (b"\n" if torn else b"") + json.dumps(line).encode() + b"\n")
-
-    def lines(self, newest: int | None = None) -> list[dict[str, Any]]:
-        "All lines, oldest first; with `newest`, only those in the last so many bytes, which is quick for any age."
-        if not self.path.exists():
-            return []
-        with self.path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - newest) if newest else 0)
-            return read_lines(file.read())
-
-# %% ../notebooks/40_ledger.ipynb #cell-038
+# %% ../notebooks/40_ledger.ipynb #cell-046
 def facts_of(
     notebooks: Iterable[Path],  # executed notebooks
 ) -> list[dict[str, Any]]:  # ledger lines; a notebook that is torn or not finished has none
@@ -206,11 +238,11 @@ def facts_of(
             found.append(facts)
     return found
 
-# %% ../notebooks/40_ledger.ipynb #cell-039
+# %% ../notebooks/40_ledger.ipynb #cell-047
 def rebuild(
     runs: Path | str,  # the folder of runs
 ) -> int:  # lines in the ledger afterwards
-    "Write the ledger again from the kept notebooks, oldest end first; runs that still go on are added when they end."
+    "Write the ledger again from the notebooks, oldest end first; a run that goes on is added when it ends."
     ledger = Ledger(runs)
     ledger.path.parent.mkdir(parents=True, exist_ok=True)
     with ledger.path.open("ab+") as file:
@@ -220,5 +252,5 @@ def rebuild(
         found = facts_of(Path(runs).glob("*/**/*.ipynb"))
         lines = sorted(kept + found, key=lambda line: (line.get("end") or "", line.get("run") or ""))
         file.truncate(0)
-        os.write(file.fileno(), b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        os.write(file.fileno(), b"".join(map(_as_line, lines)))
     return len(lines)

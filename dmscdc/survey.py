@@ -43,24 +43,24 @@ class Look:
         "Size of what would be read: the best guess at how long it takes."
         return sum(file.size for file in self.plan.inputs) if self.plan else 0
 
-# %% ../notebooks/45_survey.ipynb #cell-007
+# %% ../notebooks/45_survey.ipynb #cell-008
 def state_of(
-    item: TableItem,
+    item: TableItem,  # its settings
 ) -> str:  # ready, waiting or paused
     "Whether a pass may load a table."
     if not (item.key or item.insert_only):
         return "waiting"
     return "ready" if item.active else "paused"
 
-
+# %% ../notebooks/45_survey.ipynb #cell-012
 def look_at(
-    table: TableRef,
-    config: Config,
-    landing: FolderLanding,
-    state: SqliteState,
+    table: TableRef,  # with files in the landing, or known to the state
+    config: Config,  # of the folder
+    landing: FolderLanding,  # opened once for all tables
+    state: SqliteState,  # opened once for all tables
     now: float,  # epoch seconds
-) -> Look:
-    "One table: its settings, and its plan or a proposal. One listing, no Spark. A problem becomes part of the look."
+) -> Look:  # of this table
+    "One table: its settings, and its plan or a proposal. One listing, no Spark."
     item = state.get(table) or state.put_settings(table, format=config.format)
     kind, standing = state_of(item), None
     try:
@@ -69,16 +69,26 @@ def look_at(
         if kind == "paused":
             return Look(table, kind, item)
         standing = stand(state, table, config.lake)
-        return Look(table, kind, standing.item, plan_standing(standing, landing, config.settle, now), standing)
-    except Exception as error:  # of one table: the others go on, and a run of this one will keep it in a report
+        plan = plan_standing(standing, landing, config.settle, now)
+        return Look(table, kind, standing.item, plan, standing)
+    except Exception as error:  # of one table: the others go on, and a run of this one keeps it in a report
         return Look(table, kind, item, standing=standing, problem=f"{type(error).__name__}: {error}")
 
-# %% ../notebooks/45_survey.ipynb #cell-010
+# %% ../notebooks/45_survey.ipynb #cell-015
+def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding) -> UnknownTable:
+    "Names that no table has, with those that there are."
+    known = ", ".join(map(str, there[:10]))
+    more = f" and {len(there) - 10:,} more" if len(there) > 10 else ""
+    return UnknownTable(
+        f"no table {' or '.join(names)} in {landing.root} or in the state; there are: {known}{more}"
+    )
+
+# %% ../notebooks/45_survey.ipynb #cell-016
 def chosen_tables(
-    landing: FolderLanding,
-    state: SqliteState,
+    landing: FolderLanding,  # where the files are
+    state: SqliteState,  # where the settings are
     only: Iterable[str] = (),  # names; all where there are none
-) -> list[TableRef]:
+) -> list[TableRef]:  # sorted
     "The tables to look at. Raises `LandingEmpty`, `UnknownTable`."
     landed, items = landing.tables(), state.items()
     there = sorted({*landed, *(item.table for item in items)})
@@ -86,36 +96,70 @@ def chosen_tables(
     if not landed and not any(item.position for item in items):
         raise LandingEmpty(landing.describe_empty())
     if unknown := [str(table) for table in asked if table not in there]:
-        known = ", ".join(map(str, there[:10])) + (f" and {len(there) - 10:,} more" if len(there) > 10 else "")
-        raise UnknownTable(f"no table {' or '.join(unknown)} in {landing.root} or in the state; there are: {known}")
+        raise _unknown(unknown, there, landing)
     return asked or there
 
-
+# %% ../notebooks/45_survey.ipynb #cell-019
 def survey(
-    config: Config,
+    config: Config,  # of the folder
     only: Iterable[str] = (),  # tables by name; all where there are none
     now: float | None = None,  # epoch seconds
 ) -> list[Look]:  # by table
     "What every table needs now."
-    landing, state, now = open_landing(config.landing), open_state(config.state), time.time() if now is None else now
+    landing, state = open_landing(config.landing), open_state(config.state)
+    now = time.time() if now is None else now
     return [look_at(table, config, landing, state, now) for table in chosen_tables(landing, state, only)]
 
-# %% ../notebooks/45_survey.ipynb #cell-016
+# %% ../notebooks/45_survey.ipynb #cell-027
+def _verdict_of(look: Look) -> tuple[str, str]:
+    "Verdict and words of a ready table that no run has to find out about; nothing for any other."
+    if look.state != "ready":
+        return "", ""
+    asks = look.plan.sentence if look.plan and look.plan.kind == "attention" else look.problem
+    if look.problem:
+        return "failed", asks
+    if asks:
+        return "attention", asks
+    return ("" if look.has_work else "nothing"), ""
+
+# %% ../notebooks/45_survey.ipynb #cell-029
+def _proposal_of(look: Look) -> dict[str, Any]:
+    "The key that the data suggests, and the command that goes on from here."
+    guess = look.suggestion
+    if guess is None:
+        command = f"dmscdc pass --only {look.table}"
+        return {"suggested": [], "suggestion": look.problem, "command": command}
+    return {"suggested": list(guess.key), "suggestion": guess.words, "command": guess.command}
+
+
+def _plan_words(plan: Plan | None) -> dict[str, str]:
+    "What a plan says, in the names of the status."
+    if plan is None:
+        return {"plan": "", "sentence": "", "waits": ""}
+    return {"plan": plan.kind, "sentence": plan.sentence, "waits": plan.waits}
+
+# %% ../notebooks/45_survey.ipynb #cell-030
 def status_of(
-    look: Look,
-) -> dict[str, Any]:  # plain values: table, state, key, suggested, command, plan, waits, position, rows, lag, verdict, words
+    look: Look,  # at one table
+) -> dict[str, Any]:  # plain values
     "One table in a form that pages, tables and JSON can show."
-    item, plan, head = look.item, look.plan, look.standing.head if look.standing else None
-    guess, position = look.suggestion, plan.before if plan else item.position
+    item, plan = look.item, look.plan
+    head = look.standing.head if look.standing else None
+    position = plan.before if plan else item.position
     fresh = look.state == "ready" and position is None
-    asks = plan.sentence if plan and plan.kind == "attention" else look.problem if look.state == "ready" else ""
-    verdict = "" if look.state != "ready" else "failed" if look.problem else "attention" if asks else "" if look.has_work else "nothing"
+    verdict, words = _verdict_of(look)
     return {
-        "table": str(look.table), "state": "new" if fresh else look.state, "key": list(item.key), "insert_only": item.insert_only,
-        "suggested": list(guess.key) if guess else [], "suggestion": guess.words if guess else look.problem,
-        "command": guess.command if guess else f"dmscdc pass --only {look.table}",
-        "plan": plan.kind if plan else "", "sentence": plan.sentence if plan else "", "waits": plan.waits if plan else "",
-        "position": str(position or "never loaded"), "commit": head.number if head else item.commit,
-        "rows": head.rows if head else None, "lag": lag_of(position, time.time()),
-        "last_verdict": item.status.get("last_verdict", ""), "verdict": verdict, "words": asks,
+        "table": str(look.table),
+        "state": "new" if fresh else look.state,
+        "key": list(item.key),
+        "insert_only": item.insert_only,
+        **_proposal_of(look),
+        **_plan_words(plan),
+        "position": str(position or "never loaded"),
+        "commit": head.number if head else item.commit,
+        "rows": head.rows if head else None,
+        "lag": lag_of(position, time.time()),
+        "last_verdict": item.status.get("last_verdict", ""),
+        "verdict": verdict,
+        "words": words,
     }
