@@ -5,31 +5,29 @@
 # %% ../notebooks/37_load.ipynb #cell-003
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from .changes import KIND, OPS, Batch, Changes, check_key, quoted, read_changes, refuse_bad, sequence_column, stage, touched
+from .changes import Changes, check_key, quoted, read_changes, refuse_bad, sequence_column
 from .files import FolderLanding, RawFile, TableRef
-from .parquet import Clock
-from .rewrite import arrow_type
+from .fold import WRITE, Batch, stage, touched
 from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
-from .tables import Commit, Draft, LakeTable, StaleCommit, Written
+from .tables import Clock, Commit, Draft, LakeTable, LoadFiles, StaleCommit, Written
+from .unique import check_unique
 
 # %% auto #0
-__all__ = ['LARGE', 'Task', 'Loaded', 'load_rows', 'check_unique', 'read_load', 'load_initial', 'check_columns', 'batch_notes',
-           'load_incremental']
+__all__ = ['Task', 'planned', 'Loaded', 'footers_of', 'files_of', 'load_rows', 'check_columns', 'refuse_empty', 'load_initial',
+           'replace_table', 'replaced_columns', 'only_inserts', 'fold_changes', 'reached', 'is_proven', 'note_sequence',
+           'note_late', 'note_disorder', 'note_strangers', 'load_incremental', 'begin', 'chosen']
 
 # %% ../notebooks/37_load.ipynb #cell-006
 @dataclass(frozen=True)
 class Task:
     "One load of one table: where, how, and on top of which commit."
+
     table: TableRef
     landing: FolderLanding
     lake: LakeTable
@@ -40,20 +38,25 @@ class Task:
     base: int | None = None  # number of the commit that the plan was made from, 0 for none; None takes the newest
     guard: Callable[[], None] = lambda: None  # raises just before the commit when the run has become void
 
-    @property
-    def row_key(self) -> tuple[str, ...]: return self.key or (FILE, ROW)
+    row_key = property(lambda self: self.key or (FILE, ROW), doc="What identifies a row; without a key, where it came from.")
 
-    def planned(self) -> Commit | None:
-        "The commit that the plan was made from; raises `StaleCommit` when the table has moved on."
-        head = self.lake.head()
-        if self.base in (None, head.number if head else 0): return head
-        raise StaleCommit(f"{self.table}: planned from commit {self.base}, another writer made commit {head.number if head else 0} meanwhile; "
-                          f"nothing of this run is in the table, the next pass plans anew")
+
+def planned(task: Task) -> Commit | None:
+    "The commit that the plan was made from. Raises `StaleCommit` when the table has moved on."
+    head = task.lake.head()
+    number = head.number if head else 0
+    if task.base in (None, number):
+        return head
+    raise StaleCommit(
+        f"{task.table}: planned from commit {task.base}, another writer made commit {number} meanwhile; "
+        "nothing of this run is in the table, the next pass plans anew"
+    )
 
 # %% ../notebooks/37_load.ipynb #cell-007
 @dataclass(frozen=True)
 class Loaded:
     "What one load did."
+
     written: Written
     files: tuple[dict[str, Any], ...]  # path, kind, rows, bytes of each file
     read: int  # rows of new files
@@ -62,167 +65,226 @@ class Loaded:
     notes: tuple[str, ...] = ()  # reasons for a person to look
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
 
-
-def _files(files: Sequence[RawFile], footers: Sequence[Footer], kinds: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
-    return tuple({"path": f.path, "kind": kinds.get(f.path, "change"), "rows": g.rows, "bytes": f.size} for f, g in zip(files, footers))
-
-
-def _footers(task: Task, files: Sequence[RawFile]) -> tuple[dict[str, str], list[Footer]]:
-    "Where the files lie, and what their ends say, in the order given."
+# %% ../notebooks/37_load.ipynb #cell-009
+def footers_of(
+    task: Task,
+    files: Sequence[RawFile],
+) -> tuple[dict[str, str], list[Footer]]:  # where the files lie, by path; their footers in the order given
+    "Where the files lie, and what their ends say."
     urls = {f.path: task.landing.url(task.table, f.path) for f in files}
     return urls, read_footers(urls)
 
-# %% ../notebooks/37_load.ipynb #cell-009
-def load_rows(changes: Changes, number: int) -> DataFrame:
-    "Rows of a load set as the lake keeps them."
-    rows = [F.lit("I").alias(OP), *[quoted(c.name) for c in changes.schema], F.concat(FILE, F.lit(f"#{number}")).alias(FILE), ROW]
-    return changes.frame.select(*rows)
 
-
-def _refuse_key(task: Task, changes: Changes, row: Mapping[str, int]) -> None:
-    "Name the first row without a key, or a key that two rows share."
-    keys = [quoted(k) for k in task.key]
-    if row["nulls"]:
-        refuse_bad(str(task.table), Changes(changes.frame.withColumn(OP, F.lit("I")), changes.schema, changes.carried, changes.footers), task.key, row["nulls"])
-    twice = changes.frame.groupBy(*keys).agg(F.count("*").alias("n"), F.min(F.struct(FILE, ROW)).alias("a"), F.max(F.struct(FILE, ROW)).alias("b"))
-    first = twice.where("n > 1").orderBy(*keys).first()
-    value = ", ".join(f"{k}={first[k]}" for k in task.key)
-    raise Refused(f"{task.table}: the key {','.join(task.key)} was expected to identify a row, but {value} stands in {first['n']} rows of the load, "
-                  f"row {first['a'][1]} of {first['a'][0]} and row {first['b'][1]} of {first['b'][0]} among them; nothing was loaded. "
-                  f"Set another key: dmscdc table set {task.table} --key …, or --insert-only")
+def files_of(files: Sequence[RawFile], footers: Sequence[Footer], kinds: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
+    "The files of a load as the report shows them."
+    pairs = zip(files, footers)
+    return tuple({"path": f.path, "kind": kinds.get(f.path, "change"), "rows": g.rows, "bytes": f.size} for f, g in pairs)
 
 # %% ../notebooks/37_load.ipynb #cell-011
-def _keys_of_files(batches: Iterator[pa.RecordBatch], urls: Sequence[str], keys: Sequence[str], kind: str) -> Iterator[pa.RecordBatch]:
-    "For `mapInArrow`: numbers of files in; nulls, different keys, and the range of the first key column of each out."
-    for i in (i for numbers in batches for i in numbers.column(0).to_pylist()):
-        fs, path = pafs.FileSystem.from_uri(urls[i])
-        rows = pq.ParquetFile(path, filesystem=fs).read(columns=list(keys), use_threads=False)
-        nulls, different = sum(rows[k].null_count for k in keys), rows.group_by(list(keys), use_threads=False).aggregate([]).num_rows
-        low, high = (pc.min_max(rows[keys[0]])[end].as_py() for end in ("min", "max"))
-        columns = {"nulls": [nulls], "keys": [different], "low": pa.array([low], arrow_type(kind)), "high": pa.array([high], arrow_type(kind))}
-        yield pa.record_batch(columns)
-
-
-def _are_apart(spark: SparkSession, task: Task, changes: Changes, urls: Mapping[str, str]) -> bool:
-    "Whether no file repeats a key or lacks one, and no two files can share one; a task a file. False also where types forbid to tell."
-    footers, lake = [f for f in changes.footers if f.rows], {c.name: c.type for c in changes.schema}
-    types = {c.type for f in footers for c in f.schema if c.name in task.key}
-    kind, urls_ = lake[task.key[0]], [urls[f.path] for f in footers]
-    if not footers or types & {"float", "double", "time"} or kind.split("(")[0] not in ("tinyint", "smallint", "int", "bigint", "string", "decimal"): return False
-    numbers, keys = spark.range(0, len(footers), 1, min(len(footers), 1000)), task.key
-    found = numbers.mapInArrow(lambda batches: _keys_of_files(batches, urls_, keys, kind), f"nulls bigint, keys bigint, low {kind}, high {kind}").collect()
-    ranges = sorted((row["low"], row["high"]) for row in found if not row["nulls"])
-    alone = len(ranges) == len(footers) and sum(row["keys"] for row in found) == sum(f.rows for f in footers)
-    return alone and all(one[1] < other[0] for one, other in zip(ranges, ranges[1:]))
-
-
-def check_unique(spark: SparkSession, task: Task, changes: Changes, urls: Mapping[str, str]) -> None:
-    "Refuse a load whose key does not identify its rows. Where the files' ranges overlap, all keys are counted together."
-    if _are_apart(spark, task, changes, urls): return
-    keys, rows = [quoted(k) for k in task.key], sum(f.rows for f in changes.footers)
-    nulls = reduce(lambda a, b: a | b, [F.col(k).isNull() for k in keys])
-    row = changes.frame.select(*keys).agg(F.count_if(nulls).alias("nulls"), F.count_distinct(*keys).alias("keys")).first()
-    if row["nulls"] or row["keys"] != rows: _refuse_key(task, changes, row)
+def load_rows(
+    changes: Changes,  # of the load files
+    number: int,  # of the load
+) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
+    "Rows of a load set as the lake keeps them."
+    columns = [quoted(c.name) for c in changes.schema]
+    return changes.frame.select(F.lit("I").alias(OP), *columns, F.concat(FILE, F.lit(f"#{number}")).alias(FILE), ROW)
 
 # %% ../notebooks/37_load.ipynb #cell-013
-LARGE = 16 << 20  # bytes before compression; from here on a load file is worth tasks of its own
-
-
-def read_load(spark: SparkSession, footers: Sequence[Footer], urls: Mapping[str, str], schema: Schema) -> Changes:
-    "Rows of the load files; no task mixes large files."
-    whole = read_changes(spark, footers, urls, schema)
-    if len(footers) > 100 or any(f.bytes < LARGE for f in footers): return whole
-    frames = [read_changes(spark, [f], urls, schema).frame for f in footers]
-    return replace(whole, frame=reduce(DataFrame.unionByName, frames))
-
-# %% ../notebooks/37_load.ipynb #cell-014
-def load_initial(spark: SparkSession, task: Task,
-                 files: Sequence[RawFile],  # the load set, complete
-                 number: int,  # of the load
-                 position: Mapping[str, Any]  # what the table will have applied
-                 ) -> Loaded:
-    "The table becomes the load set. Raises `Refused` and leaves everything as it was."
-    clock, base = Clock(), task.planned()
-    with clock.step("footers"): urls, footers = _footers(task, files)
-    schema = evolve(str(task.table), (), footers).schema
-    check_columns(task, schema, footers)
-    changes, rows = read_load(spark, footers, urls, schema), sum(f.rows for f in footers)
-    if task.key:
-        with clock.step("check key"): check_unique(spark, task, changes, urls)
-    draft = Draft(base, position, task.run, schema, task.key, task.partition, guard=task.guard)
-    written = task.lake.replace(spark, load_rows(changes, number), draft, rows, sum(f.bytes for f in footers))
-    said = _replaced(base, schema)
-    return Loaded(written, _files(files, footers, {f.path: "load" for f in files}), rows, rows, said, (), {**clock.seconds, **written.seconds})
-
-# %% ../notebooks/37_load.ipynb #cell-015
-def check_columns(task: Task, schema: tuple, footers: Sequence[Footer]) -> None:
-    "Key and partition must be columns of the table; every file must carry the key."
+def check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None:
+    "Key and partition must be columns of the table; every file must carry the key. Raises `Refused`."
     check_key(str(task.table), schema, task.key, footers)
     names = [c.name for c in schema]
     for p in task.partition:
         if p not in names:
-            raise Refused(f"{task.table}: the partition column {p} was expected, its files carry {', '.join(names)}. "
-                          f"Set another: dmscdc table set {task.table} --partition …")
+            raise Refused(
+                f"{task.table}: the partition column {p} was expected, its files carry {', '.join(names)}. "
+                f"Set another: dmscdc table set {task.table} --partition …"
+            )
 
 
-def _replaced(base: Commit | None, schema: tuple) -> tuple[str, ...]:
+def refuse_empty(
+    task: Task,
+    frame: DataFrame,  # rows that would be written: the source's columns, _cdc_file, _cdc_row
+    schema: Schema,
+    partition: Sequence[str],
+) -> None:
+    "Raise `Refused` for a row whose partition column is the empty text."
+    texts = [c.name for c in schema if c.name in partition and c.type == "string"]
+    row = None
+    for p in texts:
+        row = row or frame.where(F.col(quoted(p)) == "").select(FILE, ROW, F.lit(p).alias("column")).first()
+    if row:
+        raise Refused(
+            f"{task.table}: row {row[ROW]} of {row[FILE]}: partition column {row['column']} is the empty text, which no folder "
+            f"can hold: readers would take it for null. Nothing was applied. Lay the table out by other columns: "
+            f"dmscdc table set {task.table} --partition …, then dmscdc table rewind {task.table} --reload"
+        )
+
+# %% ../notebooks/37_load.ipynb #cell-014
+def load_initial(
+    spark: SparkSession,
+    task: Task,
+    files: Sequence[RawFile],  # the load set, complete
+    number: int,  # of the load
+    position: Mapping[str, Any],  # what the table will have applied
+) -> Loaded:
+    "The table becomes the load set. Raises `Refused` and leaves everything as it was."
+    clock, base = Clock(), planned(task)
+    with clock.step("footers"):
+        urls, footers = footers_of(task, files)
+    schema = evolve(str(task.table), (), footers).schema
+    check_columns(task, schema, footers)
+    with clock.step("check key"):
+        changes = read_changes(spark, footers, urls, schema)
+        if task.key:
+            check_unique(spark, str(task.table), changes, task.key, urls)
+        refuse_empty(task, changes.frame, schema, task.partition)
+    draft = Draft(base, position, task.run, schema, task.key, task.partition, guard=task.guard)
+    written = replace_table(spark, task, draft, LoadFiles(tuple(footers), urls, number), changes)
+    told = files_of(files, footers, {f.path: "load" for f in files})
+    return Loaded(written, told, written.inserted, written.inserted, replaced_columns(base, schema), (), clock.seconds | written.seconds)
+
+# %% ../notebooks/37_load.ipynb #cell-015
+def replace_table(spark: SparkSession, task: Task, draft: Draft, load: LoadFiles, changes: Changes) -> Written:
+    "The files as they are, where the format can take them so; else their rows as a frame."
+    if task.lake.can_copy(draft):
+        return task.lake.copy(spark, load, draft)
+    return task.lake.replace(spark, load_rows(changes, load.number), draft, load.rows, load.bytes)
+
+
+def replaced_columns(
+    base: Commit | None,  # before the load
+    schema: Schema,  # after it
+) -> tuple[str, ...]:  # a sentence each
     "What a reload changed in the columns."
     old, new = {c.name: c.type for c in base.schema} if base else {}, {c.name: c.type for c in schema}
-    if not old: return ()
-    return (*[f"column {n} {t} is new in this load" for n, t in new.items() if n not in old],
-            *[f"column {n} {t} is gone from this load" for n, t in old.items() if n not in new],
-            *[f"column {n} was {old[n]}, is {t}" for n, t in new.items() if n in old and old[n] != t])
+    if not old:
+        return ()
+    added = [f"column {n} {t} is new in this load" for n, t in new.items() if n not in old]
+    gone = [f"column {n} {t} is gone from this load" for n, t in old.items() if n not in new]
+    other = [f"column {n} was {old[n]}, is {t}" for n, t in new.items() if n in old and old[n] != t]
+    return (*added, *gone, *other)
 
-# %% ../notebooks/37_load.ipynb #cell-022
-def _inserts(task: Task, changes: Changes) -> tuple[Changes, tuple[str, ...]]:
-    "Of a table without a key, only inserts can be applied; the rest is counted."
-    others = changes.frame.where(F.col(OP).isin("U", "D")).count()
-    note = f"{task.table} has no key: {others} updates and deletes were not applied. Set a key and reload: dmscdc table set {task.table} --key …"
-    kept = changes.frame.where(F.col(OP).isNull() | ~F.col(OP).isin("U", "D"))
-    return Changes(kept, changes.schema, changes.carried, changes.footers), (note,) if others else ()
+# %% ../notebooks/37_load.ipynb #cell-021
+def only_inserts(
+    task: Task,
+    changes: Changes,
+) -> tuple[Changes, tuple[str, ...]]:  # without updates and deletes; a note that counts them
+    "Of a table without a key, only inserts can be applied."
+    is_other = F.coalesce(F.col(OP).isin("U", "D"), F.lit(False))
+    others = changes.frame.where(is_other).count()
+    note = (
+        f"{task.table} has no key: {others:,} updates and deletes were not applied. "
+        f"Set a key and reload: dmscdc table set {task.table} --key …"
+    )
+    return replace(changes, frame=changes.frame.where(~is_other)), (note,) if others else ()
 
 
-def _fold(spark: SparkSession, task: Task, changes: Changes, url: str, first: str) -> Batch:
+def fold_changes(task: Task, changes: Changes, url: str, urls: Mapping[str, str]) -> Batch:
     "Stage the fold; a batch with rows that cannot be applied is refused."
-    batch = stage(changes, task.row_key, url, task.soft, sequence_column(changes, first) if task.key and first else "")
-    if batch.facts["bad"]: refuse_bad(str(task.table), changes, task.row_key, batch.facts["bad"])
+    first = next((urls[f.path] for f in changes.footers if f.rows), "")
+    sequence = sequence_column(changes, first) if task.key and first else ""
+    batch = stage(changes, task.row_key, url, task.soft, sequence)
+    if batch.facts["bad"]:
+        refuse_bad(str(task.table), changes, task.row_key, batch.facts["bad"])
     return batch
 
 # %% ../notebooks/37_load.ipynb #cell-023
-def batch_notes(task: Task, batch: Batch, written: Written, late: Sequence[RawFile]) -> tuple[str, ...]:
-    "What a person must know of a batch that was applied."
-    facts, notes, sequence = batch.facts, [], not batch.facts["unproven"]
-    if facts["met"] and not sequence:
-        notes.append(f"late file {late[0].path} met {facts['met']} keys that newer files had changed; by file names the newer ones won. "
-                     f"No change sequence proves it. A reload makes it certain: dmscdc table rewind {task.table} --reload")
-    if facts["disorder"]:
-        notes.append(f"the change sequence and the file names disagree about the newest change of {facts['disorder']} keys; the sequence decided. "
-                     f"Look at the task's endpoint: two tasks may write to one folder")
-    if written.strangers:
-        notes.append(f"{written.strangers} updates met no row and were inserted: a key was changed at the source (the row with the old key is still in the lake), "
-                     f"or inserts are missing. Add before-image columns to the task, and reload: dmscdc table rewind {task.table} --reload")
-    return tuple(notes)
+def reached(
+    position: Mapping[str, Any],  # after the batch, as the plan has it
+    base: Commit,  # before it
+    batch: Batch,
+) -> dict[str, Any]:  # the position with the highest change sequence of all that was applied
+    "Remember how far the change sequence has come."
+    before, now = base.position.get("sequence", ""), batch.facts["highest"] if is_proven(batch) else ""
+    return {**position, "sequence": max(before, now or "")}
+
+
+def is_proven(batch: Batch) -> bool:
+    "Every change that was compared carries a change sequence."
+    return bool(batch.facts["keys"]) and not batch.facts["unproven"]
 
 # %% ../notebooks/37_load.ipynb #cell-024
-def load_incremental(spark: SparkSession, task: Task,
-                     new: Sequence[RawFile],  # change files never applied, in order
-                     position: Mapping[str, Any],  # what the table will have applied
-                     late: Sequence[RawFile] = (),  # files that sort before applied ones
-                     again: Sequence[RawFile] = ()  # applied files that sort after the earliest late one
-                     ) -> Loaded:
+def note_sequence(task: Task, base: Commit, batch: Batch) -> str:
+    "A new file whose sequence begins below what the table holds; empty where there is none."
+    before, lowest = base.position.get("sequence", ""), batch.facts["lowest"] or {}
+    if not is_proven(batch) or not before or (lowest.get("at") or before) >= before:
+        return ""
+    return (
+        f"the change sequence of {lowest['file']} begins at {lowest['at']}, below {before}, which the table has applied from "
+        f"files before it; the file names decided. Look whether two tasks write to one folder. A reload makes it "
+        f"certain: dmscdc table rewind {task.table} --reload"
+    )
+
+
+def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
+    "A late file that met applied changes, where nothing but names orders them; else empty."
+    if not batch.facts["met"] or is_proven(batch):
+        return ""
+    return (
+        f"late file {late[0].path} met {batch.facts['met']} keys that newer files had changed; by file names the newer ones won. "
+        f"No change sequence proves it. A reload makes it certain: dmscdc table rewind {task.table} --reload"
+    )
+
+# %% ../notebooks/37_load.ipynb #cell-025
+def note_disorder(task: Task, batch: Batch) -> str:
+    "Keys for which sequence and names disagree, inside the batch; else empty."
+    if not batch.facts["disorder"]:
+        return ""
+    return (
+        f"the change sequence and the file names disagree about the newest change of {batch.facts['disorder']} keys; the "
+        f"sequence decided. Look at the task's endpoint: two tasks may write to one folder"
+    )
+
+
+def note_strangers(task: Task, written: Written) -> str:
+    "Updates of rows that the table did not hold; else empty."
+    if not written.strangers:
+        return ""
+    return (
+        f"{written.strangers} updates met no row and were inserted: a key was changed at the source (the row with the old key "
+        f"is still in the lake), or inserts are missing. Add before-image columns to the task, and reload: "
+        f"dmscdc table rewind {task.table} --reload"
+    )
+
+# %% ../notebooks/37_load.ipynb #cell-026
+def load_incremental(
+    spark: SparkSession,
+    task: Task,
+    new: Sequence[RawFile],  # change files never applied, in order
+    position: Mapping[str, Any],  # what the table will have applied
+    late: Sequence[RawFile] = (),  # files that sort before applied ones
+    again: Sequence[RawFile] = (),  # applied files that sort after the earliest late one
+) -> Loaded:
     "Fold the files onto the table. Raises `Refused` and leaves everything as it was."
-    clock, base = Clock(), task.planned()
+    clock, head = Clock(), planned(task)
     files = sorted([*new, *late, *again], key=lambda f: f.order)
     kinds = {f.path: "late" for f in late} | {f.path: "again" for f in again}
-    with clock.step("footers"): urls, footers = _footers(task, files)
-    grown = evolve(str(task.table), base.schema if base else (), footers)
+    with clock.step("footers"):
+        urls, footers = footers_of(task, files)
+    grown = evolve(str(task.table), head.schema if head else (), footers)
     check_columns(task, grown.schema, footers)
-    if base is None: base = task.lake.advance(Draft(None, {}, task.run, grown.schema, task.key, task.partition, guard=task.guard)).commit
-    changes, notes = read_changes(spark, footers, urls, grown.schema, kinds), ()
-    if not task.key: changes, notes = _inserts(task, changes)
-    elif late: changes = touched(changes, task.key)
+    base = head or begin(task, grown)
     draft = Draft(base, position, task.run, grown.schema, task.key, base.partition, guard=task.guard)
-    with clock.step("fold"): batch = _fold(spark, task, changes, f"{task.lake.workplace(draft)}/staged", next((urls[f.path] for f in footers if f.rows), ""))
-    written = task.lake.apply(spark, batch, draft)
+    with clock.step("fold"):
+        changes, notes = chosen(task, read_changes(spark, footers, urls, grown.schema, kinds), late)
+        batch = fold_changes(task, changes, f"{task.lake.workplace(draft)}/staged", urls)
+        refuse_empty(task, batch.frame.where(WRITE), grown.schema, base.partition)
+    written = task.lake.apply(spark, batch, replace(draft, position=reached(position, base, batch)))
+    said = note_late(task, batch, late), note_disorder(task, batch), note_sequence(task, base, batch), note_strangers(task, written)
     read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
-    return Loaded(written, _files(files, footers, kinds), read, batch.facts["keys"], grown.sentences, notes + batch_notes(task, batch, written, late), {**clock.seconds, **written.seconds})
+    told = Loaded(written, files_of(files, footers, kinds), read, batch.facts["keys"], grown.sentences, (*notes, *filter(None, said)))
+    return replace(told, seconds=clock.seconds | written.seconds)
+
+# %% ../notebooks/37_load.ipynb #cell-027
+def begin(task: Task, grown: Evolution) -> Commit:
+    "The first commit of a table without a load: no rows."
+    draft = Draft(None, {}, task.run, grown.schema, task.key, task.partition, guard=task.guard)
+    return task.lake.advance(draft).commit
+
+
+def chosen(task: Task, changes: Changes, late: Sequence[RawFile]) -> tuple[Changes, tuple[str, ...]]:
+    "The changes that are applied, and a note on those that are not."
+    if not task.key:
+        return only_inserts(task, changes)
+    return touched(changes, task.key) if late else changes, ()

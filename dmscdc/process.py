@@ -5,41 +5,53 @@
 # %% ../notebooks/38_process.ipynb #cell-003
 from __future__ import annotations
 
-import os, platform, time
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import SparkSession
 
+from .attempt import LostRows
 from .files import FolderLanding, RawFile, TableRef, open_landing
 from .leases import Lease, LeaseLost
 from .load import Loaded, Task, load_incremental, load_initial
-from .parquet import Clock
 from .plan import plan_table
 from .position import Position
 from .schema import Refused
 from .session import open_session
 from .state import SqliteState, TableItem, open_state
-from .tables import Commit, Draft, LakeTable, NotOurs, StaleCommit, open_table
-from .worklist import Plan, changed_inputs
+from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit, open_table
+from .worklist import Plan, changed_inputs, count
 
 # %% auto #0
-__all__ = ['LEASE_SECONDS', 'EXPECTED', 'Standing', 'stand', 'plan_standing', 'Processed', 'versions', 'lag_of', 'InputChanged',
-           'Busy', 'hold', 'guard_of', 'after_load', 'carry_out', 'process_table']
+__all__ = ['COUNTED', 'HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'stand', 'plan_standing', 'Processed', 'rows_of', 'lake_of',
+           'version_of', 'versions', 'lag_of', 'InputChanged', 'Busy', 'hold', 'check_inputs', 'guard_of', 'after_load',
+           'check_settings', 'carry_out', 'move_position', 'verdict_of', 'check_ready', 'problem_of', 'process_table',
+           'task_of', 'saver', 'processed', 'seconds_of']
 
 # %% ../notebooks/38_process.ipynb #cell-006
 @dataclass(frozen=True)
 class Standing:
     "A table as it is before anything is done."
+
     item: TableItem  # what the state knows, in step with the lake
     lake: LakeTable
     head: Commit | None  # the newest commit
     position: Position | None  # what it has applied
     notes: tuple[str, ...] = ()  # what settling found
 
+    number = property(lambda self: self.head.number if self.head else 0, doc="Of the newest commit, 0 for none.")
 
-def stand(state: SqliteState, table: TableRef, lake: str) -> Standing:
+
+def stand(
+    state: SqliteState,
+    table: TableRef,
+    lake: str,  # where lake tables lie
+) -> Standing:
     "Settle the table and bring the state in step with it. No Spark, no listing of the landing."
     item = state.get(table) or state.put_settings(table)
     there = open_table(item.format, item.out_path or lake, table)
@@ -51,68 +63,91 @@ def stand(state: SqliteState, table: TableRef, lake: str) -> Standing:
     return Standing(item, there, head, position, tuple(notes))
 
 # %% ../notebooks/38_process.ipynb #cell-007
-def plan_standing(standing: Standing, landing: FolderLanding, settle: float, now: float | None = None) -> Plan:
+def plan_standing(
+    standing: Standing,
+    landing: FolderLanding,
+    settle: float,  # seconds
+    now: float | None = None,  # epoch seconds
+) -> Plan:
     "The plan of a table as it stands; one listing."
     item, now = standing.item, time.time() if now is None else now
-    return plan_table(item.table, landing.files(item.table), standing.position, now=now, settle=settle, insert_only=item.insert_only,
-                      instruction=item.instruction, commit=standing.head.number if standing.head else 0)
+    known = {"insert_only": item.insert_only, "instruction": item.instruction, "commit": standing.number}
+    return plan_table(item.table, landing.files(item.table), standing.position, now=now, settle=settle, **known)
 
 # %% ../notebooks/38_process.ipynb #cell-010
 @dataclass(frozen=True)
 class Processed:
     "What was done for one table, as the report shows it."
+
     table: str
     verdict: str  # ok, nothing, attention, failed, refused
     words: str  # the verdict in a sentence
     command: str  # the one command that runs it again
     plan: Mapping[str, Any]  # kind, sentence, waits, notes
     files: tuple[Mapping[str, Any], ...] = ()  # path, kind, rows, bytes
-    rows: Mapping[str, int] = field(default_factory=dict)  # read, keys they speak of; of these inserted, updated, deleted, unchanged; refused
+    rows: Mapping[str, int] = field(default_factory=dict)  # see `rows_of`
     schema: tuple[str, ...] = ()  # what changed in the columns
     position: Mapping[str, str] = field(default_factory=dict)  # before, after
     commit: int = 0  # the newest
-    lake: Mapping[str, int] = field(default_factory=dict)  # files rewritten, added, removed, kept; bytes read, written; rows
+    lake: Mapping[str, int] = field(default_factory=dict)  # see `lake_of`
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
     versions: Mapping[str, str] = field(default_factory=dict)  # of the parts
     lag: float | None = None  # seconds from the newest applied change file's close to now; None without change files
     notes: tuple[str, ...] = ()  # why a person must look
 
-    @property
-    def first(self) -> str: return self.files[0]["path"] if self.files else ""
-
-    @property
-    def last(self) -> str: return self.files[-1]["path"] if self.files else ""
-
-    def to_dict(self) -> dict[str, Any]: return {**asdict(self), "first": self.first, "last": self.last}
+    def to_dict(self) -> dict[str, Any]:
+        "Plain values, with the first and the last file by name."
+        names = [file["path"] for file in self.files] or [""]
+        return {**asdict(self), "first": names[0], "last": names[-1]}
 
 # %% ../notebooks/38_process.ipynb #cell-011
+COUNTED = ("inserted", "updated", "deleted", "unchanged")
+
+
+def rows_of(
+    loads: Sequence[Loaded],
+    refused: int = 0,
+) -> dict[str, int]:
+    "Rows read, keys they speak of, what became of those, and rows refused."
+    done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
+    return {"read": sum(load.read for load in loads), "keys": sum(load.keys for load in loads), **done, "refused": refused}
+
+
+def lake_of(
+    loads: Sequence[Loaded],
+    head: Commit | None,
+) -> dict[str, int]:
+    "Lake files rewritten, added, removed, opened and kept; bytes read and written; rows of the table."
+    names, sizes = ("rewritten", "added", "removed", "opened"), ("bytes_read", "bytes_written")
+    files = {f"files_{name}": sum(load.written.files.get(name, 0) for load in loads) for name in names}
+    files["files_kept"] = loads[-1].written.files.get("kept", 0) if loads else 0
+    size = {name: sum(getattr(load.written, name) for load in loads) for name in sizes}
+    return {**files, **size, "rows": head.rows if head else 0}
+
+# %% ../notebooks/38_process.ipynb #cell-012
+def version_of(package: str) -> str:
+    "The version of an installed package, a dash for one that is not there."
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "–"
+
+
 def versions() -> dict[str, str]:
     "The parts at work."
-    def of(name: str) -> str:
-        try: return version(name)
-        except PackageNotFoundError: return "–"
-    return {"python": platform.python_version(), **{name: of(name) for name in ("dmscdc", "pyspark", "pyarrow")}}
+    return {"python": platform.python_version(), **{name: version_of(name) for name in ("dmscdc", "pyspark", "pyarrow")}}
 
 
-def _rows(loads: Sequence[Loaded], refused: int = 0) -> dict[str, int]:
-    total = lambda name: sum(getattr(l.written, name) for l in loads)
-    return {"read": sum(l.read for l in loads), "keys": sum(l.keys for l in loads), **{n: total(n) for n in ("inserted", "updated", "deleted", "unchanged")}, "refused": refused}
-
-
-def _lake(loads: Sequence[Loaded], head: Commit | None) -> dict[str, int]:
-    total = lambda name: sum(l.written.files.get(name, 0) for l in loads)
-    files = {f"files_{n}": total(n) for n in ("rewritten", "added", "removed", "opened")}
-    kept = loads[-1].written.files.get("kept", 0) if loads else 0
-    size = {n: sum(getattr(l.written, n) for l in loads) for n in ("bytes_read", "bytes_written")}
-    return {**files, "files_kept": kept, **size, "rows": head.rows if head else 0}
-
-
-def lag_of(position: Position | None, now: float) -> float | None:
+def lag_of(
+    position: Position | None,
+    now: float,  # epoch seconds
+) -> float | None:
     "Seconds from the close of the newest change file that the lake holds to now."
     return round(now - RawFile(position.last, 0, 0).stamp.timestamp(), 1) if position and position.last else None
 
-# %% ../notebooks/38_process.ipynb #cell-013
-LEASE_SECONDS = 600.0  # of a run by hand; renewed at every commit
+# %% ../notebooks/38_process.ipynb #cell-015
+HOLD = 120.0  # seconds of a lease that the controller holds; it renews it all the time
+HOLD_BY_HAND = 600.0  # of a run by hand, which renews only at its commits
 
 
 class InputChanged(Exception):
@@ -123,88 +158,159 @@ class Busy(Exception):
     "Another run holds the table's lease."
 
 
-def hold(state: SqliteState, table: TableRef, owner: str, fence: int) -> Lease:
-    "The lease given by the controller, or one of our own."
-    if owner: return state.renew(Lease(table, owner, 0.0, fence), LEASE_SECONDS)
-    lease = state.acquire(table, f"by hand, process {os.getpid()}", LEASE_SECONDS)
-    if lease is None: raise Busy(f"{table}: {state.holder(table).owner} is at work on it; wait for it, or see dmscdc status")
+def hold(
+    state: SqliteState,
+    table: TableRef,
+    owner: str,  # of the lease that the controller holds for us; "" for none
+    fence: int,  # its number
+) -> Lease:
+    "The lease given by the controller, or one of our own. Raises `Busy`, `LeaseLost`."
+    if owner:
+        return state.renew(Lease(table, owner, 0.0, fence), HOLD)
+    lease = state.acquire(table, f"by hand, process {os.getpid()}", HOLD_BY_HAND)
+    if lease is None:
+        raise Busy(f"{table}: {state.holder(table).owner} is at work on it; wait for it, or see dmscdc status")
     return lease
 
+# %% ../notebooks/38_process.ipynb #cell-016
+def check_inputs(
+    landing: FolderLanding,
+    plan: Plan,
+) -> None:
+    "List the inputs again. Raises `InputChanged` where one is gone or another one."
+    if words := changed_inputs(plan, landing.files(plan.table)):
+        raise InputChanged(
+            f"{'; '.join(words[:5])}. Nothing was applied; the next pass plans anew: dmscdc pass --only {plan.table}"
+        )
 
-def guard_of(state: SqliteState, lease: Lease, landing: FolderLanding, plan: Plan) -> Callable[[], None]:
-    "What is looked at just before a commit."
+
+def guard_of(
+    state: SqliteState,
+    lease: Lease,
+    seconds: float,  # that a renewal gives
+    landing: FolderLanding,
+    plan: Plan,
+) -> Callable[[], None]:
+    "What is looked at just before a commit: the inputs, and the lease."
+
     def guard() -> None:
-        if words := changed_inputs(plan, landing.files(plan.table)):
-            raise InputChanged(f"{'; '.join(words[:5])}. Nothing was applied; the next pass plans anew: dmscdc pass --only {plan.table}")
-        state.renew(lease, LEASE_SECONDS)
+        check_inputs(landing, plan)
+        state.renew(lease, seconds)
+
     return guard
 
-# %% ../notebooks/38_process.ipynb #cell-015
+# %% ../notebooks/38_process.ipynb #cell-018
 def after_load(plan: Plan) -> Position:
     "The position of the load alone."
-    a = plan.after
-    return Position(load=a.load, load_files=a.load_files, cut=a.cut, listed_at=a.listed_at)
+    after = plan.after
+    return Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
 
 
-def _check_settings(standing: Standing, plan: Plan) -> None:
+def check_settings(standing: Standing, plan: Plan) -> None:
+    "Other settings than those the lake stands on need a reload. Raises `Refused`."
     item, head = standing.item, standing.head
-    if head is None or plan.load or not head.rows: return
-    for what, set_, stands in (("key", item.key, head.key), ("partition", item.partition, head.partition)):
-        if set_ != stands:
-            raise Refused(f"{item.table}: the {what} is set to {','.join(set_) or 'none'}, the lake stands on {','.join(stands) or 'none'}. "
-                          f"A reload rewrites it: dmscdc table rewind {item.table} --reload")
+    if head is None or plan.load or not head.rows:
+        return
+    for what, wanted, stands in (("key", item.key, head.key), ("partition", item.partition, head.partition)):
+        if wanted != stands:
+            raise Refused(
+                f"{item.table}: the {what} is set to {','.join(wanted) or 'none'}, the lake stands on "
+                f"{','.join(stands) or 'none'}. A reload rewrites it: dmscdc table rewind {item.table} --reload"
+            )
 
-# %% ../notebooks/38_process.ipynb #cell-016
-def carry_out(spark: Callable[[], SparkSession], standing: Standing, plan: Plan, task: Task, save: Callable[[Position, int], None]) -> Iterator[Loaded]:
+# %% ../notebooks/38_process.ipynb #cell-019
+def carry_out(
+    spark: Callable[[], SparkSession],  # called only when there is something to load
+    standing: Standing,
+    plan: Plan,
+    task: Task,
+    save: Callable[[Commit], None],  # copies a commit's position into the state
+) -> Iterator[Loaded]:
     "Do what the plan says; each load is committed, and its position saved, before it is given back."
-    _check_settings(standing, plan)
+    check_settings(standing, plan)
     if plan.load:
         position = after_load(plan) if plan.changes else plan.after
         done = load_initial(spark(), task, plan.load, plan.load_number, position.to_json())
-        save(position, done.written.commit.number)
+        save(done.written.commit)
         yield done
         task = replace(task, base=done.written.commit.number)
     if plan.changes or plan.late:
         done = load_incremental(spark(), task, plan.changes, plan.after.to_json(), plan.late, plan.again)
-        save(plan.after, done.written.commit.number)
+        save(done.written.commit)
         yield done
     elif not plan.load:
-        head = standing.head
-        draft = Draft(head, plan.after.to_json(), task.run, head.schema if head else (), task.key, task.partition, guard=task.guard)
-        save(plan.after, task.lake.advance(draft).commit.number)
-
-# %% ../notebooks/38_process.ipynb #cell-018
-EXPECTED = (Refused, StaleCommit, LeaseLost, InputChanged, NotOurs, Busy)
+        save(move_position(standing, plan, task))
 
 
-def _verdict(loads: Sequence[Loaded], plan: Plan, notes: Sequence[str]) -> tuple[str, str]:
-    rows = _rows(loads)
-    did = ", ".join(f"{rows[n]:,} {n}" for n in ("inserted", "updated", "deleted", "unchanged") if rows[n]) or "no row changed"
-    words = f"{sum(len(l.files) for l in loads):,} files, {rows['read']:,} rows read: {did}" if loads else plan.waits or "nothing to do"
-    if notes: return "attention", f"{words}. {notes[0]}" + (f" (and {len(notes) - 1} more)" if notes[1:] else "")
-    return ("ok" if loads else "nothing"), words
+def move_position(standing: Standing, plan: Plan, task: Task) -> Commit:
+    "A commit without rows: a person's word moves the position."
+    head = standing.head
+    sequence = head.position.get("sequence", "") if head else ""
+    position = {**plan.after.to_json(), "sequence": sequence}
+    draft = Draft(head, position, task.run, head.schema if head else (), task.key, task.partition, guard=task.guard)
+    return task.lake.advance(draft).commit
+
+# %% ../notebooks/38_process.ipynb #cell-021
+EXPECTED = (Refused, StaleCommit, LeaseLost, LostRows, InputChanged, NotOurs, Busy)
 
 
-def _ready(item: TableItem) -> bool:
-    if item.is_ready: return True
-    if item.key or item.insert_only: raise Refused(f"{item.table} is paused: dmscdc table set {item.table} --active")
-    raise Refused(f"{item.table}: no key is set, so nothing can be applied. Set one: dmscdc table set {item.table} --key …, or --insert-only")
+def verdict_of(
+    loads: Sequence[Loaded],
+    plan: Plan,
+    notes: Sequence[str],  # why a person must look
+) -> tuple[str, str]:
+    "Verdict and words of a run that did its work."
+    rows = rows_of(loads)
+    did = ", ".join(f"{rows[name]:,} {name}" for name in COUNTED if rows[name]) or "no row changed"
+    words = plan.waits or "nothing to do"
+    if loads:
+        files = sum(len(load.files) for load in loads)
+        words = f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {did}"
+    if not notes:
+        return ("ok" if loads else "nothing"), words
+    more = f" (and {len(notes) - 1} more)" if notes[1:] else ""
+    return "attention", f"{words}. {notes[0]}{more}"
+
+# %% ../notebooks/38_process.ipynb #cell-022
+def check_ready(item: TableItem) -> None:
+    "A table that is paused, or has no key, is left alone. Raises `Refused`, with the command that helps."
+    if item.is_ready:
+        return
+    if item.key or item.insert_only:
+        raise Refused(f"{item.table} is paused: dmscdc table set {item.table} --active")
+    raise Refused(
+        f"{item.table}: no key is set, so nothing can be applied. "
+        f"Set one: dmscdc table set {item.table} --key …, or --insert-only"
+    )
 
 
-def _stopped(error: Exception) -> tuple[str, str]:
-    return ("refused" if isinstance(error, Refused) else "failed"), str(error)
+def problem_of(
+    error: Exception,  # that ended a run
+    landing: FolderLanding,
+    plan: Plan,
+) -> Exception | None:  # None: nobody expected it
+    "What to say of an error. A file that vanished fails in a hundred ways; the listing tells."
+    if isinstance(error, EXPECTED):
+        return error
+    try:
+        check_inputs(landing, plan)
+    except InputChanged as changed:
+        return changed
+    return None
 
-# %% ../notebooks/38_process.ipynb #cell-019
-def process_table(table: str,  # "schema.table"
-                  landing: str,  # where DMS writes
-                  lake: str,  # where lake tables lie
-                  state: str,  # "sqlite:state.db"
-                  *,
-                  settle: float = 300.0,  # seconds without a new file after which a load set counts as complete
-                  run: str = "",  # the run's id
-                  owner: str = "", fence: int = 0,  # the lease that the controller holds for us; "" takes our own
-                  spark: Callable[[], SparkSession] = open_session  # called only when there is something to load
-                  ) -> Processed:
+# %% ../notebooks/38_process.ipynb #cell-024
+def process_table(
+    table: str,  # "schema.table"
+    landing: str,  # where DMS writes
+    lake: str,  # where lake tables lie
+    state: str,  # "sqlite:state.db"
+    *,
+    settle: float = 300.0,  # seconds without a new file after which a load set counts as complete
+    run: str = "",  # the run's id
+    owner: str = "",  # of the lease that the controller holds for us; "" takes our own
+    fence: int = 0,  # its number
+    spark: Callable[[], SparkSession] = open_session,  # called only when there is something to load
+) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
     ref, store, source, clock = TableRef.parse(table), open_state(state), open_landing(landing), Clock()
     lease, standing, plan, loads, problem = None, None, Plan(ref), [], None
@@ -212,37 +318,68 @@ def process_table(table: str,  # "schema.table"
         lease = hold(store, ref, owner, fence)
         with clock.step("settle and plan"):
             standing = stand(store, ref, lake)
-            plan = _ready(standing.item) and plan_standing(standing, source, settle)
+            check_ready(standing.item)
+            plan = plan_standing(standing, source, settle)
         if not plan.is_empty:
-            item, base = standing.item, standing.head.number if standing.head else 0
-            task = Task(ref, source, standing.lake, item.key, item.partition, item.delete == "soft", run, base, guard_of(store, lease, source, plan))
-            loads.extend(carry_out(spark, standing, plan, task, _saver(store, standing, plan)))
-    except EXPECTED as error: problem = error
+            guard = guard_of(store, lease, HOLD if owner else HOLD_BY_HAND, source, plan)
+            loads.extend(carry_out(spark, standing, plan, task_of(standing, source, run, guard), saver(store, standing, plan)))
+    except Exception as error:
+        problem = problem_of(error, source, plan)
+        if problem is None:
+            raise
     finally:
-        if lease and not owner: store.release(lease)
-    return _processed(ref, standing, plan, loads, problem, clock)
+        if lease and not owner:
+            store.release(lease)
+    return processed(standing, plan, loads, problem, clock)
 
-# %% ../notebooks/38_process.ipynb #cell-020
-def _saver(state: SqliteState, standing: Standing, plan: Plan) -> Callable[[Position, int], None]:
+# %% ../notebooks/38_process.ipynb #cell-025
+def task_of(standing: Standing, landing: FolderLanding, run: str, guard: Callable[[], None]) -> Task:
+    "What the loaders are told."
+    item = standing.item
+    common = (item.table, landing, standing.lake, item.key, item.partition, item.delete == "soft")
+    return Task(*common, run, standing.number, guard)
+
+
+def saver(state: SqliteState, standing: Standing, plan: Plan) -> Callable[[Commit], None]:
     "Copy positions into the state; the first copy also takes the instruction as carried out."
     expected = [standing.item.commit]
 
-    def save(position: Position, number: int) -> None:
-        state.save_position(plan.table, position, number, expected[0], plan.instruction)
-        expected[0] = number
+    def save(commit: Commit) -> None:
+        position = Position.from_json(commit.position)
+        state.save_position(plan.table, position, commit.number, expected[0], plan.instruction)
+        expected[0] = commit.number
+
     return save
 
-
-def _processed(table: TableRef, standing: Standing | None, plan: Plan, loads: Sequence[Loaded], problem: Exception | None, clock: Clock) -> Processed:
+# %% ../notebooks/38_process.ipynb #cell-026
+def processed(
+    standing: Standing | None,  # None: it did not come so far
+    plan: Plan,
+    loads: Sequence[Loaded],
+    problem: Exception | None,
+    clock: Clock,
+) -> Processed:
     "Everything a report shows."
-    now, head = time.time(), standing.lake.head() if standing else None
-    notes = (*(standing.notes if standing else ()), *plan.notes, *[n for l in loads for n in l.notes])
-    verdict, words = _stopped(problem) if problem else _verdict(loads, plan, notes)
+    head, table = standing.lake.head() if standing else None, str(plan.table)
     position = Position.from_json(head.position) if head else None
+    notes = (*(standing.notes if standing else ()), *plan.notes, *[note for load in loads for note in load.notes])
+    verdict, words = verdict_of(loads, plan, notes)
+    if problem:
+        verdict, words = "refused" if isinstance(problem, Refused) else "failed", str(problem)
+    return Processed(
+        table, verdict, words, command=f"dmscdc pass --only {table}",
+        plan={"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},
+        files=tuple(file for load in loads for file in load.files), rows=rows_of(loads, getattr(problem, "rows", 0)),
+        schema=tuple(sentence for load in loads for sentence in load.schema), notes=notes,
+        position={"before": str(plan.before or "never loaded"), "after": str(position or "never loaded")},
+        commit=head.number if head else 0, lake=lake_of(loads, head), seconds=seconds_of(loads, clock),
+        versions=versions(), lag=lag_of(position, time.time()),
+    )
+
+
+def seconds_of(loads: Sequence[Loaded], clock: Clock) -> dict[str, float]:
+    "Seconds by step, of all loads together."
     seconds = dict(clock.seconds)
-    for l in loads: seconds |= {k: round(seconds.get(k, 0.0) + v, 3) for k, v in l.seconds.items()}
-    return Processed(str(table), verdict, words, f"dmscdc pass --only {table}",
-                     {"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},
-                     tuple(f for l in loads for f in l.files), _rows(loads, getattr(problem, "rows", 0)), tuple(s for l in loads for s in l.schema),
-                     {"before": str(plan.before or "never loaded"), "after": str(position or "never loaded")}, head.number if head else 0,
-                     _lake(loads, head), seconds, versions(), lag_of(position, now), notes)
+    for name, more in (step for load in loads for step in load.seconds.items()):
+        seconds[name] = round(seconds.get(name, 0.0) + more, 3)
+    return seconds

@@ -5,12 +5,13 @@
 # %% ../notebooks/22_rewrite.ipynb #cell-003
 from __future__ import annotations
 
-import json, secrets
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Iterator, Mapping, Sequence
-from urllib.parse import unquote
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,36 +20,35 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from .changes import FIRST, FRESH, HAS, WRITE
-from .schema import FILE, OP, ROW, Schema
+from .fold import FIRST, FRESH, HAS, WRITE
+from .schema import FILE, OP, ROW, arrow_type
 
 # %% auto #0
-__all__ = ['ARROW', 'SPARK', 'CODED', 'arrow_type', 'footer', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows',
-           'key_scalar', 'read_batch', 'match', 'apply_rows', 'differs', 'write_table', 'write_lake', 'rewrite',
+__all__ = ['SPARK', 'CODED', 'footer', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch',
+           'match', 'differs', 'apply_rows', 'write_table', 'unique_columns', 'write_lake', 'rewrite',
            'rewrite_numbers']
 
 # %% ../notebooks/22_rewrite.ipynb #cell-006
-ARROW = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(),
-         "double": pa.float64(), "boolean": pa.bool_(), "date": pa.date32(), "string": pa.string(), "binary": pa.binary(),
-         "timestamp": pa.timestamp("us", "UTC")}
 SPARK = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 
 
-def arrow_type(t: str) -> pa.DataType:
-    "The Arrow type of a lake type."
-    return pa.decimal128(*map(int, t[8:-1].split(","))) if t.startswith("decimal") else ARROW[t]
-
-
-def footer(schema: pa.Schema, types: Mapping[str, str]) -> dict[bytes, bytes]:
+def footer(
+    schema: pa.Schema,  # of the file
+    types: Mapping[str, str],  # lake types by column
+) -> dict[bytes, bytes]:
     "What Spark keeps in the footer of a file with these columns."
     from pyspark import __version__ as version
-    fields = [{"name": n, "type": SPARK.get(types[n], types[n]), "nullable": True, "metadata": {}} for n in schema.names]
-    return {b"org.apache.spark.version": version.encode(), b"org.apache.spark.sql.parquet.row.metadata": json.dumps({"type": "struct", "fields": fields}).encode()}
+
+    names = [(name, SPARK.get(types[name], types[name])) for name in schema.names]
+    fields = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in names]
+    row = json.dumps({"type": "struct", "fields": fields})
+    return {b"org.apache.spark.version": version.encode(), b"org.apache.spark.sql.parquet.row.metadata": row.encode()}
 
 # %% ../notebooks/22_rewrite.ipynb #cell-009
 @dataclass(frozen=True)
 class Unit:
     "Files of one partition that become one, or are left alone."
+
     files: tuple[str, ...]  # where they lie
     names: tuple[str, ...]  # what the journal calls them
     folder: str  # partition folders below the table, "" without partitions
@@ -57,10 +57,11 @@ class Unit:
     high: tuple  # the largest
     force: bool = False  # write even when no row changes: the columns changed, or small files become one
 
-
+# %% ../notebooks/22_rewrite.ipynb #cell-010
 @dataclass(frozen=True)
 class Work:
     "What all units of a commit have in common."
+
     batch: str  # the staged fold, "" for none
     out: str  # the attempt's place aside
     facts_out: str  # the attempt's workplace, for keys that matched and rows that moved
@@ -73,10 +74,14 @@ class Work:
     target_bytes: int
     units: tuple[Unit, ...]
 
-    @property
-    def types(self) -> dict[str, str]: return dict(self.schema)
+    types = property(lambda self: dict(self.schema), doc="Lake types by column.")
+    names = property(lambda self: [name for name, _ in self.schema], doc="All columns in their order.")
+    coded = property(lambda self: [n for n in CODED if n not in self.keys], doc="Columns that are kept as codes.")
 
-# %% ../notebooks/22_rewrite.ipynb #cell-010
+# %% ../notebooks/22_rewrite.ipynb #cell-012
+CODED = (OP, FILE)
+
+
 def encode_work(work: Work) -> str:
     "The list that tasks read."
     return json.dumps(asdict(work))
@@ -86,20 +91,26 @@ def encode_work(work: Work) -> str:
 def load_work(url: str) -> Work:
     "The list, read once a worker."
     fs, path = pafs.FileSystem.from_uri(url)
-    with fs.open_input_stream(path) as f: d = json.loads(f.read())
-    units = tuple(Unit(**{k: tuple(v) if isinstance(v, list) else v for k, v in u.items()}) for u in d.pop("units"))
-    tuples = {k: tuple(tuple(x) if isinstance(x, list) else x for x in v) if isinstance(v, list) else v for k, v in d.items()}
-    return Work(**tuples, units=units)
+    with fs.open_input_stream(path) as file:
+        said = _tuples(json.loads(file.read()))
+    return Work(**{**said, "units": tuple(Unit(**unit) for unit in said["units"])})
 
-# %% ../notebooks/22_rewrite.ipynb #cell-012
+
+def _tuples(value: Any) -> Any:
+    "JSON's lists as tuples, all the way down."
+    if isinstance(value, dict):
+        return {name: _tuples(one) for name, one in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+# %% ../notebooks/22_rewrite.ipynb #cell-015
 def _constant(text: str | None, t: pa.DataType, n: int) -> pa.Array:
     "A partition's value, n times. Spark writes a time in UTC and without a zone."
+    if text is None:
+        return pa.nulls(n, t)
+    if pa.types.is_decimal(t):
+        return pa.repeat(pa.scalar(Decimal(text), t), n)
     plain = pa.timestamp(t.unit) if pa.types.is_timestamp(t) else t
-    value = pa.scalar(None, t) if text is None else pa.scalar(Decimal(text), t) if pa.types.is_decimal(t) else pa.scalar(text).cast(plain).cast(t)
-    return pa.repeat(value, n)
-
-
-CODED = (OP, FILE)  # few texts, many times: kept as codes, which read, move and write in a fifth of the time
+    return pa.repeat(pa.scalar(text).cast(plain).cast(t), n)
 
 
 def _coded(table: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -109,85 +120,103 @@ def _coded(table: pa.Table, names: Sequence[str]) -> pa.Table:
 
 def _decoded(table: pa.Table) -> pa.Table:
     "The same rows without codes."
-    return pa.table({n: c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for n, c in zip(table.column_names, table.columns)})
-
-
-def read_rows(unit: Unit, work: Work, names: Sequence[str]) -> pa.Table:
-    "Columns of the unit's files in the lake's types; `Op` and the file as codes, unless they are the key."
-    coded = [n for n in CODED if n not in work.keys]
-    parts, types = [], work.types
-    for url in unit.files:
-        fs, path = pafs.FileSystem.from_uri(url)
-        file = pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us", read_dictionary=coded)
-        have = file.read(columns=[n for n in names if n in file.schema_arrow.names], use_threads=False)
-        column = lambda n, t: (have[n] if n in coded and n in have.column_names else have[n].cast(t) if n in have.column_names else
-                               _constant(unit.values[work.partition.index(n)], t, have.num_rows) if n in work.partition else pa.nulls(have.num_rows, t))
-        parts.append(_coded(pa.table({n: column(n, arrow_type(types[n])) for n in names}), coded))
-    return pa.concat_tables(parts).combine_chunks()
+    plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+    return pa.table(dict(zip(table.column_names, plain)))
 
 # %% ../notebooks/22_rewrite.ipynb #cell-016
-def key_scalar(value: Any, t: str) -> pa.Scalar:
-    "A key's bound, which the journal keeps as JSON: dates as text, decimals as text, times as microseconds."
+def _column(name: str, have: pa.Table, unit: Unit, work: Work) -> pa.ChunkedArray | pa.Array:
+    "A column of the lake, from what a file has."
+    t = arrow_type(work.types[name])
+    if name in have.column_names:
+        return have[name] if name in work.coded else have[name].cast(t)
+    if name in work.partition:
+        return _constant(unit.values[work.partition.index(name)], t, have.num_rows)
+    return pa.nulls(have.num_rows, t)
+
+
+def read_rows(
+    unit: Unit,
+    work: Work,
+    names: Sequence[str],  # the columns wanted
+) -> pa.Table:
+    "Columns of the unit's files in the lake's types; `Op` and the file as codes, unless they are the key."
+    parts = []
+    for url in unit.files:
+        fs, path = pafs.FileSystem.from_uri(url)
+        file = pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us", read_dictionary=work.coded)
+        have = file.read(columns=[n for n in names if n in file.schema_arrow.names], use_threads=False)
+        parts.append(_coded(pa.table({n: _column(n, have, unit, work) for n in names}), work.coded))
+    return pa.concat_tables(parts).combine_chunks()
+
+# %% ../notebooks/22_rewrite.ipynb #cell-020
+def key_scalar(
+    value: Any,  # as the journal keeps a bound: dates and decimals as text, times as microseconds
+    t: str,  # lake type of the key column
+) -> pa.Scalar:
+    "A key's bound, to be compared with."
     kind = arrow_type(t)
-    return pa.scalar(Decimal(value), kind) if pa.types.is_decimal(kind) else pa.scalar(value).cast(kind) if kind == pa.date32() else pa.scalar(value, kind)
+    if pa.types.is_decimal(kind):
+        return pa.scalar(Decimal(value), kind)
+    return pa.scalar(value).cast(kind) if kind == pa.date32() else pa.scalar(value, kind)
 
 
-def _range(unit: Unit, work: Work):
+def _range(unit: Unit, work: Work) -> ds.Expression | None:
+    "The keys that may lie in the unit; None where nothing is known."
     found = None
     for k, low, high in zip(work.keys, unit.low, unit.high):
-        if low is None or high is None: continue
-        here = (ds.field(k) >= key_scalar(low, work.types[k])) & (ds.field(k) <= key_scalar(high, work.types[k]))
-        found = here if found is None else found & here
+        if low is not None and high is not None:
+            t, key = work.types[k], ds.field(k)
+            here = (key >= key_scalar(low, t)) & (key <= key_scalar(high, t))
+            found = here if found is None else found & here
     return found
 
-
+# %% ../notebooks/22_rewrite.ipynb #cell-021
 def read_batch(unit: Unit, work: Work) -> pa.Table:
     "The batch rows whose keys lie between the unit's smallest and largest."
     fs, path = pafs.FileSystem.from_uri(work.batch)
-    names = [n for n, _ in work.schema] + [WRITE, FRESH, FIRST] + [f"{HAS}{i}" for i in range(len(work.sets))]
-    rows = ds.dataset(path, filesystem=fs, format="parquet").to_table(columns=names, filter=_range(unit, work), use_threads=False)
-    return pa.table({n: rows[n].cast(arrow_type(work.types[n])) if n in work.types else rows[n] for n in names}).combine_chunks()
+    names = [*work.names, WRITE, FRESH, FIRST, *(f"{HAS}{i}" for i in range(len(work.sets)))]
+    staged = ds.dataset(path, filesystem=fs, format="parquet")
+    rows = staged.to_table(columns=names, filter=_range(unit, work), use_threads=False)
+    typed = {n: rows[n].cast(arrow_type(work.types[n])) if n in work.types else rows[n] for n in names}
+    return pa.table(typed).combine_chunks()
 
-# %% ../notebooks/22_rewrite.ipynb #cell-018
-def match(rows: pa.Table,  # rows of the lake
-          batch: pa.Table,  # at most one row a key
-          keys: Sequence[str]  # the columns that identify a row
-          ) -> np.ndarray:  # for each row the batch row of its key, -1 for none
+# %% ../notebooks/22_rewrite.ipynb #cell-024
+def match(
+    rows: pa.Table,  # rows of the lake
+    batch: pa.Table,  # at most one row a key
+    keys: Sequence[str],  # the columns that identify a row
+) -> np.ndarray:  # for each row the batch row of its key, -1 for none
     "Find each row's key in the batch."
-    left, right = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows), pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
+    left, right = (pa.repeat(pa.scalar(0, pa.int64()), t.num_rows) for t in (rows, batch))
     for k in keys:
         values = pc.unique(batch[k])
-        place = lambda t: pc.index_in(t[k], value_set=values).cast(pa.int64())
-        left, right = (pc.add(pc.multiply(code, len(values)), place(t)) for code, t in ((left, rows), (right, batch)))
+        left, right = (_next_code(code, t[k], values) for code, t in ((left, rows), (right, batch)))
         dense = pc.unique(right)
         left, right = (pc.index_in(code, value_set=dense).cast(pa.int64()) for code in (left, right))
     return pc.fill_null(pc.index_in(left, value_set=right), -1).to_numpy()
 
-# %% ../notebooks/22_rewrite.ipynb #cell-021
+
+def _next_code(code: pa.Array, column: pa.ChunkedArray, values: pa.Array) -> pa.ChunkedArray:
+    "One number for what the columns so far and this one say; null where a value is not among the batch's."
+    return pc.add(pc.multiply(code, len(values)), pc.index_in(column, value_set=values).cast(pa.int64()))
+
+# %% ../notebooks/22_rewrite.ipynb #cell-027
 def _pick(mask: np.ndarray, yes: pa.ChunkedArray, no: pa.ChunkedArray) -> pa.ChunkedArray:
-    return yes if mask.all() else no if not mask.any() else pc.if_else(pa.array(mask), yes, no)
+    "Row by row the one or the other."
+    if mask.all():
+        return yes
+    return pc.if_else(pa.array(mask), yes, no) if mask.any() else no
 
 
-def _flag(table: pa.Table, name: str) -> np.ndarray: return table[name].to_numpy().astype(bool)
+def _flag(table: pa.Table, name: str) -> np.ndarray:
+    return table[name].to_numpy().astype(bool)
 
 
-def apply_rows(old: pa.Table,  # matched rows of the lake
-               new: pa.Table,  # their batch rows, in the same order
-               work: Work) -> tuple[pa.Table, np.ndarray]:  # what they become, and which are removed
-    "Apply batch rows to lake rows, one to one."
-    write, was_marked = _flag(new, WRITE), pc.equal(old[OP], "D").to_numpy().astype(bool)
-    dead, marks = _flag(new, FRESH) | (was_marked & differs(old, new, (FILE, ROW))), ~write & work.soft
-    out = {OP: _pick(write | marks, new[OP], old[OP])}
-    for i, names in enumerate(work.sets):
-        known = write & _flag(new, f"{HAS}{i}")
-        for n in names:
-            rest = _pick(write & dead & ~known, pa.chunked_array([pa.nulls(len(old), old[n].type)]), old[n])
-            out[n] = old[n] if n in work.keys else _pick(known, new[n], rest)
-    out |= {n: _pick(write | marks, new[n], old[n]) for n in (FILE, ROW)}
-    return pa.table({n: out[n] for n, _ in work.schema}), ~write & (not work.soft)
-
-
-def differs(a: pa.Table, b: pa.Table, names: Sequence[str]) -> np.ndarray:
+def differs(
+    a: pa.Table,
+    b: pa.Table,  # as many rows
+    names: Sequence[str],  # columns that are compared
+) -> np.ndarray:
     "Which rows differ in one of the columns; null equals null."
     out = np.zeros(a.num_rows, bool)
     for n in names:
@@ -195,65 +224,133 @@ def differs(a: pa.Table, b: pa.Table, names: Sequence[str]) -> np.ndarray:
         out |= unequal.astype(bool) | (pc.is_null(a[n]).to_numpy() != pc.is_null(b[n]).to_numpy())
     return out
 
-# %% ../notebooks/22_rewrite.ipynb #cell-025
-def write_table(table: pa.Table, url: str, types: Mapping[str, str], unique: Sequence[str] = ()) -> None:
-    "One Parquet file as Spark would write it; for columns of ever new values no dictionary is tried."
+# %% ../notebooks/22_rewrite.ipynb #cell-028
+def _values(old: pa.Table, new: pa.Table, work: Work, write: np.ndarray, afresh: np.ndarray) -> dict[str, pa.ChunkedArray]:
+    "The source's columns: known ones from the batch, others as they were, or null for a row that starts afresh."
+    out = {}
+    for i, names in enumerate(work.sets):
+        known = write & _flag(new, f"{HAS}{i}")
+        for n in names:
+            rest = _pick(write & afresh & ~known, pa.chunked_array([pa.nulls(len(old), old[n].type)]), old[n])
+            out[n] = old[n] if n in work.keys else _pick(known, new[n], rest)
+    return out
+
+
+def apply_rows(
+    old: pa.Table,  # matched rows of the lake
+    new: pa.Table,  # their batch rows, in the same order
+    work: Work,
+) -> tuple[pa.Table, np.ndarray]:  # what they become, and which are removed
+    "Apply batch rows to lake rows, one to one."
+    write, was_marked = _flag(new, WRITE), pc.equal(old[OP], "D").to_numpy().astype(bool)
+    afresh = _flag(new, FRESH) | (was_marked & differs(old, new, (FILE, ROW)))
+    says = write | (~write & work.soft)  # the batch row's Op, file and row are the row's from now on
+    out = _values(old, new, work, write, afresh) | {n: _pick(says, new[n], old[n]) for n in (OP, FILE, ROW)}
+    return pa.table({n: out[n] for n in work.names}), ~write & (not work.soft)
+
+# %% ../notebooks/22_rewrite.ipynb #cell-032
+def write_table(
+    table: pa.Table,
+    url: str,
+    types: Mapping[str, str],  # lake types by column
+    unique: Sequence[str] = (),  # columns of ever new values, for which no dictionary is tried
+) -> None:
+    "One Parquet file as Spark would write it."
     fs, path = pafs.FileSystem.from_uri(url)
     fs.create_dir(path.rsplit("/", 1)[0], recursive=True)
-    pq.write_table(table.replace_schema_metadata(footer(table.schema, types)), path, filesystem=fs, compression="snappy", store_schema=False,
-                   use_dictionary=[n for n in table.column_names if n not in unique])
+    coded = [n for n in table.column_names if n not in unique]
+    known = table.replace_schema_metadata(footer(table.schema, types))
+    pq.write_table(known, path, filesystem=fs, compression="snappy", store_schema=False, use_dictionary=coded)
 
 
-def write_lake(rows: pa.Table, unit: Unit, work: Work, size: int) -> list[str]:
+def unique_columns(keys: Sequence[str]) -> tuple[str, ...]:
+    "Columns that never repeat a value: the row's number in its file, and a key of one column."
+    return (ROW, *keys) if len(keys) == 1 else (ROW,)
+
+# %% ../notebooks/22_rewrite.ipynb #cell-033
+def write_lake(
+    rows: pa.Table,
+    unit: Unit,  # that they come from
+    work: Work,
+    size: int,  # bytes that the unit's files had
+) -> list[str]:
     "Write a unit's rows aside; names below the attempt's place."
     rows, names = rows.drop_columns(list(work.partition)), []
     pieces = max(1, round(size / work.target_bytes)) if rows.num_rows else 0
     for part in range(pieces):
         low, high = rows.num_rows * part // pieces, rows.num_rows * (part + 1) // pieces
-        names.append(f"{unit.folder + '/' if unit.folder else ''}{work.prefix}-{secrets.token_hex(6)}.parquet")
-        write_table(rows.slice(low, high - low), f"{work.out}/{names[-1]}", work.types, (ROW, *work.keys) if len(work.keys) == 1 else (ROW,))
+        names.append(f"{unit.folder}/{work.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/"))
+        url = f"{work.out}/{names[-1]}"
+        write_table(rows.slice(low, high - low), url, work.types, unique_columns(work.keys))
     return names
 
-# %% ../notebooks/22_rewrite.ipynb #cell-027
+# %% ../notebooks/22_rewrite.ipynb #cell-035
 def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
-    if not table.num_rows: return []
+    "Rows for the next step, in a file of their own."
+    if not table.num_rows:
+        return []
     url = f"{work.facts_out}/{kind}/{secrets.token_hex(8)}.parquet"
     write_table(table, url, work.types)
     return [url]
 
 
-def _opened(unit: Unit) -> int:
-    size = lambda url: pafs.FileSystem.from_uri(url)[0].get_file_info(pafs.FileSystem.from_uri(url)[1]).size
-    return sum(size(u) for u in unit.files)
-
-# %% ../notebooks/22_rewrite.ipynb #cell-028
-def rewrite(unit: Unit, work: Work) -> dict[str, Any]:  # adds, removes, matched, moved: names; counts
-    "Rewrite one unit with the batch rows of its keys, or leave it alone."
-    batch = read_batch(unit, work) if work.batch else None
-    if not unit.force and not batch.num_rows: return {}
-    names, size = [n for n, _ in work.schema], _opened(unit)
-    keys = read_rows(unit, work, work.keys)
-    at = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
-    hit, done = np.flatnonzero(at >= 0), {"opened": len(unit.files), "bytes_read": size}
-    if not len(hit) and not unit.force: return done
-    rows = read_rows(unit, work, names)
-    if not len(hit): return done | {"removes": unit.names, "adds": write_lake(rows, unit, work, size)}
-    old, new = _decoded(rows.take(hit)), batch.take(at[hit])
-    after, removed = apply_rows(old, new, work)
-    same, moved = ~differs(old, after, names) & ~removed, differs(old, after, work.partition) & ~removed
-    dies = removed | (pc.equal(after[OP], "D").to_numpy() & pc.not_equal(old[OP], "D").to_numpy())
-    patches = _flag(new, WRITE) & ~_flag(new, FRESH) & pc.fill_null(pc.equal(new[FIRST], "U"), False).to_numpy()
-    done |= {"patches": int(patches.sum()), "matched": _put_down(new.filter(pa.array(_flag(new, WRITE))).select(work.keys), "matched", work),
-             "moved": _put_down(after.filter(pa.array(moved)), "moved", work), "moves": int(moved.sum()), "writes": int(_flag(new, WRITE).sum()),
-             "hits": len(hit), "gone": int(removed.sum()), "deleted": int(dies.sum()), "unchanged": int(same.sum()), "updated": int((~same & ~dies).sum())}
-    if same.all() and not unit.force: return done
-    place = np.arange(rows.num_rows)
-    place[hit] = np.where(removed | moved, -1, rows.num_rows + np.arange(len(hit)))
-    after = _coded(after, [n for n in CODED if n not in work.keys])
-    result = pa.concat_tables([rows, after]).unify_dictionaries().take(place[place >= 0])
-    return done | {"removes": unit.names, "adds": write_lake(result, unit, work, size)}
+def _size(unit: Unit) -> int:
+    "Bytes of the unit's files."
+    places = [pafs.FileSystem.from_uri(url) for url in unit.files]
+    return sum(fs.get_file_info(path).size for fs, path in places)
 
 # %% ../notebooks/22_rewrite.ipynb #cell-037
+def _told(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
+    "What became of the matched rows, and the keys and rows that are put down."
+    write, same = _flag(new, WRITE), ~differs(old, after, work.names) & ~removed
+    moved = differs(old, after, work.partition) & ~removed
+    dies = removed | (pc.equal(after[OP], "D").to_numpy() & pc.not_equal(old[OP], "D").to_numpy())
+    patches = write & ~_flag(new, FRESH) & pc.fill_null(pc.equal(new[FIRST], "U"), False).to_numpy()
+    counts = {"writes": write, "patches": patches, "moves": moved, "gone": removed}
+    counts |= {"deleted": dies, "unchanged": same, "updated": ~same & ~dies}
+    files = {
+        "matched": _put_down(new.filter(pa.array(write)).select(work.keys), "matched", work),
+        "moved": _put_down(after.filter(pa.array(moved)), "moved", work),
+    }
+    return files | {"hits": len(same)} | {n: int(mask.sum()) for n, mask in counts.items()}
+
+# %% ../notebooks/22_rewrite.ipynb #cell-038
+def rewrite(
+    unit: Unit,
+    work: Work,
+) -> dict[str, Any]:  # adds, removes, matched, moved: names; counts
+    "Rewrite one unit with the batch rows of its keys, or leave it alone."
+    batch = read_batch(unit, work) if work.batch else None
+    if not unit.force and not batch.num_rows:
+        return {}
+    size, keys = _size(unit), read_rows(unit, work, work.keys)
+    at = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
+    hit, done = np.flatnonzero(at >= 0), {"opened": len(unit.files), "bytes_read": size}
+    if not len(hit):
+        return done | (_replaced(read_rows(unit, work, work.names), unit, work, size) if unit.force else {})
+    rows = read_rows(unit, work, work.names)
+    old, new = _decoded(rows.take(hit)), batch.take(at[hit])
+    after, removed = apply_rows(old, new, work)
+    done |= _told(old, new, after, removed, work)
+    if done["unchanged"] == len(hit) and not unit.force:
+        return done
+    leaves = removed | differs(old, after, work.partition)
+    return done | _replaced(_woven(rows, hit, after, leaves, work), unit, work, size)
+
+# %% ../notebooks/22_rewrite.ipynb #cell-039
+def _replaced(rows: pa.Table, unit: Unit, work: Work, size: int) -> dict[str, Any]:
+    "The unit's files give way to these rows."
+    return {"removes": unit.names, "adds": write_lake(rows, unit, work, size)}
+
+
+def _woven(rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray, work: Work) -> pa.Table:
+    "The rows with the matched ones as they are now, in their places, without those that leave."
+    place = np.arange(rows.num_rows)
+    place[hit] = np.where(leaves, -1, rows.num_rows + np.arange(len(hit)))
+    both = pa.concat_tables([rows, _coded(after, work.coded)]).unify_dictionaries()
+    return both.take(place[place >= 0])
+
+# %% ../notebooks/22_rewrite.ipynb #cell-048
 def rewrite_numbers(batches: Iterator[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
     "For `mapInArrow`: numbers of units in, a line of JSON a unit out."
     work = load_work(url)

@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'LADDERS', 'Refused', 'Column', 'columns', 'ddl', 'column_type',
-           'Footer', 'read_footer', 'read_footers', 'wider', 'Evolution', 'evolve']
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'ARROW', 'LADDERS', 'Refused', 'Column', 'columns', 'ddl',
+           'column_type', 'arrow_type', 'Footer', 'read_footer', 'read_footers', 'wider', 'Evolution', 'stored',
+           'evolve']
 
 # %% ../notebooks/11_schema.ipynb #cell-005
 class Refused(Exception):
@@ -28,7 +29,8 @@ class Column:
     name: str  # as the file spells it
     type: str  # e.g. "int", "decimal(10,2)", "string"
 
-    def __str__(self) -> str: return f"{self.name} {self.type}"
+    def __str__(self) -> str:
+        return f"{self.name} {self.type}"
 
 
 Schema = tuple[Column, ...]
@@ -36,115 +38,169 @@ OP, FILE, ROW = "Op", "_cdc_file", "_cdc_row"
 OURS: Schema = (Column(OP, "string"), Column(FILE, "string"), Column(ROW, "bigint"))
 
 # %% ../notebooks/11_schema.ipynb #cell-008
-def columns(text: str  # e.g. "id int, price decimal(10,2)"
-            ) -> Schema:  # the columns in that order
+def columns(
+    text: str,  # e.g. "id int, price decimal(10,2)"
+) -> Schema:  # the columns in that order
     "Columns from a line of text."
-    return tuple(Column(*part.strip().split(" ", 1)) for part in re.split(r",(?![^(]*\))", text) if part.strip())
+    parts = re.split(r",(?![^(]*\))", text)
+    return tuple(Column(*part.strip().split(" ", 1)) for part in parts if part.strip())
 
 
-def ddl(schema: Schema  # columns
-        ) -> str:  # what `spark.read.schema` takes
+def ddl(
+    schema: Schema,
+) -> str:  # what `spark.read.schema` takes
     "The columns as Spark's DDL, names quoted."
     return ", ".join(f"`{c.name.replace('`', '``')}` {c.type}" for c in schema)
 
 # %% ../notebooks/11_schema.ipynb #cell-012
-PLAIN = {pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint", pa.uint8(): "smallint",
-         pa.uint16(): "int", pa.uint32(): "bigint", pa.uint64(): "decimal(20,0)", pa.float32(): "float", pa.float64(): "double",
-         pa.bool_(): "boolean", pa.date32(): "date", pa.string(): "string", pa.large_string(): "string",
-         pa.binary(): "binary", pa.large_binary(): "binary", pa.time32("ms"): "time"}
+PLAIN = {
+    pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint",
+    pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint", pa.uint64(): "decimal(20,0)",
+    pa.float32(): "float", pa.float64(): "double", pa.bool_(): "boolean", pa.date32(): "date",
+    pa.string(): "string", pa.large_string(): "string", pa.binary(): "binary", pa.large_binary(): "binary",
+    pa.time32("ms"): "time",
+}
 
-
-def column_type(t: pa.DataType  # as pyarrow reads the footer
-                ) -> str:  # as the lake will hold it, or "" when Spark cannot read it
+# %% ../notebooks/11_schema.ipynb #cell-013
+def column_type(
+    t: pa.DataType,  # as pyarrow reads the footer
+) -> str:  # as the lake will hold it, or "" when Spark cannot read it
     "The lake's type of a type in a file. Unsigned integers take the next wider signed type, as Spark reads them."
-    if pa.types.is_decimal(t): return f"decimal({t.precision},{t.scale})"
-    if pa.types.is_timestamp(t) and t.unit in ("ms", "us"): return "timestamp"
-    if pa.types.is_fixed_size_binary(t): return "binary"
-    return PLAIN.get(t, "")
+    if pa.types.is_decimal(t):
+        return f"decimal({t.precision},{t.scale})"
+    if pa.types.is_timestamp(t) and t.unit in ("ms", "us"):
+        return "timestamp"
+    return "binary" if pa.types.is_fixed_size_binary(t) else PLAIN.get(t, "")
 
-# %% ../notebooks/11_schema.ipynb #cell-015
+# %% ../notebooks/11_schema.ipynb #cell-017
+ARROW = {
+    "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
+    "float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "date": pa.date32(),
+    "string": pa.string(), "binary": pa.binary(), "timestamp": pa.timestamp("us", "UTC"),
+}
+
+
+def arrow_type(
+    t: str,  # e.g. "decimal(10,2)"
+) -> pa.DataType:
+    "The Arrow type of a lake type."
+    return pa.decimal128(*map(int, t[8:-1].split(","))) if t.startswith("decimal") else ARROW[t]
+
+# %% ../notebooks/11_schema.ipynb #cell-020
 @dataclass(frozen=True)
 class Footer:
     "What the end of one raw file says."
+
     path: str  # below the table's folder
     schema: Schema  # every column, `Op` among them
     rows: int  # number of rows
     bytes: int  # size of the rows before compression
+    groups: tuple[int, ...] = ()  # rows of each row group
 
+# %% ../notebooks/11_schema.ipynb #cell-021
+def read_footer(
+    path: str,  # below the table's folder, for messages
+    url: str,  # where to open it
+) -> Footer:
+    "Read one footer. Raises `Refused`, by name, for a file that is no Parquet file and a type that Spark cannot read."
+    try:
+        meta = pq.read_metadata(url)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowInvalid, OSError) as error:
+        raise Refused(f"{path}: a Parquet file was expected, reading its footer failed: {error}") from error
+    fields = meta.schema.to_arrow_schema()
+    schema = tuple(Column(f.name, column_type(f.type)) for f in fields)
+    for column, f in zip(schema, fields):
+        if not column.type:
+            raise Refused(f"{path}: column {column.name} has type {f.type}, which Spark cannot read")
+    groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
+    return Footer(path, schema, meta.num_rows, sum(g.total_byte_size for g in groups), tuple(g.num_rows for g in groups))
 
-def read_footer(path: str,  # below the table's folder, for messages
-                url: str  # where to open it
-                ) -> Footer:  # columns and number of rows
-    "Read one footer; a file that is no Parquet file, and a type that Spark cannot read, are refused by name."
-    try: meta = pq.read_metadata(url)
-    except (pa.ArrowInvalid, OSError) as e: raise Refused(f"{path}: a Parquet file was expected, reading its footer failed: {e}") from e
-    schema = tuple(Column(f.name, column_type(f.type)) for f in meta.schema.to_arrow_schema())
-    for c, f in zip(schema, meta.schema.to_arrow_schema()):
-        if not c.type: raise Refused(f"{path}: column {c.name} has type {f.type}, which Spark cannot read")
-    return Footer(path, schema, meta.num_rows, sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)))
-
-# %% ../notebooks/11_schema.ipynb #cell-016
-def read_footers(urls: Mapping[str, str],  # path below the table's folder -> where to open it
-                 threads: int = 16  # footers read at the same time
-                 ) -> list[Footer]:  # in the order given
+# %% ../notebooks/11_schema.ipynb #cell-022
+def read_footers(
+    urls: Mapping[str, str],  # path below the table's folder -> where to open it
+    threads: int = 16,  # footers read at the same time
+) -> list[Footer]:  # in the order given
     "Read the footers of many files; the first that is refused ends it."
-    with ThreadPoolExecutor(threads) as pool: return list(pool.map(read_footer, urls, urls.values()))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(read_footer, urls, urls.values()))
 
-# %% ../notebooks/11_schema.ipynb #cell-019
+# %% ../notebooks/11_schema.ipynb #cell-025
 LADDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 
-def _digits(t: str) -> tuple[int, int] | None:
-    m = re.fullmatch(r"decimal\((\d+),(\d+)\)", t)
-    return (int(m[1]) - int(m[2]), int(m[2])) if m else None
-
-
-def wider(a: str,  # one type
-          b: str  # another
-          ) -> str:  # the type that holds both, or "" when there is none
+def wider(
+    a: str,  # one type
+    b: str,  # another
+) -> str:  # "" when there is none
     "The narrowest type that holds the values of both."
-    if a == b: return a
+    if a == b:
+        return a
     for ladder in LADDERS:
-        if a in ladder and b in ladder: return max(a, b, key=ladder.index)
-    if (x := _digits(a)) and (y := _digits(b)):
-        whole, scale = max(x[0], y[0]), max(x[1], y[1])
-        return f"decimal({whole + scale},{scale})" if whole + scale <= 38 else ""
-    return ""
+        if a in ladder and b in ladder:
+            return max(a, b, key=ladder.index)
+    return _wider_decimal(_digits(a), _digits(b))
 
-# %% ../notebooks/11_schema.ipynb #cell-022
+# %% ../notebooks/11_schema.ipynb #cell-026
+def _digits(t: str) -> tuple[int, int] | None:
+    "Digits before and after a decimal's point."
+    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", t)
+    return (int(found[1]) - int(found[2]), int(found[2])) if found else None
+
+
+def _wider_decimal(a: tuple[int, int] | None, b: tuple[int, int] | None) -> str:
+    "Room for the digits of both, on both sides of the point; Spark knows 38 digits."
+    if a is None or b is None:
+        return ""
+    whole, scale = max(a[0], b[0]), max(a[1], b[1])
+    return f"decimal({whole + scale},{scale})" if whole + scale <= 38 else ""
+
+# %% ../notebooks/11_schema.ipynb #cell-029
 @dataclass(frozen=True)
 class Evolution:
     "What the lake's columns become by a batch."
+
     schema: Schema  # the source's columns afterwards, without ours
     sentences: tuple[str, ...]  # what changed and by which file
 
     @property
-    def is_change(self) -> bool: return bool(self.sentences)
+    def is_change(self) -> bool:
+        "Something changed."
+        return bool(self.sentences)
 
-
+# %% ../notebooks/11_schema.ipynb #cell-030
 def _grown(table: str, have: str, c: Column, path: str) -> str:
-    if have == c.type: return have
-    new = wider(have, c.type)
-    if new: return new
-    raise Refused(f"{table}: column {c.name} of {path} is {c.type}, the lake holds {have}. A column may be added or grow "
-                  f"(int to bigint, float to double, a wider decimal); this is neither. Correct the task's mapping and reload the table: "
-                  f"dmscdc table rewind {table} --reload")
+    "The type that a column grows to by a file."
+    if new := wider(have, c.type):
+        return new
+    raise Refused(
+        f"{table}: column {c.name} of {path} is {c.type}, the lake holds {have}. A column may be added or grow "
+        "(int to bigint, float to double, a wider decimal); this is neither. Correct the task's mapping and reload "
+        f"the table: dmscdc table rewind {table} --reload"
+    )
 
 
-def _stored(c: Column) -> Column: return Column(c.name, "string" if c.type == "time" else c.type)
+def stored(
+    c: Column,  # of a file
+) -> Column:  # of the lake
+    "A time of day is kept as text; all else as it is."
+    return Column(c.name, "string" if c.type == "time" else c.type)
 
-# %% ../notebooks/11_schema.ipynb #cell-023
-def evolve(table: str,  # for messages
-           lake: Schema,  # the lake's source columns, () before the first load
-           footers: Iterable[Footer]  # the files of a batch in their order
-           ) -> Evolution:  # the columns afterwards
-    "What the columns become; raises `Refused` naming file and column for a difference beyond added and widened."
+# %% ../notebooks/11_schema.ipynb #cell-031
+def evolve(
+    table: str,  # for messages
+    lake: Schema,  # the lake's source columns, () before the first load
+    footers: Iterable[Footer],  # the files of a batch in their order
+) -> Evolution:
+    "What the columns become. Raises `Refused`, by file and column, for a difference beyond added and widened."
     have, said = {c.name: c.type for c in lake}, []
-    for f in footers:
-        for c in map(_stored, f.schema):
-            if c.name in (OP, FILE, ROW): continue
+    for footer in footers:
+        for c in (stored(c) for c in footer.schema if c.name not in (OP, FILE, ROW)):
             old = have.get(c.name)
-            have[c.name] = c.type if old is None else _grown(table, old, c, f.path)
-            if lake and old is None: said.append(f"column {c} added by {f.path}")
-            elif lake and have[c.name] != old: said.append(f"column {c.name} widened from {old} to {have[c.name]} by {f.path}")
+            have[c.name] = new = _grown(table, old, c, footer.path) if old else c.type
+            if lake and not old:
+                said.append(f"column {c} added by {footer.path}")
+            elif lake and new != old:
+                said.append(f"column {c.name} widened from {old} to {new} by {footer.path}")
     return Evolution(tuple(Column(*item) for item in have.items()), tuple(said))

@@ -6,19 +6,22 @@
 from __future__ import annotations
 
 import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Callable, Mapping, Protocol
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .changes import Batch
+from .fold import Batch
 from .files import TableRef
-from .schema import Schema
+from .schema import Footer, Schema
 from .session import FormatMissing
 
 # %% auto #0
-__all__ = ['FORMATS', 'Commit', 'Draft', 'Written', 'LakeTable', 'StaleCommit', 'NotOurs', 'open_table']
+__all__ = ['FORMATS', 'Commit', 'Draft', 'Written', 'Clock', 'LoadFiles', 'LakeTable', 'StaleCommit', 'NotOurs', 'open_table']
 
 # %% ../notebooks/20_tables.ipynb #cell-006
 @dataclass(frozen=True)
@@ -43,14 +46,15 @@ class Draft:
     schema: Schema  # the source's columns afterwards
     key: tuple[str, ...]  # the columns that identify a row
     partition: tuple[str, ...] = ()  # the columns that lay out the files
-    attempt: str = field(default_factory=lambda: secrets.token_hex(6))  # of this draft alone: no name of a file is ever used twice
-
-    guard: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)  # called just before the commit; what it raises voids the run
+    attempt: str = field(default_factory=lambda: secrets.token_hex(6))  # of this draft alone: file names begin with it
+    guard: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)  # see below
 
     @property
-    def number(self) -> int: return (self.base.number if self.base else 0) + 1
+    def number(self) -> int:
+        "Of the commit that it may become."
+        return (self.base.number if self.base else 0) + 1
 
-# %% ../notebooks/20_tables.ipynb #cell-010
+# %% ../notebooks/20_tables.ipynb #cell-011
 @dataclass(frozen=True)
 class Written:
     "What one commit did to the table; rows are counted once a key."
@@ -65,21 +69,68 @@ class Written:
     bytes_written: int = 0  # of lake files
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
 
-# %% ../notebooks/20_tables.ipynb #cell-012
+# %% ../notebooks/20_tables.ipynb #cell-013
+class Clock:
+    "Seconds by step."
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        "Count the seconds of a block."
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - start, 3)
+
+# %% ../notebooks/20_tables.ipynb #cell-016
+@dataclass(frozen=True)
+class LoadFiles:
+    "A load set as its files."
+
+    footers: tuple[Footer, ...]  # in the order of the load
+    urls: Mapping[str, str]  # path below the table's folder -> where it lies
+    number: int  # of the load
+
+    rows = property(lambda self: sum(f.rows for f in self.footers), doc="Rows of all files.")
+    bytes = property(lambda self: sum(f.bytes for f in self.footers), doc="Bytes of all files before compression.")
+
+# %% ../notebooks/20_tables.ipynb #cell-018
 class LakeTable(Protocol):
     "A table of the lake in one format."
     table: TableRef
     location: str  # the folder that readers list or name
 
-    def head(self) -> Commit | None: "The newest commit of ours, None when there is none."
-    def settle(self) -> list[str]: "Finish or undo what others left; sentences for a person."
-    def read(self, spark: SparkSession, number: int | None = None) -> DataFrame: "Rows as of the head or an earlier commit: Op, the source's columns, _cdc_file, _cdc_row."
-    def workplace(self, draft: Draft) -> str: "A folder for the draft's own files; whoever settles clears it away."
-    def replace(self, spark: SparkSession, frame: DataFrame, draft: Draft, rows: int, bytes: int) -> Written: "The table becomes the frame, of about so many rows and bytes, in one commit."
-    def apply(self, spark: SparkSession, batch: Batch, draft: Draft) -> Written: "Apply one batch, in one commit; a batch that changes no row commits its position only."
-    def advance(self, draft: Draft) -> Written: "Commit a position and no rows. Needs no Spark."
+    def head(self) -> Commit | None:
+        "The newest commit of ours, None when there is none."
 
-# %% ../notebooks/20_tables.ipynb #cell-013
+    def settle(self) -> list[str]:
+        "Finish or undo what others left; sentences for a person."
+
+    def read(self, spark: SparkSession, number: int | None = None) -> DataFrame:
+        "Rows as of the head or an earlier commit: Op, the source's columns, _cdc_file, _cdc_row."
+
+    def workplace(self, draft: Draft) -> str:
+        "A folder for the draft's own files; whoever settles clears it away."
+
+    def can_copy(self, draft: Draft) -> bool:
+        "Whether it takes load files as they are."
+
+    def copy(self, spark: SparkSession, load: LoadFiles, draft: Draft) -> Written:
+        "The table becomes the rows of the load files, in one commit."
+
+    def replace(self, spark: SparkSession, frame: DataFrame, draft: Draft, rows: int, bytes: int) -> Written:
+        "The table becomes the frame, of about so many rows and bytes, in one commit."
+
+    def apply(self, spark: SparkSession, batch: Batch, draft: Draft) -> Written:
+        "Apply one batch, in one commit; a batch that changes no row commits its position only."
+
+    def advance(self, draft: Draft) -> Written:
+        "Commit a position and no rows. Needs no Spark."
+
+# %% ../notebooks/20_tables.ipynb #cell-019
 class StaleCommit(Exception):
     "Somebody else committed since the run planned; nothing of the run is in the table. The next pass plans anew."
 
@@ -87,16 +138,20 @@ class StaleCommit(Exception):
 class NotOurs(Exception):
     "The folder holds files that no commit of ours knows."
 
-# %% ../notebooks/20_tables.ipynb #cell-015
+# %% ../notebooks/20_tables.ipynb #cell-021
 FORMATS = {"parquet": "dmscdc.parquet"}
 
 
-def open_table(format: str,  # a name of FORMATS
-               lake: str,  # the folder of all tables
-               table: TableRef,  # which one
-               **settings: Any  # of the format, e.g. target_bytes
-               ) -> LakeTable:
+def open_table(
+    format: str,  # a name of FORMATS
+    lake: str,  # the folder of all tables
+    table: TableRef,  # which one
+    **settings: Any,  # of the format, e.g. target_bytes
+) -> LakeTable:
     "The table in its format; raises `FormatMissing` naming what there is."
     if format not in FORMATS:
-        raise FormatMissing(f"{table}: format {format!r} is not one of {', '.join(FORMATS)}. Set one: dmscdc table set {table} --format parquet")
+        raise FormatMissing(
+            f"{table}: format {format!r} is not one of {', '.join(FORMATS)}. "
+            f"Set one: dmscdc table set {table} --format parquet"
+        )
     return import_module(FORMATS[format]).open_table(lake, table, **settings)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from dmscdc.changes import Changes, stage
+from dmscdc.changes import Changes
 from dmscdc.files import TableRef
+from dmscdc.fold import stage
 from dmscdc.schema import OURS, columns, ddl
 from dmscdc.session import FormatMissing
 from dmscdc.tables import FORMATS, Draft, StaleCommit, open_table

@@ -30,7 +30,7 @@ def test_load_files_and_changes_of_the_first_pass_and_then_only_what_is_new(w):
     assert (done.rows["read"], done.rows["inserted"], done.rows["updated"], done.rows["deleted"]) == (7, 4, 2, 1)
     w.changes(2, [("I", 9, "x"), ("D", 9, None), ("D", 4, None), ("I", 4, "again"), ("U", 4, "and again")])
     done = w.go()
-    assert [f["path"] for f in done.files] == [f"{closed(2)}.parquet"] and (done.first, done.last) == (f"{closed(2)}.parquet",) * 2
+    assert [f["path"] for f in done.files] == [f"{closed(2)}.parquet"] and (done.to_dict()["first"], done.to_dict()["last"]) == (f"{closed(2)}.parquet",) * 2
     assert w.lake("id, name, Op") == [(1, "A", "U"), (3, "C", "I"), (4, "and again", "U")]
     before = w.standing()
     again = w.idle()
