@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from .config import Config
 from .crew import Crew, LeaseKeeper, Outcome, Servers, attempt, is_bereft, once_more, without_run
-from .files import LandingEmpty, open_landing
+from .files import LandingEmpty, TableRef, open_landing
 from .front_page import write_front_page
 from .ledger import EXIT_CODES, Ledger
 from .runs import close_lost, iso
@@ -31,10 +31,18 @@ from .survey import Look, look_at, status_of, survey
 from .work import stop_work
 
 # %% auto #0
-__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'run_all', 'stopped_by_ctrl_c', 'a_crew', 'run_needed', 'finish',
-           'status_after', 'run_pass']
+__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'stopped_by_ctrl_c', 'run_all', 'a_crew', 'run_needed',
+           'status_after', 'finish', 'weighed', 'run_pass']
 
 # %% ../notebooks/47_controller.ipynb #cell-006
+def _plain(
+    outcome: Outcome,
+) -> dict[str, Any]:  # plain values
+    "What became of a table, for programs."
+    named = {name: getattr(outcome, name) for name in ("verdict", "words", "command")}
+    return {**named, "run": outcome.run.id if outcome.run else None}
+
+# %% ../notebooks/47_controller.ipynb #cell-007
 WORST_FIRST = ("failed", "refused", "attention", "ok", "nothing")
 
 
@@ -60,10 +68,10 @@ class PassResult:
 
     def to_dict(self) -> dict[str, Any]:
         "Plain values."
-        tables = {name: {"verdict": o.verdict, "words": o.words, "command": o.command, "run": o.run.id if o.run else None} for name, o in self.tables.items()}
-        return {"pass": self.id, "start": self.start, "end": self.end, "verdict": self.verdict, "words": self.words, "tables": tables}
+        named = {name: getattr(self, name) for name in ("start", "end", "verdict", "words")}
+        return {"pass": self.id, **named, "tables": {name: _plain(one) for name, one in self.tables.items()}}
 
-# %% ../notebooks/47_controller.ipynb #cell-007
+# %% ../notebooks/47_controller.ipynb #cell-009
 def in_words(
     outcomes: Iterable[Outcome],
 ) -> tuple[str, str]:  # verdict and sentence of the pass
@@ -74,14 +82,26 @@ def in_words(
     parts = ", ".join(f"{verdicts[verdict]:,} {verdict}" for verdict in WORST_FIRST if verdicts[verdict])
     return worst, f"{count:,} table{'s' * (count != 1)}: {parts or 'none'}"
 
-# %% ../notebooks/47_controller.ipynb #cell-010
+# %% ../notebooks/47_controller.ipynb #cell-012
 def by_size(
     looks: Iterable[Look],
 ) -> list[Look]:  # the longest work first
     "The tables that need a run, so that the last worker is not left alone with the longest."
     return sorted((look for look in looks if look.has_work), key=lambda look: (-look.bytes, look.table))
 
+# %% ../notebooks/47_controller.ipynb #cell-013
+@contextmanager
+def stopped_by_ctrl_c(
+    crew: Crew,
+) -> Iterator[None]:
+    "Turn Ctrl-C into a stop of the whole crew."
+    try:
+        yield
+    except KeyboardInterrupt:
+        crew.say("stopping: kernels are ended and their work is stopped; what was committed stays")
+        crew.stop.set()
 
+# %% ../notebooks/47_controller.ipynb #cell-014
 def run_all(
     crew: Crew,
     looks: list[Look],  # that need a run, in the order in which they begin
@@ -99,17 +119,7 @@ def run_all(
                 pass
         return [future.result() for future in futures]
 
-# %% ../notebooks/47_controller.ipynb #cell-011
-@contextmanager
-def stopped_by_ctrl_c(crew: Crew) -> Iterator[None]:
-    "Turn Ctrl-C into a stop of the whole crew."
-    try:
-        yield
-    except KeyboardInterrupt:
-        crew.say("stopping: kernels are ended and their work is stopped; what was committed stays")
-        crew.stop.set()
-
-# %% ../notebooks/47_controller.ipynb #cell-013
+# %% ../notebooks/47_controller.ipynb #cell-016
 @contextmanager
 def a_crew(
     config: Config,
@@ -120,14 +130,17 @@ def a_crew(
     landing, state = open_landing(config.landing), open_state(config.state)
     servers = Servers(config, more.pop("classic"), more.pop("start"))
     keeper, owner = LeaseKeeper(state), f"{socket.gethostname()}:{os.getpid()}:{pass_id}"
-    again = lambda table: look_at(table, config, landing, state, time.time())  # noqa: E731
+
+    def again(table: TableRef) -> Look:
+        return look_at(table, config, landing, state, time.time())
+
     try:
         yield Crew(config, state, servers, keeper, owner, again, **more)
     finally:
         keeper.close()
         servers.close()
 
-
+# %% ../notebooks/47_controller.ipynb #cell-018
 def run_needed(
     crew: Crew,
     looks: list[Look],
@@ -139,7 +152,23 @@ def run_needed(
             done[outcome.table] = once_more(crew, outcome)
     return done
 
-# %% ../notebooks/47_controller.ipynb #cell-014
+# %% ../notebooks/47_controller.ipynb #cell-020
+def status_after(
+    look: Look,  # before the pass
+    outcome: Outcome | None,  # None: the pass was stopped before
+) -> dict[str, Any]:
+    "What the front page shows of a table."
+    status = status_of(look)
+    if outcome is None or outcome.run is None:
+        return status
+    done = outcome.run.records.get("processed") or {}
+    status |= {"verdict": outcome.verdict, "words": outcome.words, "state": look.state}
+    status["report"] = str(outcome.run.html)
+    if done:
+        status |= {"position": done["position"]["after"], "rows": done["lake"].get("rows"), "lag": done["lag"]}
+    return status
+
+# %% ../notebooks/47_controller.ipynb #cell-021
 def finish(
     config: Config,
     result: PassResult,
@@ -153,22 +182,26 @@ def finish(
     write_front_page(config.runs, [status_after(look, result.tables.get(str(look.table))) for look in looks])
     return result
 
+# %% ../notebooks/47_controller.ipynb #cell-022
+def _ended(
+    begun: PassResult,
+    **what: Any,  # fields that are known now
+) -> PassResult:
+    "A result that ends at this moment."
+    return replace(begun, end=iso(datetime.now(timezone.utc)), **what)
 
-def status_after(
-    look: Look,  # before the pass
-    outcome: Outcome | None,  # None: the pass was stopped before
-) -> dict[str, Any]:
-    "What the front page shows of a table."
-    status = status_of(look)
-    if outcome is None or outcome.run is None:
-        return status
-    done = outcome.run.records.get("processed") or {}
-    now = {"verdict": outcome.verdict, "words": outcome.words, "report": str(outcome.run.html), "state": look.state}
-    if done:
-        now |= {"position": done["position"]["after"], "rows": done["lake"].get("rows"), "lag": done["lag"]}
-    return {**status, **now}
 
-# %% ../notebooks/47_controller.ipynb #cell-016
+def weighed(
+    tables: dict[str, Outcome],
+    stopped: bool,
+) -> dict[str, str]:  # verdict, words and cause of the pass
+    "What to say of all tables; a pass that was stopped has failed, whatever it got done."
+    verdict, words = in_words(tables.values())
+    if stopped:
+        return {"verdict": "failed", "words": f"stopped on request; {words}", "cause": "stopped"}
+    return {"verdict": verdict, "words": words, "cause": ""}
+
+# %% ../notebooks/47_controller.ipynb #cell-025
 def run_pass(
     config: Config,
     *,
@@ -181,16 +214,15 @@ def run_pass(
     stop_work: Callable[[str, str], int] = stop_work,  # stops a session's work
 ) -> PassResult:
     "Look at every table, run what is needed, leave a ledger line and a front page. Raises `UnknownTable`."
-    pass_id, begun, stop = uuid.uuid4().hex[:8], iso(datetime.now(timezone.utc)), stop or threading.Event()
+    now = iso(datetime.now(timezone.utc))
+    begun, stop = PassResult(uuid.uuid4().hex[:8], now, now, "attention", ""), stop or threading.Event()
     close_lost(config.runs)
-    more = {"classic": classic, "start": start, "job": job, "stop": stop, "stop_work": stop_work, "say": on_event}
-    ending = lambda: {"id": pass_id, "start": begun, "end": iso(datetime.now(timezone.utc))}  # noqa: E731
     try:
         looks = survey(config, only)
     except LandingEmpty as error:
-        return finish(config, PassResult(verdict="attention", words=str(error), **ending()), [])
-    with a_crew(config, pass_id, **more) as crew:
+        return finish(config, _ended(begun, verdict="attention", words=str(error)), [])
+    more = {"job": job, "stop": stop, "stop_work": stop_work, "say": on_event}
+    with a_crew(config, begun.id, classic=classic, start=start, **more) as crew:
         ran = run_needed(crew, looks)
     tables = {str(look.table): ran.get(str(look.table)) or without_run(look) for look in looks}
-    verdict, words = ("failed", f"stopped on request; {in_words(tables.values())[1]}") if stop.is_set() else in_words(tables.values())
-    return finish(config, PassResult(verdict=verdict, words=words, tables=tables, cause="stopped" * stop.is_set(), **ending()), looks)
+    return finish(config, _ended(begun, tables=tables, **weighed(tables, stop.is_set())), looks)

@@ -26,7 +26,7 @@ from .survey import Look
 from .work import session_url, stop_work
 
 # %% auto #0
-__all__ = ['HOLD', 'Held', 'LeaseKeeper', 'Servers', 'Outcome', 'without_run', 'Crew', 'AnyOf', 'run_table', 'run_job',
+__all__ = ['HOLD', 'Held', 'renew', 'LeaseKeeper', 'Servers', 'Outcome', 'without_run', 'Crew', 'AnyOf', 'run_table', 'run_job',
            'left_behind', 'noted', 'attempt', 'is_bereft', 'once_more']
 
 # %% ../notebooks/46_crew.ipynb #cell-006
@@ -42,28 +42,36 @@ class Held:
     stays: str = ""  # why it must not be given back: it has to run out
 
 # %% ../notebooks/46_crew.ipynb #cell-007
+def renew(
+    state: SqliteState,
+    held: Held,
+    seconds: float,  # from now
+) -> None:
+    "Renew one lease; a lost one is marked, and a busy file is tried again next time."
+    try:
+        held.lease = state.renew(held.lease, seconds)
+    except LeaseLost:
+        held.lost.set()
+    except sqlite3.OperationalError:
+        pass
+
+
+def _renew_all(
+    keeper: LeaseKeeper,
+) -> None:  # when the keeper is closed
+    "Renew every lease four times in its life."
+    while not keeper.over.wait(keeper.seconds / 4):
+        for held in list(keeper.held.values()):
+            renew(keeper.state, held, keeper.seconds)
+
+# %% ../notebooks/46_crew.ipynb #cell-008
 class LeaseKeeper:
     "Renews the leases of a pass, all in one thread, until it is closed."
 
     def __init__(self, state: SqliteState, seconds: float = HOLD):
         self.state, self.seconds, self.held, self.over = state, seconds, {}, threading.Event()
-        self.thread = threading.Thread(target=self.renew_all, name="leases", daemon=True)
+        self.thread = threading.Thread(target=_renew_all, args=(self,), name="leases", daemon=True)
         self.thread.start()
-
-    def renew_all(self) -> None:
-        "Renew every lease four times in its life."
-        while not self.over.wait(self.seconds / 4):
-            for held in list(self.held.values()):
-                self.renew(held)
-
-    def renew(self, held: Held) -> None:
-        "Renew one; a lost one is marked, a busy file is tried again next time."
-        try:
-            held.lease = self.state.renew(held.lease, self.seconds)
-        except LeaseLost:
-            held.lost.set()
-        except sqlite3.OperationalError:
-            pass
 
     @contextmanager
     def keep(self, table: TableRef, owner: str) -> Iterator[Held | None]:
@@ -85,7 +93,7 @@ class LeaseKeeper:
         self.over.set()
         self.thread.join()
 
-# %% ../notebooks/46_crew.ipynb #cell-012
+# %% ../notebooks/46_crew.ipynb #cell-015
 class Servers:
     "One Spark server a table format, for all notebooks of a pass."
 
@@ -96,7 +104,7 @@ class Servers:
         self.classic = classic
 
     def address(self, format: str) -> tuple[str, SparkServer | None]:
-        "Where a notebook finds its Spark, and the server if it is ours. Raises `ServerMissing`, `FormatMissing`."
+        "Where a notebook finds its Spark, and our server. Raises `ServerMissing`, `FormatMissing`."
         if self.classic or self.remote:
             return self.remote or "", None
         with self.lock:
@@ -111,7 +119,7 @@ class Servers:
         "End our servers."
         self.stack.close()
 
-# %% ../notebooks/46_crew.ipynb #cell-014
+# %% ../notebooks/46_crew.ipynb #cell-021
 @dataclass(frozen=True)
 class Outcome:
     "One table after a pass."
@@ -125,23 +133,32 @@ class Outcome:
     def __str__(self) -> str:
         return f"{self.table}: {self.verdict}, {self.words}"
 
-
+# %% ../notebooks/46_crew.ipynb #cell-022
 def without_run(
     look: Look,  # of a table that needs none
 ) -> Outcome:
     "What a pass says of a table that it leaves alone."
-    guess, plan, name = look.suggestion, look.plan, str(look.table)
+    plan, name = look.plan, str(look.table)
     if look.has_work:
         return Outcome(name, "nothing", "not begun: the pass was stopped", f"dmscdc pass --only {name}")
     if look.state == "waiting":
-        seen = guess.words if guess else look.problem
-        return Outcome(name, "attention", f"new, waits for its key; {seen}", guess.command if guess else f"dmscdc table set {name} --key COLUMN")
+        return _waiting(look)
     if look.state == "paused":
         return Outcome(name, "nothing", "paused", f"dmscdc table set {name} --active")
     verdict = "attention" if plan.kind == "attention" else "nothing"
     return Outcome(name, verdict, plan.sentence.removeprefix(f"{name}: "), f"dmscdc plan --only {name}")
 
-# %% ../notebooks/46_crew.ipynb #cell-016
+
+def _waiting(
+    look: Look,  # of a table without a key
+) -> Outcome:
+    "A new table, and the command that sets the key which its data suggests."
+    guess, name = look.suggestion, str(look.table)
+    seen = guess.words if guess else look.problem
+    command = guess.command if guess else f"dmscdc table set {name} --key COLUMN"
+    return Outcome(name, "attention", f"new, waits for its key; {seen}", command)
+
+# %% ../notebooks/46_crew.ipynb #cell-026
 @dataclass
 class Crew:
     "What the runs of one pass have in common."
@@ -168,7 +185,18 @@ class AnyOf:
         "Whether one of them is set."
         return any(event.is_set() for event in self.events)
 
-# %% ../notebooks/46_crew.ipynb #cell-018
+# %% ../notebooks/46_crew.ipynb #cell-028
+def _who_holds(
+    state: SqliteState,
+    table: TableRef,
+) -> str:
+    "Who is at work on a table, in words."
+    other = state.holder(table)
+    if other is None:  # gone since we asked
+        return "another pass was at work on it"
+    return f"{other.owner} is at work on it until {clock(other.expiry)} at the latest"
+
+# %% ../notebooks/46_crew.ipynb #cell-029
 def run_table(
     crew: Crew,
     look: Look,  # of a table that has work
@@ -179,16 +207,14 @@ def run_table(
         return without_run(look)
     with crew.keeper.keep(look.table, crew.owner) as held:
         if held is None:
-            other = crew.state.holder(look.table)
-            who = f"{other.owner} is at work on it until {clock(other.expiry)} at the latest" if other else "another pass was at work on it"
-            return Outcome(name, "nothing", who, f"dmscdc pass --only {name}")
+            return Outcome(name, "nothing", _who_holds(crew.state, look.table), f"dmscdc pass --only {name}")
         if crew.state.get(look.table).commit != look.item.commit:
             look = crew.again(look.table)
             if not look.has_work:
                 return replace(without_run(look), words="another pass has done it meanwhile")
         return run_job(crew, look, held)
 
-# %% ../notebooks/46_crew.ipynb #cell-020
+# %% ../notebooks/46_crew.ipynb #cell-031
 def run_job(
     crew: Crew,
     look: Look,
@@ -198,18 +224,31 @@ def run_job(
     name, run_id, session = str(look.table), uuid.uuid4().hex[:8], str(uuid.uuid4())
     url, server = crew.servers.address(look.item.format)
     given = {"format": look.item.format, "run": run_id, "owner": held.lease.owner, "fence": held.lease.fence}
-    limits = {"timeout": crew.config.timeout, "stop": AnyOf((crew.stop, held.lost)), "server_death": server.death if server else None}
-    crew.say(look.problem and f"{name}: {look.problem}" or look.plan.sentence)
+    crew.say(f"{name}: {look.problem}" if look.problem else look.plan.sentence)
     try:
         run = run_notebook(
-            crew.job, {**crew.config.parameters(look.table), **given}, runs=crew.config.runs, table=name, run_id=run_id,
-            env={"SPARK_REMOTE": session_url(url, session) if url else ""}, **limits,
+            crew.job,
+            {**crew.config.parameters(look.table), **given},
+            runs=crew.config.runs,
+            table=name,
+            env={"SPARK_REMOTE": session_url(url, session) if url else ""},
+            timeout=crew.config.timeout,
+            run_id=run_id,
+            server_death=server.death if server else None,
+            stop=AnyOf((crew.stop, held.lost)),
         )
     finally:
         held.stays = left_behind(crew, url, server, session)
     return noted(crew, look.table, run, held.stays)
 
-# %% ../notebooks/46_crew.ipynb #cell-021
+# %% ../notebooks/46_crew.ipynb #cell-033
+def _is_gone(
+    server: SparkServer | None,  # None: not ours, so we cannot know
+) -> bool:
+    "Whether a server of ours has ended, and all work in it."
+    return server is not None and server.poll() is not None
+
+# %% ../notebooks/46_crew.ipynb #cell-034
 def left_behind(
     crew: Crew,
     url: str,  # of the server; "" where the kernel had a Spark of its own, which is dead with it
@@ -217,15 +256,15 @@ def left_behind(
     session: str,  # the run's
 ) -> str:  # what may still be at work, in words; "" for certain that nothing is
     "Stop what a run has left in the server."
-    if not url or (server and server.poll() is not None):
+    if not url or _is_gone(server):
         return ""
     try:
         crew.stop_work(url, session)
     except Exception as error:  # whatever it was: we do not know that nothing runs
-        return "" if server and server.poll() is not None else f"{type(error).__name__}: {error}".splitlines()[0]
+        return "" if _is_gone(server) else f"{type(error).__name__}: {error}".splitlines()[0]
     return ""
 
-
+# %% ../notebooks/46_crew.ipynb #cell-035
 def noted(
     crew: Crew,
     table: TableRef,
@@ -240,7 +279,7 @@ def noted(
     crew.say(str(outcome))
     return outcome
 
-# %% ../notebooks/46_crew.ipynb #cell-023
+# %% ../notebooks/46_crew.ipynb #cell-044
 def attempt(
     crew: Crew,
     look: Look,
@@ -249,18 +288,19 @@ def attempt(
     try:
         return run_table(crew, look)
     except Exception as error:
-        outcome = Outcome(str(look.table), "failed", f"{type(error).__name__}: {error}", f"dmscdc pass --only {look.table}")
+        words = f"{type(error).__name__}: {error}"
+        outcome = Outcome(str(look.table), "failed", words, f"dmscdc pass --only {look.table}")
         crew.say(str(outcome))
         return outcome
 
-
+# %% ../notebooks/46_crew.ipynb #cell-046
 def is_bereft(
     outcome: Outcome,
 ) -> bool:
     "The server died under this run, which says nothing about who is to blame."
     return outcome.run is not None and outcome.run.cause in ("server died", "server out of memory")
 
-# %% ../notebooks/46_crew.ipynb #cell-025
+# %% ../notebooks/46_crew.ipynb #cell-048
 def once_more(
     crew: Crew,
     outcome: Outcome,  # of a run whose server died
@@ -274,4 +314,6 @@ def once_more(
         return replace(outcome, verdict="ok", words="it had committed before the server died")
     crew.say(f"{table}: its server died, so once more, alone")
     second = attempt(crew, look)
-    return replace(second, words=f"alone on a new server, and again: {second.words}") if is_bereft(second) else second
+    if is_bereft(second):
+        return replace(second, words=f"alone on a new server, and again: {second.words}")
+    return second

@@ -22,7 +22,7 @@ __all__ = ['LATE', 'BadSchedule', 'zone_of', 'next_tick', 'ticks_between', 'wait
 class BadSchedule(ValueError):
     "The cron expression or the time zone makes no sense."
 
-
+# %% ../notebooks/48_schedule.ipynb #cell-007
 def zone_of(
     name: str,  # "UTC", "America/Los_Angeles"
 ) -> ZoneInfo:
@@ -30,9 +30,10 @@ def zone_of(
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):
-        raise BadSchedule(f"there is no time zone {name!r}; names are like UTC or America/Los_Angeles") from None
+        words = f"there is no time zone {name!r}; names are like UTC or America/Los_Angeles"
+        raise BadSchedule(words) from None
 
-
+# %% ../notebooks/48_schedule.ipynb #cell-008
 def next_tick(
     cron: str,  # five fields, "0 * * * *"
     after: datetime,  # with its zone
@@ -41,9 +42,10 @@ def next_tick(
     try:
         return next(CronSim(cron, after))
     except (CronSimError, StopIteration):
-        raise BadSchedule(f"{cron!r} is no timetable: it takes minute hour day month weekday, like \"0 * * * *\" for every hour") from None
+        fields = 'it takes minute hour day month weekday, like "0 * * * *" for every hour'
+        raise BadSchedule(f"{cron!r} is no timetable: {fields}") from None
 
-# %% ../notebooks/48_schedule.ipynb #cell-008
+# %% ../notebooks/48_schedule.ipynb #cell-010
 def ticks_between(
     cron: str,
     start: datetime,  # not counted
@@ -55,7 +57,7 @@ def ticks_between(
         count, tick = count + 1, next_tick(cron, tick)
     return count
 
-# %% ../notebooks/48_schedule.ipynb #cell-011
+# %% ../notebooks/48_schedule.ipynb #cell-013
 def wait_until(
     tick: datetime,
     stop: threading.Event,  # ends the waiting
@@ -65,7 +67,7 @@ def wait_until(
     while not stop.is_set() and (left := (tick - now()).total_seconds()) > 0:
         stop.wait(min(left, 30))
 
-# %% ../notebooks/48_schedule.ipynb #cell-013
+# %% ../notebooks/48_schedule.ipynb #cell-017
 @contextmanager
 def stop_signals(
     stop: threading.Event,  # set by the first signal
@@ -82,7 +84,8 @@ def stop_signals(
             hard.set()
         else:
             stop.set()
-            say(f"{signal.Signals(number).name}: no further pass; a running one is finished, a second signal ends it")
+            name = signal.Signals(number).name
+            say(f"{name}: no further pass; a running one is finished, a second signal ends it")
 
     before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -91,7 +94,7 @@ def stop_signals(
         for number, handler in before.items():
             signal.signal(number, handler)
 
-# %% ../notebooks/48_schedule.ipynb #cell-015
+# %% ../notebooks/48_schedule.ipynb #cell-021
 LATE = 60.0  # seconds after which a tick counts as missed
 
 
@@ -115,7 +118,7 @@ def one_turn(
         say(f"{missed:,} tick{'s' * (missed != 1)} missed, not made up")
     return int(ran)
 
-# %% ../notebooks/48_schedule.ipynb #cell-016
+# %% ../notebooks/48_schedule.ipynb #cell-024
 def run_schedule(
     cron: str,  # five fields, "0 * * * *"
     action: Callable[[threading.Event], object],  # the pass; what it returns is said

@@ -5,7 +5,8 @@
 # %% ../notebooks/90_screen.ipynb #cell-003
 from __future__ import annotations
 
-import json, sys
+import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -18,51 +19,105 @@ from .ledger import say
 from .report import duration
 
 # %% auto #0
-__all__ = ['COLORS', 'console', 'cell', 'show_table', 'show_json', 'events']
+__all__ = ['COLORS', 'NUMBERS', 'console', 'cell', 'show_table', 'show_json', 'events']
 
 # %% ../notebooks/90_screen.ipynb #cell-006
-COLORS = {"ok": "green", "nothing": "dim", "attention": "yellow", "failed": "red", "refused": "red", "waiting": "cyan"}
-
-
-def console(file: TextIO | None = None) -> Console:
+def console(
+    file: TextIO | None = None,  # standard output if none is named
+) -> Console:
     "Where people read. Not a terminal: plain text, as wide as it needs to be."
     out = file or sys.stdout
-    return Console(file=out, width=None if getattr(out, "isatty", bool)() else 160, highlight=False, soft_wrap=True, force_jupyter=False)
+    width = None if getattr(out, "isatty", bool)() else 160
+    return Console(file=out, width=width, highlight=False, soft_wrap=True, force_jupyter=False)
+
+# %% ../notebooks/90_screen.ipynb #cell-009
+COLORS = {
+    "ok": "green",
+    "nothing": "dim",
+    "attention": "yellow",
+    "failed": "red",
+    "refused": "red",
+    "waiting": "cyan",
+}
 
 
-def cell(name: str, value: Any) -> str:
+def _plain(
+    name: str,  # of the column
+    value: Any,
+) -> str:
+    "A value in a person's words."
+    if name == "lag" and value is not None:
+        return duration(value)
+    if value in (None, ""):
+        return ""
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else say(value)
+
+# %% ../notebooks/90_screen.ipynb #cell-010
+def cell(
+    name: str,  # of the column
+    value: Any,
+) -> str:  # with rich's markup
     "One cell as text."
-    if name == "lag" and value is not None: return duration(value)
-    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else "" if value in (None, "") else say(value)
-    return f"[{COLORS[text]}]{text}[/]" if name == "verdict" and text in COLORS else text.replace("[", r"\[")
+    text = _plain(name, value)
+    if name == "verdict" and text in COLORS:
+        return f"[{COLORS[text]}]{text}[/]"
+    return text.replace("[", r"\[")
 
-# %% ../notebooks/90_screen.ipynb #cell-007
-def show_table(rows: Sequence[Mapping[str, Any]],  # one a line
-               names: Sequence[str],  # columns wanted, in order
-               out: Console | None = None) -> None:
+# %% ../notebooks/90_screen.ipynb #cell-015
+NUMBERS = ("rows", "lag", "files", "commit")  # columns whose values stand at the right
+
+
+def show_table(
+    rows: Sequence[Mapping[str, Any]],  # one a line
+    names: Sequence[str],  # columns wanted, in order
+    out: Console | None = None,  # standard output if none is named
+) -> None:
     "Rows as a table, empty columns left out."
-    names = [n for n in names if any(r.get(n) not in (None, "", [], ()) for r in rows)]
+    names = [name for name in names if any(row.get(name) not in (None, "", [], ()) for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for n in names: table.add_column(n.replace("_", " "), justify="right" if n in ("rows", "lag", "files", "commit") else "left", overflow="fold")
-    for r in rows: table.add_row(*[cell(n, r.get(n)) for n in names])
+    for name in names:
+        justify = "right" if name in NUMBERS else "left"
+        table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*[cell(name, row.get(name)) for name in names])
     (out or console()).print(table)
 
-
-def show_json(value: Any) -> None:
+# %% ../notebooks/90_screen.ipynb #cell-018
+def show_json(
+    value: Any,  # what JSON does not know goes in as its text
+) -> None:
     "A value for machines, on standard output."
     print(json.dumps(value, indent=1, default=str, ensure_ascii=False))
 
-# %% ../notebooks/90_screen.ipynb #cell-010
+# %% ../notebooks/90_screen.ipynb #cell-021
 @contextmanager
-def events(quiet: bool = False  # say nothing: a machine is listening
-           ) -> Iterator[Callable[[str], None]]:  # takes a line of text
+def _turning(out: Console) -> Iterator[Callable[[str], None]]:
+    "Lines above a turning mark that carries the newest one."
+    with out.status("…") as status:
+
+        def tell(text: str) -> None:
+            out.print(text, markup=False)
+            status.update(text.strip()[:100].replace("[", r"\["))
+
+        yield tell
+
+
+def _log_line(text: str) -> None:
+    "A line with its time."
+    now = datetime.now(timezone.utc)
+    print(f"{now:%Y-%m-%dT%H:%M:%SZ} {text}", file=sys.stderr, flush=True)
+
+# %% ../notebooks/90_screen.ipynb #cell-022
+@contextmanager
+def events(
+    quiet: bool = False,  # say nothing: a machine is listening
+) -> Iterator[Callable[[str], None]]:  # takes a line of text
     "Where events go."
     out = console(sys.stderr)
-    if quiet: yield lambda text: None
+    if quiet:
+        yield lambda text: None
     elif out.is_terminal:
-        with out.status("…") as status:
-            def tell(text: str) -> None:
-                out.print(text, markup=False)
-                status.update(text.strip()[:100].replace("[", r"\["))
+        with _turning(out) as tell:
             yield tell
-    else: yield lambda text: print(f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ} {text}", file=sys.stderr, flush=True)
+    else:
+        yield _log_line

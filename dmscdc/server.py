@@ -22,14 +22,14 @@ from typing import Iterator
 from .session import log_option, spark_conf, with_package
 
 # %% auto #0
-__all__ = ['FAIR', 'ServerMissing', 'spark_home', 'server_command', 'server_env', 'guard', 'end_with_input', 'start_guarded',
+__all__ = ['FAIR', 'ServerMissing', 'spark_home', 'server_command', 'server_env', 'end_with_input', 'guard', 'start_guarded',
            'SparkServer', 'death_words', 'wait_for_port', 'serve']
 
 # %% ../notebooks/13_server.ipynb #cell-006
 class ServerMissing(RuntimeError):
     "There is no Spark here that has a Connect server."
 
-
+# %% ../notebooks/13_server.ipynb #cell-007
 def spark_home() -> Path:  # the folder with bin/spark-submit
     "The Spark of the installed wheel, else the one of SPARK_HOME. Raises `ServerMissing`."
     import pyspark
@@ -43,16 +43,12 @@ def spark_home() -> Path:  # the folder with bin/spark-submit
         "pip install 'pyspark[connect]>=4.1', or let each notebook have a session of its own with --classic"
     )
 
-#
-# Several notebooks share its cores. Spark's own rule is first come, first served: a table with a thousand tasks would make
-# all others wait. With the fair rule the next free core goes to who has the fewest.
-
-# %% ../notebooks/13_server.ipynb #cell-007
+# %% ../notebooks/13_server.ipynb #cell-009
 FAIR = """<?xml version="1.0"?>
 <allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
 """
 
-# %% ../notebooks/13_server.ipynb #cell-008
+# %% ../notebooks/13_server.ipynb #cell-010
 def server_command(
     format: str,  # table format of its sessions
     master: str,  # where Spark runs, "local[2]"
@@ -73,36 +69,31 @@ def server_command(
     }
     settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
     main = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    return [str(spark_home() / "bin" / "spark-submit"), "--master", master, *settings, "--class", main, "spark-internal"]
+    submit = str(spark_home() / "bin" / "spark-submit")
+    return [submit, "--master", master, *settings, "--class", main, "spark-internal"]
 
-# %% ../notebooks/13_server.ipynb #cell-009
+# %% ../notebooks/13_server.ipynb #cell-013
 def server_env(
     token: str,  # what a client has to know
     folder: Path,  # the server's own
 ) -> dict[str, str]:  # environment of the server
-    "Our environment without what would turn the server into somebody's client, and with the Python of this process."
+    "Our environment for a server: nobody's client, with this Python and the token."
     skip = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "PYSPARK_SUBMIT_ARGS"}
-    mine = {"SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
-    mine |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder)}
-    mine["PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
+    mine = {
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(folder),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": with_package(os.environ.get("PYTHONPATH", "")),
+    }
     return {k: v for k, v in os.environ.items() if k not in skip} | mine
 
-# %% ../notebooks/13_server.ipynb #cell-012
-def guard(
-    command: list[str],  # the server
-    folder: Path,  # its working folder, removed afterwards
-    grace: float = 10,  # seconds between asking and killing
-) -> int:  # exit code of the server; 128 and the signal's number if a signal ended it
-    "Run a command until it ends or our standard input closes; tell its process id first."
-    server = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=sys.stderr)
-    print(server.pid, flush=True)
-    threading.Thread(target=end_with_input, args=(server, grace), daemon=True).start()
-    code = server.wait()
-    shutil.rmtree(folder, ignore_errors=True)
-    return code if code >= 0 else 128 - code
-
-
-def end_with_input(server: subprocess.Popen, grace: float) -> None:
+# %% ../notebooks/13_server.ipynb #cell-016
+def end_with_input(
+    server: subprocess.Popen,
+    grace: float,  # seconds between asking and killing
+) -> None:
     "End a process when standard input closes."
     while os.read(0, 4096):
         pass
@@ -112,7 +103,22 @@ def end_with_input(server: subprocess.Popen, grace: float) -> None:
     except subprocess.TimeoutExpired:
         server.kill()
 
-# %% ../notebooks/13_server.ipynb #cell-014
+# %% ../notebooks/13_server.ipynb #cell-017
+def guard(
+    command: list[str],  # the server
+    folder: Path,  # its working folder, removed afterwards
+    grace: float = 10,  # seconds between asking and killing
+) -> int:  # exit code of the server; 128 and the signal's number if a signal ended it
+    "Run a command until it ends or our standard input closes; tell its process id first."
+    streams = {"stdin": subprocess.DEVNULL, "stdout": sys.stderr, "stderr": sys.stderr}
+    server = subprocess.Popen(command, cwd=folder, **streams)
+    print(server.pid, flush=True)
+    threading.Thread(target=end_with_input, args=(server, grace), daemon=True).start()
+    code = server.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+    return code if code >= 0 else 128 - code
+
+# %% ../notebooks/13_server.ipynb #cell-019
 def start_guarded(
     command: list[str],  # what to run
     folder: Path,  # its working folder, removed when it ends
@@ -120,16 +126,15 @@ def start_guarded(
     log: Path,  # where its output goes
 ) -> tuple[subprocess.Popen, int]:  # the guard, and the process id of what it guards
     "Start a command that ends when we end."
-    code = "import sys; from pathlib import Path; from dmscdc.server import guard; sys.exit(guard(sys.argv[2:], Path(sys.argv[1])))"
+    code = "import sys, pathlib, dmscdc.server as s; sys.exit(s.guard(sys.argv[2:], pathlib.Path(sys.argv[1])))"
+    guarded = [sys.executable, "-c", code, str(folder), *command]
     with log.open("ab") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, str(folder), *command],
-            env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, start_new_session=True,
-        )
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": out}
+        process = subprocess.Popen(guarded, env=env, start_new_session=True, **streams)
     first = process.stdout.readline()
     return process, int(first) if first.strip() else 0
 
-# %% ../notebooks/13_server.ipynb #cell-018
+# %% ../notebooks/13_server.ipynb #cell-023
 class SparkServer:
     "A Spark Connect server on this machine."
 
@@ -153,7 +158,17 @@ class SparkServer:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
-# %% ../notebooks/13_server.ipynb #cell-019
+# %% ../notebooks/13_server.ipynb #cell-024
+def _last_words(
+    log: Path,  # of a server
+) -> str:  # "" where it said nothing
+    "The newest line that names an error, else the last one; lines of a stack trace begin with a blank."
+    text = log.read_text(errors="replace") if log.exists() else ""
+    lines = [line for line in text.splitlines() if line[:1].strip()]
+    errors = [line for line in lines if re.search("Exception|Error", line)]
+    return (errors or lines or [""])[-1][:300]
+
+# %% ../notebooks/13_server.ipynb #cell-025
 def death_words(
     code: int | None,  # exit code of the server
     memory: str,  # the heap it had
@@ -163,14 +178,14 @@ def death_words(
     if code is None:
         return ""
     if code in (3, 52):
-        return f"the Spark server ran out of memory (it had {memory}); give it more: --driver-memory, now {memory}"
+        more = f"give it more: --driver-memory, now {memory}"
+        return f"the Spark server ran out of memory (it had {memory}); {more}"
     if code > 128:
         return f"the Spark server was ended by signal {code - 128} ({signal.Signals(code - 128).name})"
-    lines = [line for line in (log.read_text(errors="replace").splitlines() if log.exists() else []) if line[:1].strip()]
-    said = next((line for line in reversed(lines) if re.search("Exception|Error", line)), (lines or [""])[-1])
-    return f"the Spark server ended with exit code {code}" + (f"; its last words: {said[:300]}" if said else "")
+    said = _last_words(log)
+    return f"the Spark server ended with exit code {code}" + (f"; its last words: {said}" if said else "")
 
-# %% ../notebooks/13_server.ipynb #cell-022
+# %% ../notebooks/13_server.ipynb #cell-028
 def wait_for_port(
     process: subprocess.Popen,  # the guard
     log: Path,  # the server's log
@@ -190,7 +205,7 @@ def wait_for_port(
         time.sleep(0.05)
     raise ServerMissing(f"the Spark server was not ready after {wait:g} seconds (log: {log})")
 
-# %% ../notebooks/13_server.ipynb #cell-023
+# %% ../notebooks/13_server.ipynb #cell-032
 @contextmanager
 def serve(
     format: str = "parquet",  # table format of its sessions
@@ -205,7 +220,8 @@ def serve(
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-spark-"))
     log.parent.mkdir(parents=True, exist_ok=True)
     size = log.stat().st_size if log.exists() else 0
-    process, pid = start_guarded(server_command(format, master, memory, folder), folder, server_env(token, folder), log)
+    command, env = server_command(format, master, memory, folder), server_env(token, folder)
+    process, pid = start_guarded(command, folder, env, log)
     server = SparkServer(process, pid, "", log, memory)
     try:
         server.url = f"sc://localhost:{wait_for_port(process, log, size, wait)}/;token={token}"

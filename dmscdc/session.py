@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option', 'package_zip',
-           'with_package', 'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python',
-           'connect_session', 'send_package', 'classic_session', 'open_session']
+__all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'MINE', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option',
+           'package_zip', 'with_package', 'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words',
+           'check_python', 'send_package', 'connect_session', 'classic_session', 'open_session']
 
 # %% ../notebooks/10_session.ipynb #cell-006
 SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
@@ -53,7 +53,7 @@ class FormatMissing(ValueError):
 
 FORMATS: dict[str, dict[str, str]] = {"parquet": {}}  # what a session needs for a table format
 
-
+# %% ../notebooks/10_session.ipynb #cell-009
 def cores_of(
     master: str,  # where Spark runs: "local[2]", "local[*]", "spark://host:7077"
 ) -> int:  # number of cores of a local master, 0 where only the cluster knows
@@ -66,7 +66,7 @@ def cores_of(
         return 0
     return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
 
-# %% ../notebooks/10_session.ipynb #cell-010
+# %% ../notebooks/10_session.ipynb #cell-011
 def spark_conf(
     format: str = "parquet",  # table format the session is for
     *,
@@ -87,7 +87,7 @@ def spark_conf(
         conf["spark.sql.sources.parallelPartitionDiscovery.threshold"] = "10000"
     return {**conf, **{k: str(v) for k, v in more.items()}}
 
-# %% ../notebooks/10_session.ipynb #cell-015
+# %% ../notebooks/10_session.ipynb #cell-016
 LOG_SETTINGS = """\
 status = error
 rootLogger.level = {level}
@@ -105,7 +105,7 @@ logger.server.name = org.apache.spark.sql.connect.service.SparkConnectServer
 logger.server.level = info
 """
 
-
+# %% ../notebooks/10_session.ipynb #cell-017
 def log_option(
     folder: Path,  # where the file is written
     level: str = "error",  # what is logged: error, warn, info
@@ -115,29 +115,34 @@ def log_option(
     path.write_text(LOG_SETTINGS.format(level=level))
     return f"-Dlog4j2.configurationFile={path.resolve().as_uri()}"
 
-# %% ../notebooks/10_session.ipynb #cell-017
+# %% ../notebooks/10_session.ipynb #cell-020
 def package_zip(
     folder: Path,  # where it is written
 ) -> Path:  # named after its content
     "The package as a file that Spark can send to its workers."
-    files = {f"dmscdc/{path.name}": path.read_bytes() for path in sorted(Path(dmscdc.__file__).parent.glob("*.py"))}
+    modules = sorted(Path(dmscdc.__file__).parent.glob("*.py"))
+    files = {f"dmscdc/{path.name}": path.read_bytes() for path in modules}
     path = folder / f"dmscdc-{hashlib.sha256(repr(files).encode()).hexdigest()[:12]}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zip:
         for name, content in files.items():
             zip.writestr(zipfile.ZipInfo(name), content)
     return path
 
-# %% ../notebooks/10_session.ipynb #cell-021
+# %% ../notebooks/10_session.ipynb #cell-024
 def with_package(
     python_path: str,  # as in PYTHONPATH
 ) -> str:  # with the folder that holds our package, unless it is where Python looks anyway
     "A path for a Python process that must find this package."
     home = Path(dmscdc.__file__).parents[1]
-    return os.pathsep.join(filter(None, [python_path, "" if home.name in ("site-packages", "dist-packages") else str(home)]))
+    is_installed = home.name in ("site-packages", "dist-packages")
+    return os.pathsep.join(filter(None, [python_path, "" if is_installed else str(home)]))
 
-# %% ../notebooks/10_session.ipynb #cell-023
+# %% ../notebooks/10_session.ipynb #cell-027
 class PythonMismatch(RuntimeError):
     "The workers run another Python than the client."
+
+# %% ../notebooks/10_session.ipynb #cell-028
+MINE = "{}.{}".format(*sys.version_info)  # this Python
 
 
 def python_of_batch(
@@ -147,25 +152,27 @@ def python_of_batch(
     import pyarrow as pa
 
     for _ in batches:
-        yield pa.RecordBatch.from_pydict({"python": ["{}.{}".format(*sys.version_info)], "package": [dmscdc.__file__]})
+        version = "{}.{}".format(*sys.version_info)  # here, on the worker
+        yield pa.RecordBatch.from_pydict({"python": [version], "package": [dmscdc.__file__]})
 
-
+# %% ../notebooks/10_session.ipynb #cell-030
 def ask_worker(
     spark: SparkSession,  # any session
 ) -> tuple[str, str]:  # Python version "3.11" and path of the package on a worker
     "One row through a Python worker. Raises `PythonMismatch`."
+    asked = spark.range(1, numPartitions=1).mapInArrow(python_of_batch, "python string, package string")
     try:
-        row = spark.range(1, numPartitions=1).mapInArrow(python_of_batch, "python string, package string").collect()[0]
+        row = asked.collect()[0]
     except Exception as error:
         if "PYTHON_VERSION_MISMATCH" not in str(error) and "different version" not in str(error):
             raise
         raise PythonMismatch(mismatch_words(str(error))) from None
     return row["python"], row["package"]
 
-# %% ../notebooks/10_session.ipynb #cell-024
+# %% ../notebooks/10_session.ipynb #cell-031
 def mismatch_words(
     said: str,  # what Spark or the server said of its Python
-    mine: str = "{}.{}".format(*sys.version_info),  # this Python
+    mine: str = MINE,
 ) -> str:  # what is wrong and what helps
     "Words for two Pythons that do not fit."
     theirs = next((v for v in re.findall(r"\b3\.\d+\b", said) if v != mine), "another version")
@@ -174,18 +181,28 @@ def mismatch_words(
         f"Start the client with Python {theirs}, or the server with PYSPARK_PYTHON naming a Python {mine}"
     )
 
-
+# %% ../notebooks/10_session.ipynb #cell-034
 def check_python(
     spark: SparkSession,  # a session on a server or cluster
 ) -> None:
-    "Refuse workers of another Python version; a server of ours tells without starting one. Raises `PythonMismatch`."
-    mine, theirs = "{}.{}".format(*sys.version_info), spark.conf.get("spark.dmscdc.python", None)
+    "Refuse workers of another Python version. Raises `PythonMismatch`."
+    theirs = spark.conf.get("spark.dmscdc.python", None)
     if theirs is None:
         ask_worker(spark)
-    elif theirs != mine:
+    elif theirs != MINE:
         raise PythonMismatch(mismatch_words(theirs))
 
-# %% ../notebooks/10_session.ipynb #cell-027
+# %% ../notebooks/10_session.ipynb #cell-037
+def send_package(
+    spark: SparkSession,  # a Spark Connect session
+) -> None:
+    "Put our package on the workers' path."
+    before = list(sys.path)
+    with tempfile.TemporaryDirectory(prefix="dmscdc-") as folder:
+        spark.addArtifacts(str(package_zip(Path(folder))), pyfile=True)
+    sys.path[:] = before  # Spark puts the zip on our own path too
+
+# %% ../notebooks/10_session.ipynb #cell-038
 def connect_session(
     url: str,  # "sc://host:port/;token=…"
     name: str,  # for people who look at the server
@@ -207,17 +224,7 @@ def connect_session(
     check_python(spark)
     return spark
 
-# %% ../notebooks/10_session.ipynb #cell-028
-def send_package(
-    spark: SparkSession,  # a Spark Connect session
-) -> None:
-    "Put our package on the workers' path."
-    before = list(sys.path)
-    with tempfile.TemporaryDirectory(prefix="dmscdc-") as folder:
-        spark.addArtifacts(str(package_zip(Path(folder))), pyfile=True)
-    sys.path[:] = before  # Spark puts the zip on our own path too
-
-# %% ../notebooks/10_session.ipynb #cell-030
+# %% ../notebooks/10_session.ipynb #cell-040
 def classic_session(
     master: str,  # "local[2]", "spark://host:7077"
     name: str,  # of the application
@@ -242,7 +249,7 @@ def classic_session(
         shutil.rmtree(folder)
     return spark
 
-# %% ../notebooks/10_session.ipynb #cell-031
+# %% ../notebooks/10_session.ipynb #cell-041
 def open_session(
     name: str = "dmscdc",  # for people who look at Spark
     *,
@@ -250,7 +257,7 @@ def open_session(
     master: str | None = None,  # classic session there, whatever the environment says
     conf: dict[str, object] | None = None,  # settings that win over ours
 ) -> SparkSession:  # settings, package and Python checked
-    "The Spark session: `remote`, else `master`, else `SPARK_REMOTE`, else all cores of this machine. Raises `PythonMismatch`."
+    "The Spark session: `remote`, else `master`, else `SPARK_REMOTE`, else this machine. Raises `PythonMismatch`."
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(logger).disabled = True  # a page of JSON beside every exception
     more = {key: str(value) for key, value in (conf or {}).items()}

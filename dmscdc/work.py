@@ -10,7 +10,7 @@ import time
 import uuid
 
 # %% auto #0
-__all__ = ['THREADS', 'session_url', 'WorkGoesOn', 'Onlooker', 'connect_client', 'wait_for_end', 'close_session', 'stop_work']
+__all__ = ['THREADS', 'session_url', 'WorkGoesOn', 'connect_client', 'Onlooker', 'wait_for_end', 'close_session', 'stop_work']
 
 # %% ../notebooks/14_work.ipynb #cell-006
 def session_url(
@@ -26,13 +26,26 @@ def session_url(
 class WorkGoesOn(RuntimeError):
     "Work that should have been stopped may still be running."
 
-
+# %% ../notebooks/14_work.ipynb #cell-010
 THREADS = """
 SELECT regexp_extract(dump, '(opId=[0-9a-f-]+|TID [0-9]+)', 1) AS work
-FROM (SELECT reflect('org.apache.spark.util.Utils', 'getThreadDumpForThread', id) AS dump FROM range(1, {newest}, 1, 1))
+FROM (
+  SELECT reflect('org.apache.spark.util.Utils', 'getThreadDumpForThread', id) AS dump
+  FROM range(1, {newest}, 1, 1)
+)
 WHERE dump LIKE '%Executor$TaskRunner.run%' OR dump LIKE '%ConnectExecuteThread_opId=%'"""
 
-# %% ../notebooks/14_work.ipynb #cell-011
+# %% ../notebooks/14_work.ipynb #cell-012
+def connect_client(
+    url: str,  # of a server
+    session_id: str,  # a session there, which need not exist yet
+) -> object:  # a SparkConnectClient that gives up after some seconds
+    "The bare client of a session: it can interrupt and ask, and is no Spark session of this process."
+    from pyspark.sql.connect.client import SparkConnectClient
+
+    return SparkConnectClient(session_url(url, session_id), retry_policy={"max_retries": 4})
+
+# %% ../notebooks/14_work.ipynb #cell-013
 class Onlooker:
     "A session of its own on a server, to see what is at work there."
 
@@ -67,17 +80,7 @@ class Onlooker:
                 return found
             self.newest *= 2
 
-# %% ../notebooks/14_work.ipynb #cell-012
-def connect_client(
-    url: str,  # of a server
-    session_id: str,  # a session there, which need not exist yet
-) -> object:  # a SparkConnectClient that gives up after some seconds
-    "The bare client of a session: it can interrupt and ask, and this process stays free for another kind of Spark."
-    from pyspark.sql.connect.client import SparkConnectClient
-
-    return SparkConnectClient(session_url(url, session_id), retry_policy={"max_retries": 4})
-
-# %% ../notebooks/14_work.ipynb #cell-014
+# %% ../notebooks/14_work.ipynb #cell-015
 def wait_for_end(
     onlooker: Onlooker,  # on the server where they run
     work: set[str],  # operations and tasks, as `at_work` names them
@@ -90,12 +93,12 @@ def wait_for_end(
             raise WorkGoesOn(f"told to stop, but still at work: {', '.join(sorted(work))}")
         pause.wait(0.05)
 
-# %% ../notebooks/14_work.ipynb #cell-016
+# %% ../notebooks/14_work.ipynb #cell-018
 def close_session(
     client: object,  # of the session
     onlooker: Onlooker,
     until: float,  # moment on the monotonic clock
-) -> set[str] | None:  # operations that were told to stop; None where the client had closed the session itself
+) -> set[str] | None:  # operations that were told to stop; None where the client had closed the session
     "Stop everything in a session and close it. Raises `WorkGoesOn`."
     told: set[str] = set()
     while True:
@@ -112,7 +115,7 @@ def close_session(
             if "for event Closed" not in str(error) or time.monotonic() > until:
                 raise
 
-# %% ../notebooks/14_work.ipynb #cell-018
+# %% ../notebooks/14_work.ipynb #cell-020
 def stop_work(
     url: str,  # of the server
     session_id: str,  # of the client that ended, in whatever way
@@ -120,7 +123,7 @@ def stop_work(
 ) -> int:  # operations that were interrupted
     "Stop everything that a session started, and return when nothing of it runs. Raises `WorkGoesOn`."
     client, onlooker, until = connect_client(url, session_id), Onlooker(url), time.monotonic() + wait
-    alarm = threading.Timer(wait + 30, onlooker.client.interrupt_all)  # a question may have to wait for a free core
+    alarm = threading.Timer(wait + 30, onlooker.client.interrupt_all)  # a question may wait for a free core
     alarm.daemon = True
     alarm.start()
     try:
@@ -128,8 +131,10 @@ def stop_work(
         if told is not None and onlooker.one_machine():
             wait_for_end(onlooker, {work for work in onlooker.at_work() if work.startswith("TID")}, until)
         return len(told or ())
+    except WorkGoesOn:
+        raise
     except Exception as error:
-        raise error if isinstance(error, WorkGoesOn) else WorkGoesOn(f"cannot see whether it stopped: {error}") from error
+        raise WorkGoesOn(f"cannot see whether it stopped: {error}") from error
     finally:
         alarm.cancel()
         client.close()
