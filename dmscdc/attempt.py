@@ -5,16 +5,13 @@
 # %% ../notebooks/25_attempt.ipynb #cell-003
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from .changes import quoted
 from .journal import Entry, Journal, LakeFile, commit, name_prefix
@@ -23,7 +20,7 @@ from .schema import FILE, OURS, ROW, Column, Schema
 from .tables import Commit, Draft
 
 # %% auto #0
-__all__ = ['lake_columns', 'to_facts', 'to_commit', 'Place', 'described', 'write_frame', 'in_tasks', 'LostRows', 'commit_draft']
+__all__ = ['lake_columns', 'to_facts', 'to_commit', 'Place', 'described', 'write_frame', 'LostRows', 'commit_draft']
 
 # %% ../notebooks/25_attempt.ipynb #cell-006
 def lake_columns(
@@ -108,27 +105,10 @@ def _named(place: Place, aside: str, kind: str, number: int) -> str:
     return f"{folder}/{place.prefix}-{kind}{number:05d}.parquet".lstrip("/")
 
 # %% ../notebooks/25_attempt.ipynb #cell-019
-def in_tasks(
-    spark: SparkSession,
-    url: str,  # where the list is staged
-    content: str,  # the list
-    count: int,  # how many pieces it has
-    do: Callable[[Iterator[pa.RecordBatch], str], Iterator[pa.RecordBatch]],  # numbers of pieces in, JSON lines out
-) -> list[dict[str, Any]]:  # the facts of each piece
-    "Do the pieces of a list, a task each, at most a thousand tasks."
-    if not count:
-        return []
-    Path(url).parent.mkdir(parents=True, exist_ok=True)
-    Path(url).write_text(content)
-    numbers = spark.range(0, count, 1, min(count, 1000))
-    lines = numbers.mapInArrow(lambda batches: do(batches, url), "done string").collect()
-    return [json.loads(line["done"]) for line in lines]
-
-# %% ../notebooks/25_attempt.ipynb #cell-022
 class LostRows(Exception):
     "The files that were written do not hold the rows they should; nothing was committed."
 
-# %% ../notebooks/25_attempt.ipynb #cell-023
+# %% ../notebooks/25_attempt.ipynb #cell-020
 def commit_draft(
     place: Place,
     head: Entry | None,  # the commit that the run planned from

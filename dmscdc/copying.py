@@ -13,11 +13,9 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
-from .rewrite import CODED, unique_columns, write_table
-from .schema import FILE, OP, ROW, Footer, arrow_type
+from .schema import FILE, OP, ROW, Column, Footer
+from .tasks import facts_out, get_text, lake_values, numbers_in, open_raw, unique_columns, write_table
 
 # %% auto #0
 __all__ = ['SMALL', 'Part', 'Copying', 'cut_file', 'cut', 'lake_rows', 'read_part', 'write_copy', 'copy_piece', 'encode_copying',
@@ -44,6 +42,8 @@ class Copying:
     keys: tuple[str, ...]
     rows_a_file: int
     pieces: tuple[tuple[Part, ...], ...]
+
+    source = property(lambda self: [Column(*c) for c in self.schema if c[0] not in (OP, FILE, ROW)], doc="The source's columns.")
 
 # %% ../notebooks/24_copying.ipynb #cell-007
 def cut_file(
@@ -88,33 +88,23 @@ def lake_rows(
     have: pa.Table,  # rows as the file has them
     part: Part,
     first: int,  # number in the file of the first of them
-    schema: Sequence[tuple[str, str]],  # of the lake
-    coded: Sequence[str],  # columns to be kept as codes
+    copying: Copying,
 ) -> pa.Table:
     "Rows as the lake keeps them."
-    rows, column = have.num_rows, {}
-    for name, kind in schema:
-        if name in (OP, FILE):
-            text = pa.array(["I" if name == OP else part.file])
-            codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), text)
-            column[name] = codes if name in coded else codes.cast(pa.string())
-        elif name == ROW:
-            column[name] = pa.array(np.arange(first, first + rows))
-        elif name in have.column_names:
-            column[name] = have[name].cast(arrow_type(kind))
-        else:
-            column[name] = pa.nulls(rows, arrow_type(kind))
-    return pa.table(column)
+    rows, column = have.num_rows, lake_values(have, copying.source)
+    for name, text in ((OP, "I"), (FILE, part.file)):
+        codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
+        column[name] = codes if name not in copying.keys else codes.cast(pa.string())
+    column[ROW] = pa.array(np.arange(first, first + rows))
+    return pa.table({name: column[name] for name, _ in copying.schema})
 
 # %% ../notebooks/24_copying.ipynb #cell-014
 def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
     "The rows of a part, at most a lake file's at a time."
-    fs, path = pafs.FileSystem.from_uri(part.url)
-    file, at = pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us"), part.first
-    names = [n for n, _ in copying.schema if n in file.schema_arrow.names and n not in (OP, FILE, ROW)]
-    coded = [n for n in CODED if n not in copying.keys]
+    file, at = open_raw(part.url), part.first
+    names = [c.name for c in copying.source if c.name in file.schema_arrow.names]
     for batch in file.iter_batches(copying.rows_a_file, row_groups=list(part.groups), columns=names, use_threads=False):
-        yield lake_rows(pa.Table.from_batches([batch]), part, at, copying.schema, coded)
+        yield lake_rows(pa.Table.from_batches([batch]), part, at, copying)
         at += batch.num_rows
 
 # %% ../notebooks/24_copying.ipynb #cell-015
@@ -151,16 +141,14 @@ def encode_copying(copying: Copying) -> str:
 @lru_cache(4)
 def load_copying(url: str) -> Copying:
     "The list, read once a worker."
-    fs, path = pafs.FileSystem.from_uri(url)
-    with fs.open_input_stream(path) as file:
-        said = json.loads(file.read())
+    said = json.loads(get_text(url))
     pieces = tuple(tuple(Part(**{**p, "groups": tuple(p["groups"])}) for p in piece) for piece in said.pop("pieces"))
     schema, keys = tuple(map(tuple, said.pop("schema"))), tuple(said.pop("keys"))
     return Copying(**said, schema=schema, keys=keys, pieces=pieces)
 
 
 def copy_numbers(batches: Iterator[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
-    "For `mapInArrow`: numbers of pieces in, a line of JSON a piece out."
+    "For `tasks.in_tasks`: numbers of pieces in, a line of facts a piece out."
     copying = load_copying(url)
-    for i in (i for numbers in batches for i in numbers.column(0).to_pylist()):
-        yield pa.record_batch({"done": [json.dumps({"adds": copy_piece(copying.pieces[i], copying)})]})
+    for i in numbers_in(batches):
+        yield facts_out({"adds": copy_piece(copying.pieces[i], copying)})

@@ -11,17 +11,18 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from .changes import Changes, check_key, quoted, read_changes, refuse_bad, sequence_column
+from .batch import Batch, refuse_bad, stage
+from .changes import ChangeFiles, change_files, check_key, quoted, read_changes, sequence_column
 from .files import FolderLanding, RawFile, TableRef
-from .fold import WRITE, Batch, stage, touched
 from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
 from .tables import Clock, Commit, Draft, LakeTable, LoadFiles, StaleCommit, Written
 from .unique import check_unique
 
 # %% auto #0
-__all__ = ['Task', 'planned', 'Loaded', 'footers_of', 'files_of', 'load_rows', 'check_columns', 'refuse_empty', 'load_initial',
-           'replace_table', 'replaced_columns', 'only_inserts', 'fold_changes', 'reached', 'is_proven', 'note_sequence',
-           'note_late', 'note_disorder', 'note_strangers', 'load_incremental', 'begin', 'chosen']
+__all__ = ['Task', 'planned', 'Loaded', 'footers_of', 'files_of', 'load_rows', 'check_columns', 'empty_texts', 'refuse_empty',
+           'check_rows', 'load_initial', 'replace_table', 'replaced_columns', 'fold_files', 'note_left_out', 'reached',
+           'is_proven', 'note_sequence', 'note_late', 'note_disorder', 'note_strangers', 'load_incremental', 'begin',
+           'batch_notes']
 
 # %% ../notebooks/37_load.ipynb #cell-006
 @dataclass(frozen=True)
@@ -82,12 +83,13 @@ def files_of(files: Sequence[RawFile], footers: Sequence[Footer], kinds: Mapping
 
 # %% ../notebooks/37_load.ipynb #cell-011
 def load_rows(
-    changes: Changes,  # of the load files
+    raw: DataFrame,  # rows of the load files
+    schema: Schema,  # the source's columns
     number: int,  # of the load
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "Rows of a load set as the lake keeps them."
-    columns = [quoted(c.name) for c in changes.schema]
-    return changes.frame.select(F.lit("I").alias(OP), *columns, F.concat(FILE, F.lit(f"#{number}")).alias(FILE), ROW)
+    columns = [quoted(c.name) for c in schema]
+    return raw.select(F.lit("I").alias(OP), *columns, F.concat(FILE, F.lit(f"#{number}")).alias(FILE), ROW)
 
 # %% ../notebooks/37_load.ipynb #cell-013
 def check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None:
@@ -102,25 +104,33 @@ def check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None
             )
 
 
-def refuse_empty(
-    task: Task,
-    frame: DataFrame,  # rows that would be written: the source's columns, _cdc_file, _cdc_row
+def empty_texts(
     schema: Schema,
     partition: Sequence[str],
-) -> None:
+) -> tuple[str, ...]:
+    "Partition columns that could hold the empty text."
+    return tuple(c.name for c in schema if c.name in partition and c.type == "string")
+
+
+def refuse_empty(task: Task, path: str, row: int, column: str) -> None:
     "Raise `Refused` for a row whose partition column is the empty text."
-    texts = [c.name for c in schema if c.name in partition and c.type == "string"]
-    row = None
-    for p in texts:
-        row = row or frame.where(F.col(quoted(p)) == "").select(FILE, ROW, F.lit(p).alias("column")).first()
-    if row:
-        raise Refused(
-            f"{task.table}: row {row[ROW]} of {row[FILE]}: partition column {row['column']} is the empty text, which no folder "
-            f"can hold: readers would take it for null. Nothing was applied. Lay the table out by other columns: "
-            f"dmscdc table set {task.table} --partition …, then dmscdc table rewind {task.table} --reload"
-        )
+    raise Refused(
+        f"{task.table}: row {row} of {path}: partition column {column} is the empty text, which no folder can hold: readers "
+        f"would take it for null. Nothing was applied. Lay the table out by other columns: "
+        f"dmscdc table set {task.table} --partition …, then dmscdc table rewind {task.table} --reload"
+    )
 
 # %% ../notebooks/37_load.ipynb #cell-014
+def check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
+    "The key must identify the rows of a load, and no partition be the empty text. Raises `Refused`."
+    if task.key:
+        check_unique(spark, str(task.table), files, task.key)
+    for name in empty_texts(files.schema, task.partition):
+        empty = read_changes(spark, files).where(F.col(quoted(name)) == "").select(FILE, ROW)
+        if row := empty.first():
+            refuse_empty(task, row[FILE], row[ROW], name)
+
+# %% ../notebooks/37_load.ipynb #cell-015
 def load_initial(
     spark: SparkSession,
     task: Task,
@@ -134,22 +144,21 @@ def load_initial(
         urls, footers = footers_of(task, files)
     schema = evolve(str(task.table), (), footers).schema
     check_columns(task, schema, footers)
+    load = change_files(footers, urls, schema)
     with clock.step("check key"):
-        changes = read_changes(spark, footers, urls, schema)
-        if task.key:
-            check_unique(spark, str(task.table), changes, task.key, urls)
-        refuse_empty(task, changes.frame, schema, task.partition)
+        check_rows(spark, task, load)
     draft = Draft(base, position, task.run, schema, task.key, task.partition, guard=task.guard)
-    written = replace_table(spark, task, draft, LoadFiles(tuple(footers), urls, number), changes)
+    written = replace_table(spark, task, draft, load, number)
     told = files_of(files, footers, {f.path: "load" for f in files})
     return Loaded(written, told, written.inserted, written.inserted, replaced_columns(base, schema), (), clock.seconds | written.seconds)
 
-# %% ../notebooks/37_load.ipynb #cell-015
-def replace_table(spark: SparkSession, task: Task, draft: Draft, load: LoadFiles, changes: Changes) -> Written:
+# %% ../notebooks/37_load.ipynb #cell-016
+def replace_table(spark: SparkSession, task: Task, draft: Draft, load: ChangeFiles, number: int) -> Written:
     "The files as they are, where the format can take them so; else their rows as a frame."
     if task.lake.can_copy(draft):
-        return task.lake.copy(spark, load, draft)
-    return task.lake.replace(spark, load_rows(changes, load.number), draft, load.rows, load.bytes)
+        return task.lake.copy(spark, LoadFiles(load.footers, load.urls, number), draft)
+    rows = load_rows(read_changes(spark, load), load.schema, number)
+    return task.lake.replace(spark, rows, draft, load.rows, load.bytes)
 
 
 def replaced_columns(
@@ -165,55 +174,56 @@ def replaced_columns(
     other = [f"column {n} was {old[n]}, is {t}" for n, t in new.items() if n in old and old[n] != t]
     return (*added, *gone, *other)
 
-# %% ../notebooks/37_load.ipynb #cell-021
-def only_inserts(
+# %% ../notebooks/37_load.ipynb #cell-022
+def fold_files(
+    spark: SparkSession,
     task: Task,
-    changes: Changes,
-) -> tuple[Changes, tuple[str, ...]]:  # without updates and deletes; a note that counts them
-    "Of a table without a key, only inserts can be applied."
-    is_other = F.coalesce(F.col(OP).isin("U", "D"), F.lit(False))
-    others = changes.frame.where(is_other).count()
-    note = (
-        f"{task.table} has no key: {others:,} updates and deletes were not applied. "
-        f"Set a key and reload: dmscdc table set {task.table} --key …"
-    )
-    return replace(changes, frame=changes.frame.where(~is_other)), (note,) if others else ()
-
-
-def fold_changes(task: Task, changes: Changes, url: str, urls: Mapping[str, str]) -> Batch:
+    files: ChangeFiles,
+    url: str,  # a new folder
+) -> Batch:
     "Stage the fold; a batch with rows that cannot be applied is refused."
-    first = next((urls[f.path] for f in changes.footers if f.rows), "")
-    sequence = sequence_column(changes, first) if task.key and first else ""
-    batch = stage(changes, task.row_key, url, task.soft, sequence)
+    how = {"soft": task.soft, "only_inserts": not task.key, "texts": empty_texts(files.schema, task.partition)}
+    batch = stage(spark, files, task.row_key, url, sequence_column(files) if task.key else "", **how)
     if batch.facts["bad"]:
-        refuse_bad(str(task.table), changes, task.row_key, batch.facts["bad"])
+        refuse_bad(str(task.table), batch.facts)
+    if batch.facts["empty"]:
+        refuse_empty(task, *batch.facts["empty"])
     return batch
 
-# %% ../notebooks/37_load.ipynb #cell-023
+
+def note_left_out(task: Task, batch: Batch) -> str:
+    "Updates and deletes of a table without a key; else empty."
+    if not batch.facts["left_out"]:
+        return ""
+    return (
+        f"{task.table} has no key: {batch.facts['left_out']:,} updates and deletes were not applied. "
+        f"Set a key and reload: dmscdc table set {task.table} --key …"
+    )
+
+# %% ../notebooks/37_load.ipynb #cell-024
 def reached(
     position: Mapping[str, Any],  # after the batch, as the plan has it
     base: Commit,  # before it
     batch: Batch,
 ) -> dict[str, Any]:  # the position with the highest change sequence of all that was applied
     "Remember how far the change sequence has come."
-    before, now = base.position.get("sequence", ""), batch.facts["highest"] if is_proven(batch) else ""
-    return {**position, "sequence": max(before, now or "")}
+    return {**position, "sequence": max(base.position.get("sequence", ""), batch.facts["highest"])}
 
 
 def is_proven(batch: Batch) -> bool:
     "Every change that was compared carries a change sequence."
     return bool(batch.facts["keys"]) and not batch.facts["unproven"]
 
-# %% ../notebooks/37_load.ipynb #cell-024
+# %% ../notebooks/37_load.ipynb #cell-025
 def note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds; empty where there is none."
-    before, lowest = base.position.get("sequence", ""), batch.facts["lowest"] or {}
-    if not is_proven(batch) or not before or (lowest.get("at") or before) >= before:
+    before, (lowest, path) = base.position.get("sequence", ""), batch.facts["lowest"] or ("", "")
+    if not lowest or lowest >= before:
         return ""
     return (
-        f"the change sequence of {lowest['file']} begins at {lowest['at']}, below {before}, which the table has applied from "
-        f"files before it; the file names decided. Look whether two tasks write to one folder. A reload makes it "
-        f"certain: dmscdc table rewind {task.table} --reload"
+        f"the change sequence of {path} begins at {lowest}, below {before}, which the table has applied from files before it; "
+        f"the file names decided. Look whether two tasks write to one folder. A reload makes it certain: "
+        f"dmscdc table rewind {task.table} --reload"
     )
 
 
@@ -226,7 +236,7 @@ def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
         f"No change sequence proves it. A reload makes it certain: dmscdc table rewind {task.table} --reload"
     )
 
-# %% ../notebooks/37_load.ipynb #cell-025
+# %% ../notebooks/37_load.ipynb #cell-026
 def note_disorder(task: Task, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch; else empty."
     if not batch.facts["disorder"]:
@@ -247,7 +257,7 @@ def note_strangers(task: Task, written: Written) -> str:
         f"dmscdc table rewind {task.table} --reload"
     )
 
-# %% ../notebooks/37_load.ipynb #cell-026
+# %% ../notebooks/37_load.ipynb #cell-027
 def load_incremental(
     spark: SparkSession,
     task: Task,
@@ -267,24 +277,22 @@ def load_incremental(
     base = head or begin(task, grown)
     draft = Draft(base, position, task.run, grown.schema, task.key, base.partition, guard=task.guard)
     with clock.step("fold"):
-        changes, notes = chosen(task, read_changes(spark, footers, urls, grown.schema, kinds), late)
-        batch = fold_changes(task, changes, f"{task.lake.workplace(draft)}/staged", urls)
-        refuse_empty(task, batch.frame.where(WRITE), grown.schema, base.partition)
+        chosen = change_files(footers, urls, grown.schema, kinds)
+        batch = fold_files(spark, task, chosen, f"{task.lake.workplace(draft)}/staged")
     written = task.lake.apply(spark, batch, replace(draft, position=reached(position, base, batch)))
-    said = note_late(task, batch, late), note_disorder(task, batch), note_sequence(task, base, batch), note_strangers(task, written)
     read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
-    told = Loaded(written, files_of(files, footers, kinds), read, batch.facts["keys"], grown.sentences, (*notes, *filter(None, said)))
-    return replace(told, seconds=clock.seconds | written.seconds)
+    notes = batch_notes(task, base, batch, written, late)
+    seconds = clock.seconds | written.seconds
+    return Loaded(written, files_of(files, footers, kinds), read, batch.facts["keys"], grown.sentences, notes, seconds)
 
-# %% ../notebooks/37_load.ipynb #cell-027
+# %% ../notebooks/37_load.ipynb #cell-028
 def begin(task: Task, grown: Evolution) -> Commit:
     "The first commit of a table without a load: no rows."
     draft = Draft(None, {}, task.run, grown.schema, task.key, task.partition, guard=task.guard)
     return task.lake.advance(draft).commit
 
 
-def chosen(task: Task, changes: Changes, late: Sequence[RawFile]) -> tuple[Changes, tuple[str, ...]]:
-    "The changes that are applied, and a note on those that are not."
-    if not task.key:
-        return only_inserts(task, changes)
-    return touched(changes, task.key) if late else changes, ()
+def batch_notes(task: Task, base: Commit, batch: Batch, written: Written, late: Sequence[RawFile]) -> tuple[str, ...]:
+    "What a person must know of a batch that was applied."
+    notes = [note_left_out(task, batch), note_late(task, batch, late), note_disorder(task, batch)]
+    return tuple(filter(None, [*notes, note_sequence(task, base, batch), note_strangers(task, written)]))

@@ -13,20 +13,22 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .attempt import Place, commit_draft, described, in_tasks, lake_columns, to_commit, write_frame
+from .attempt import Place, commit_draft, described, lake_columns, to_commit, write_frame
+from .batch import Batch, batch_frame
 from .changes import quoted
 from .copying import Copying, copy_numbers, cut, encode_copying
 from .files import TableRef
-from .fold import WRITE, Batch
+from .fold import WRITE
 from .journal import Entry, Journal, LakeFile, Store, settle, whereabouts
 from .layout import candidates, describe, gather_small, unit
-from .rewrite import Work, encode_work, rewrite_numbers
+from .rewrite import Inserting, Work, encode_work, insert_numbers, rewrite_numbers
 from .schema import Schema, ddl
 from .tables import Clock, Commit, Draft, LoadFiles, StaleCommit, Written
+from .tasks import in_tasks
 
 # %% auto #0
-__all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'rewrite_touched', 'put_down', 'fresh_rows', 'new_rows',
-           'rows_a_file', 'gather', 'removed', 'total', 'counts_of', 'written', 'apply_batch', 'base_of',
+__all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'rewrite_touched', 'put_down', 'insert_in_tasks', 'new_rows',
+           'rows_a_file', 'insert_rows', 'gather', 'removed', 'total', 'counts_of', 'written', 'apply_batch', 'base_of',
            'replace_rows', 'read_table', 'ParquetTable', 'open_table']
 
 # %% ../notebooks/26_parquet.ipynb #cell-006
@@ -91,7 +93,8 @@ def rewrite_touched(
     "Rewrite the files of the table that hold a key of the batch."
     parts = sorted(Path(work.batch).glob("*.parquet"))
     staged = [describe(str(part), part.name, "", work.keys) for part in parts]
-    touched = head.files if grown else candidates(head.files, staged, [work.types[k] for k in work.keys])
+    filled = [file for file in staged if file.rows]
+    touched = head.files if grown else candidates(head.files, filled, [work.types[k] for k in work.keys])
     return run_units(spark, replace(work, units=tuple(unit(journal, [file], grown) for file in touched)))
 
 # %% ../notebooks/26_parquet.ipynb #cell-013
@@ -103,25 +106,23 @@ def put_down(
     return [url for line in done for url in line.get(kind, [])]
 
 
-def fresh_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], schema: Schema) -> DataFrame | None:
-    "Rows of the batch that no file of the table held; None when there are none."
-    if batch.facts["writes"] == sum(line.get("writes", 0) for line in done):
-        return None
-    keys = [c for c in lake_columns(schema) if c.name in batch.keys]
-    fresh, matched = batch.frame.where(WRITE), put_down(done, "matched")
-    if matched:
-        held = spark.read.schema(ddl(keys)).parquet(*matched)
-        fresh = fresh.join(held, list(batch.keys), "left_anti")
-    return fresh.coalesce(1 + batch.facts["writes"] // 1_000_000)
+def insert_in_tasks(place: Place, spark: SparkSession, work: Work, done: Sequence[dict[str, Any]]) -> list[LakeFile]:
+    "Write what no file held, a task a file of the batch."
+    pieces = tuple(sorted(str(part) for part in Path(work.batch).glob("*.parquet")))
+    inserting = Inserting(replace(work, units=()), tuple(put_down(done, "matched")), pieces)
+    lines = in_tasks(spark, f"{work.facts_out}/insert.json", encode_work(inserting), len(pieces), insert_numbers)
+    return described(place, {name: name for line in lines for name in line["adds"]})
 
 # %% ../notebooks/26_parquet.ipynb #cell-014
-def new_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], schema: Schema) -> DataFrame | None:
-    "All rows that go into new files: fresh ones and moved ones; None when there are none."
+def new_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], schema: Schema) -> DataFrame:
+    "Rows that no file held, and rows that moved to another partition."
     rows = lake_columns(schema)
-    fresh, moved = fresh_rows(spark, batch, done, schema), put_down(done, "moved")
-    parts = [spark.read.schema(ddl(rows)).parquet(*moved)] if moved else []
-    parts += [fresh] if fresh is not None else []
-    return reduce(DataFrame.unionByName, [p.select(*[quoted(c.name) for c in rows]) for p in parts]) if parts else None
+    keys, names = [c for c in rows if c.name in batch.keys], [quoted(c.name) for c in rows]
+    fresh, matched, moved = batch_frame(spark, batch).where(WRITE), put_down(done, "matched"), put_down(done, "moved")
+    if matched:
+        fresh = fresh.join(spark.read.schema(ddl(keys)).parquet(*matched), list(batch.keys), "left_anti")
+    fresh = fresh.select(*names)
+    return fresh.unionByName(spark.read.schema(ddl(rows)).parquet(*moved).select(*names)) if moved else fresh
 
 
 def rows_a_file(
@@ -132,7 +133,24 @@ def rows_a_file(
     size, rows = sum(f.bytes for f in head.files), sum(f.rows for f in head.files)
     return max(1, int(target_bytes * rows / size)) if size else 1_000_000
 
-# %% ../notebooks/26_parquet.ipynb #cell-016
+# %% ../notebooks/26_parquet.ipynb #cell-015
+def insert_rows(
+    place: Place,
+    spark: SparkSession,
+    batch: Batch,
+    work: Work,
+    head: Entry,
+    done: Sequence[dict[str, Any]],  # what units have done
+) -> list[LakeFile]:
+    "Write the rows that go into new files, if there are any."
+    if batch.facts["writes"] == total(done, "writes") and not total(done, "moves"):
+        return []
+    if not work.partition:
+        return insert_in_tasks(place, spark, work, done)
+    rows = new_rows(spark, batch, done, place.draft.schema)
+    return write_frame(place, rows, "new", rows_a_file(head, work.target_bytes))
+
+# %% ../notebooks/26_parquet.ipynb #cell-017
 def gather(
     spark: SparkSession,
     journal: Journal,
@@ -152,7 +170,7 @@ def removed(
     "Names of the files that units have replaced."
     return {name for line in done for name in line.get("removes", [])}
 
-# %% ../notebooks/26_parquet.ipynb #cell-018
+# %% ../notebooks/26_parquet.ipynb #cell-019
 def total(done: Sequence[dict[str, Any]], name: str) -> int:
     "Sum of one count over units."
     return sum(line.get(name, 0) for line in done)
@@ -170,7 +188,7 @@ def counts_of(batch: Batch, done: Sequence[dict[str, Any]]) -> dict[str, int]:
         "strangers": batch.facts["patches"] - total(done, "patches"),
     }
 
-# %% ../notebooks/26_parquet.ipynb #cell-019
+# %% ../notebooks/26_parquet.ipynb #cell-020
 def written(
     entry: Entry,
     counts: dict[str, int],
@@ -188,7 +206,7 @@ def written(
     size = {"bytes_read": total(done, "bytes_read"), "bytes_written": sum(f.bytes for f in entry.added)}
     return Written(to_commit(entry), **counts, files=files, **size, seconds=clock.seconds)
 
-# %% ../notebooks/26_parquet.ipynb #cell-021
+# %% ../notebooks/26_parquet.ipynb #cell-022
 def apply_batch(
     table: ParquetTable,
     spark: SparkSession,
@@ -201,8 +219,7 @@ def apply_batch(
     with clock.step("rewrite"):
         done = rewrite_touched(spark, table.journal, head, work, grown)
     with clock.step("insert"):
-        new = new_rows(spark, batch, done, draft.schema)
-        adds = write_frame(place, new, "new", rows_a_file(head, table.target_bytes)) if new is not None else []
+        adds = insert_rows(place, spark, batch, work, head, done)
     with clock.step("gather"):
         done += gather(spark, table.journal, head, work, done) if adds or removed(done) else []
     with clock.step("commit"):
@@ -212,7 +229,7 @@ def apply_batch(
         entry = commit_draft(place, head, adds, removed(done), expected)
     return written(entry, counts, done, clock)
 
-# %% ../notebooks/26_parquet.ipynb #cell-023
+# %% ../notebooks/26_parquet.ipynb #cell-024
 def base_of(
     table: ParquetTable,
     draft: Draft,
@@ -244,7 +261,7 @@ def read_table(table: ParquetTable, spark: SparkSession, number: int | None) -> 
     entry = table.journal.head() if number is None else table.journal.entry(number)
     return read_entry(spark, table.journal, entry)
 
-# %% ../notebooks/26_parquet.ipynb #cell-024
+# %% ../notebooks/26_parquet.ipynb #cell-025
 class ParquetTable:
     "A table of plain Parquet files; see `tables.LakeTable` for what it promises."
 

@@ -22,29 +22,14 @@ import pyarrow.parquet as pq
 
 from .fold import FIRST, FRESH, HAS, WRITE
 from .schema import FILE, OP, ROW, arrow_type
+from .tasks import facts_out, get_text, numbers_in, unique_columns, write_table
 
 # %% auto #0
-__all__ = ['SPARK', 'CODED', 'footer', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch',
-           'match', 'differs', 'apply_rows', 'write_table', 'unique_columns', 'write_lake', 'rewrite',
-           'rewrite_numbers']
+__all__ = ['CODED', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs',
+           'apply_rows', 'write_lake', 'rewrite', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers',
+           'insert_numbers']
 
 # %% ../notebooks/22_rewrite.ipynb #cell-006
-SPARK = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
-
-
-def footer(
-    schema: pa.Schema,  # of the file
-    types: Mapping[str, str],  # lake types by column
-) -> dict[bytes, bytes]:
-    "What Spark keeps in the footer of a file with these columns."
-    from pyspark import __version__ as version
-
-    names = [(name, SPARK.get(types[name], types[name])) for name in schema.names]
-    fields = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in names]
-    row = json.dumps({"type": "struct", "fields": fields})
-    return {b"org.apache.spark.version": version.encode(), b"org.apache.spark.sql.parquet.row.metadata": row.encode()}
-
-# %% ../notebooks/22_rewrite.ipynb #cell-009
 @dataclass(frozen=True)
 class Unit:
     "Files of one partition that become one, or are left alone."
@@ -57,7 +42,7 @@ class Unit:
     high: tuple  # the largest
     force: bool = False  # write even when no row changes: the columns changed, or small files become one
 
-# %% ../notebooks/22_rewrite.ipynb #cell-010
+# %% ../notebooks/22_rewrite.ipynb #cell-007
 @dataclass(frozen=True)
 class Work:
     "What all units of a commit have in common."
@@ -78,11 +63,13 @@ class Work:
     names = property(lambda self: [name for name, _ in self.schema], doc="All columns in their order.")
     coded = property(lambda self: [n for n in CODED if n not in self.keys], doc="Columns that are kept as codes.")
 
-# %% ../notebooks/22_rewrite.ipynb #cell-012
+# %% ../notebooks/22_rewrite.ipynb #cell-009
 CODED = (OP, FILE)
 
 
-def encode_work(work: Work) -> str:
+def encode_work(
+    work: Any,  # `Work`, or `Inserting` with its work
+) -> str:
     "The list that tasks read."
     return json.dumps(asdict(work))
 
@@ -90,9 +77,12 @@ def encode_work(work: Work) -> str:
 @lru_cache(4)
 def load_work(url: str) -> Work:
     "The list, read once a worker."
-    fs, path = pafs.FileSystem.from_uri(url)
-    with fs.open_input_stream(path) as file:
-        said = _tuples(json.loads(file.read()))
+    return _work(json.loads(get_text(url)))
+
+
+def _work(said: dict[str, Any]) -> Work:
+    "A list out of JSON."
+    said = _tuples(said)
     return Work(**{**said, "units": tuple(Unit(**unit) for unit in said["units"])})
 
 
@@ -102,7 +92,7 @@ def _tuples(value: Any) -> Any:
         return {name: _tuples(one) for name, one in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
-# %% ../notebooks/22_rewrite.ipynb #cell-015
+# %% ../notebooks/22_rewrite.ipynb #cell-012
 def _constant(text: str | None, t: pa.DataType, n: int) -> pa.Array:
     "A partition's value, n times. Spark writes a time in UTC and without a zone."
     if text is None:
@@ -123,7 +113,7 @@ def _decoded(table: pa.Table) -> pa.Table:
     plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
     return pa.table(dict(zip(table.column_names, plain)))
 
-# %% ../notebooks/22_rewrite.ipynb #cell-016
+# %% ../notebooks/22_rewrite.ipynb #cell-013
 def _column(name: str, have: pa.Table, unit: Unit, work: Work) -> pa.ChunkedArray | pa.Array:
     "A column of the lake, from what a file has."
     t = arrow_type(work.types[name])
@@ -148,7 +138,7 @@ def read_rows(
         parts.append(_coded(pa.table({n: _column(n, have, unit, work) for n in names}), work.coded))
     return pa.concat_tables(parts).combine_chunks()
 
-# %% ../notebooks/22_rewrite.ipynb #cell-020
+# %% ../notebooks/22_rewrite.ipynb #cell-017
 def key_scalar(
     value: Any,  # as the journal keeps a bound: dates and decimals as text, times as microseconds
     t: str,  # lake type of the key column
@@ -170,7 +160,7 @@ def _range(unit: Unit, work: Work) -> ds.Expression | None:
             found = here if found is None else found & here
     return found
 
-# %% ../notebooks/22_rewrite.ipynb #cell-021
+# %% ../notebooks/22_rewrite.ipynb #cell-018
 def read_batch(unit: Unit, work: Work) -> pa.Table:
     "The batch rows whose keys lie between the unit's smallest and largest."
     fs, path = pafs.FileSystem.from_uri(work.batch)
@@ -180,7 +170,7 @@ def read_batch(unit: Unit, work: Work) -> pa.Table:
     typed = {n: rows[n].cast(arrow_type(work.types[n])) if n in work.types else rows[n] for n in names}
     return pa.table(typed).combine_chunks()
 
-# %% ../notebooks/22_rewrite.ipynb #cell-024
+# %% ../notebooks/22_rewrite.ipynb #cell-021
 def match(
     rows: pa.Table,  # rows of the lake
     batch: pa.Table,  # at most one row a key
@@ -200,7 +190,7 @@ def _next_code(code: pa.Array, column: pa.ChunkedArray, values: pa.Array) -> pa.
     "One number for what the columns so far and this one say; null where a value is not among the batch's."
     return pc.add(pc.multiply(code, len(values)), pc.index_in(column, value_set=values).cast(pa.int64()))
 
-# %% ../notebooks/22_rewrite.ipynb #cell-027
+# %% ../notebooks/22_rewrite.ipynb #cell-024
 def _pick(mask: np.ndarray, yes: pa.ChunkedArray, no: pa.ChunkedArray) -> pa.ChunkedArray:
     "Row by row the one or the other."
     if mask.all():
@@ -224,7 +214,7 @@ def differs(
         out |= unequal.astype(bool) | (pc.is_null(a[n]).to_numpy() != pc.is_null(b[n]).to_numpy())
     return out
 
-# %% ../notebooks/22_rewrite.ipynb #cell-028
+# %% ../notebooks/22_rewrite.ipynb #cell-025
 def _values(old: pa.Table, new: pa.Table, work: Work, write: np.ndarray, afresh: np.ndarray) -> dict[str, pa.ChunkedArray]:
     "The source's columns: known ones from the batch, others as they were, or null for a row that starts afresh."
     out = {}
@@ -248,26 +238,7 @@ def apply_rows(
     out = _values(old, new, work, write, afresh) | {n: _pick(says, new[n], old[n]) for n in (OP, FILE, ROW)}
     return pa.table({n: out[n] for n in work.names}), ~write & (not work.soft)
 
-# %% ../notebooks/22_rewrite.ipynb #cell-032
-def write_table(
-    table: pa.Table,
-    url: str,
-    types: Mapping[str, str],  # lake types by column
-    unique: Sequence[str] = (),  # columns of ever new values, for which no dictionary is tried
-) -> None:
-    "One Parquet file as Spark would write it."
-    fs, path = pafs.FileSystem.from_uri(url)
-    fs.create_dir(path.rsplit("/", 1)[0], recursive=True)
-    coded = [n for n in table.column_names if n not in unique]
-    known = table.replace_schema_metadata(footer(table.schema, types))
-    pq.write_table(known, path, filesystem=fs, compression="snappy", store_schema=False, use_dictionary=coded)
-
-
-def unique_columns(keys: Sequence[str]) -> tuple[str, ...]:
-    "Columns that never repeat a value: the row's number in its file, and a key of one column."
-    return (ROW, *keys) if len(keys) == 1 else (ROW,)
-
-# %% ../notebooks/22_rewrite.ipynb #cell-033
+# %% ../notebooks/22_rewrite.ipynb #cell-029
 def write_lake(
     rows: pa.Table,
     unit: Unit,  # that they come from
@@ -284,7 +255,7 @@ def write_lake(
         write_table(rows.slice(low, high - low), url, work.types, unique_columns(work.keys))
     return names
 
-# %% ../notebooks/22_rewrite.ipynb #cell-035
+# %% ../notebooks/22_rewrite.ipynb #cell-031
 def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
     "Rows for the next step, in a file of their own."
     if not table.num_rows:
@@ -299,7 +270,7 @@ def _size(unit: Unit) -> int:
     places = [pafs.FileSystem.from_uri(url) for url in unit.files]
     return sum(fs.get_file_info(path).size for fs, path in places)
 
-# %% ../notebooks/22_rewrite.ipynb #cell-037
+# %% ../notebooks/22_rewrite.ipynb #cell-033
 def _told(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
     "What became of the matched rows, and the keys and rows that are put down."
     write, same = _flag(new, WRITE), ~differs(old, after, work.names) & ~removed
@@ -314,7 +285,7 @@ def _told(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, wo
     }
     return files | {"hits": len(same)} | {n: int(mask.sum()) for n, mask in counts.items()}
 
-# %% ../notebooks/22_rewrite.ipynb #cell-038
+# %% ../notebooks/22_rewrite.ipynb #cell-034
 def rewrite(
     unit: Unit,
     work: Work,
@@ -337,7 +308,7 @@ def rewrite(
     leaves = removed | differs(old, after, work.partition)
     return done | _replaced(_woven(rows, hit, after, leaves, work), unit, work, size)
 
-# %% ../notebooks/22_rewrite.ipynb #cell-039
+# %% ../notebooks/22_rewrite.ipynb #cell-035
 def _replaced(rows: pa.Table, unit: Unit, work: Work, size: int) -> dict[str, Any]:
     "The unit's files give way to these rows."
     return {"removes": unit.names, "adds": write_lake(rows, unit, work, size)}
@@ -350,10 +321,44 @@ def _woven(rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray,
     both = pa.concat_tables([rows, _coded(after, work.coded)]).unify_dictionaries()
     return both.take(place[place >= 0])
 
-# %% ../notebooks/22_rewrite.ipynb #cell-048
+# %% ../notebooks/22_rewrite.ipynb #cell-044
+@dataclass(frozen=True)
+class Inserting:
+    "New rows to be written in tasks."
+
+    work: Work  # without units
+    matched: tuple[str, ...]  # files of keys that were put down
+    pieces: tuple[str, ...]  # files of the batch
+
+
+def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
+    "Rows of a batch file that are written and that no file of the table held."
+    work, held = inserting.work, [pq.read_table(url) for url in inserting.matched]
+    rows = pq.ParquetFile(piece).read(columns=[*work.names, WRITE], use_threads=False)
+    rows = rows.filter(rows[WRITE]).select(work.names)
+    if held:
+        at = match(rows, pa.concat_tables(held), work.keys)
+        rows = rows.filter(pa.array(at < 0))
+    return rows
+
+
+def insert(piece: str, inserting: Inserting) -> list[str]:
+    "Write the new rows of a batch file; names below the attempt's place."
+    work, home = inserting.work, Unit((piece,), (), "", (), (), ())
+    rows = fresh_rows(piece, inserting)
+    return write_lake(_coded(rows, work.coded), home, work, _size(home))
+
+# %% ../notebooks/22_rewrite.ipynb #cell-047
 def rewrite_numbers(batches: Iterator[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
-    "For `mapInArrow`: numbers of units in, a line of JSON a unit out."
+    "For `tasks.in_tasks`: numbers of units in, a line of facts a unit out."
     work = load_work(url)
-    for numbers in batches:
-        for i in numbers.column(0).to_pylist():
-            yield pa.record_batch({"done": [json.dumps({"unit": i, **rewrite(work.units[i], work)})]})
+    for i in numbers_in(batches):
+        yield facts_out({"unit": i, **rewrite(work.units[i], work)})
+
+
+def insert_numbers(batches: Iterator[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
+    "For `tasks.in_tasks`: numbers of batch files in, a line of facts a file out."
+    said = json.loads(get_text(url))
+    inserting = Inserting(_work(said["work"]), tuple(said["matched"]), tuple(said["pieces"]))
+    for i in numbers_in(batches):
+        yield facts_out({"adds": insert(inserting.pieces[i], inserting)})

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .fold import Batch
+from .batch import Batch
 from .files import TableRef
 from .schema import Footer, Schema
 from .session import FormatMissing

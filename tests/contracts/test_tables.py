@@ -4,13 +4,15 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
-from dmscdc.changes import Changes
+from dmscdc.batch import stage
+from dmscdc.changes import change_files
 from dmscdc.files import TableRef
-from dmscdc.fold import stage
-from dmscdc.schema import OURS, columns, ddl
+from dmscdc.schema import OURS, arrow_type, columns, ddl, read_footers
 from dmscdc.session import FormatMissing
 from dmscdc.tables import FORMATS, Draft, StaleCommit, open_table
 
@@ -46,10 +48,15 @@ def draft(table, position="moved", schema=SCHEMA, **more):
 
 def batch(spark, table, plan, changes, soft=False, carries=None, file="20181215-100000000.parquet"):
     "Changes of one file as a staged batch; `carries` names the columns that it carries."
-    rows = [(*row, file, i) for i, row in enumerate(changes)]
-    raw = frame(spark, rows, plan.schema).selectExpr("*", "_cdc_file as _cdc_name", "0 as _cdc_group", "'new' as _cdc_kind")
-    known = frozenset(carries or [c.name for c in plan.schema])
-    return stage(Changes(raw, plan.schema, (known,), ()), plan.key, f"{table.workplace(plan)}/staged", soft)
+    place = Path(table.workplace(plan))
+    place.mkdir(parents=True)
+    known = [c for c in plan.schema if carries is None or c.name in carries]
+    columns = {"Op": pa.array([row[0] for row in changes], pa.string())}
+    for at, c in enumerate(plan.schema, 1):
+        if c in known: columns[c.name] = pa.array([Decimal(row[at]) if c.type.startswith("decimal") and row[at] is not None else row[at] for row in changes], arrow_type(c.type))
+    pq.write_table(pa.table(columns), place / file)
+    urls = {file: str(place / file)}
+    return stage(spark, change_files(read_footers(urls), urls, plan.schema), plan.key, str(place / "staged"), soft=soft)
 
 
 def apply(spark, table, changes, plan=None, **more):
@@ -210,4 +217,4 @@ def test_many_small_files_become_few_with_the_next_rows(opened, spark):
 def test_strangers_in_the_folder_are_named_and_left_alone(loaded, opened):
     stray = Path(loaded.location, "by-hand.parquet")
     stray.write_bytes(b"")
-    assert "1 files that no commit of ours wrote, the first is by-hand.parquet" in opened().settle()[0] and stray.exists()
+    assert "holds 1 file that no commit of ours wrote: by-hand.parquet;" in opened().settle()[0] and stray.exists()

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import random
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
+from dmscdc.batch import DIRECT
 from dmscdc.dms_writer import DmsSettings, change_sequence, moment_of
 
 from world import World, closed, replayed
@@ -17,10 +18,10 @@ HISTORIES, FILES = 40, 9
 
 @contextmanager
 def split_files(spark, size="2kb"):
-    "Let Spark read one file in several tasks, as a cluster does with large ones."
-    names = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
-    before = {n: spark.conf.get(n) for n in names}
-    for n, value in zip(names, (size, "1b")): spark.conf.set(n, value)
+    "Let Spark read one file in several tasks, and bring the changes of a key together, as it does with many and large files."
+    names = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes", "spark.dmscdc.directBytes")
+    before = {n: spark.conf.get(n, str(DIRECT)) for n in names}
+    for n, value in zip(names, (size, "1b", "0")): spark.conf.set(n, value)
     try: yield
     finally:
         for n, value in before.items(): spark.conf.set(n, value)
@@ -47,15 +48,16 @@ def write_histories(w: World, rng: random.Random, key: tuple[str, ...], number: 
     w.changes(number, rows, schema, settings=settings, sequences=[change_sequence(commit, 1000 * number + i) for i in range(len(rows))])
 
 
+@pytest.mark.parametrize("way", [split_files, lambda spark: nullcontext()], ids=["shuffled", "in one task"])
 @pytest.mark.parametrize("key, delete, sequences, seed", [
     (("h", "k"), "hard", False, 1), (("h", "k"), "soft", True, 2), (("part", "k", "h"), "hard", True, 3), (("part", "k", "h"), "soft", False, 4)])
-def test_passes_cut_anywhere_equal_applying_one_by_one(tmp_path, spark, key, delete, sequences, seed):
+def test_passes_cut_anywhere_equal_applying_one_by_one(tmp_path, spark, key, delete, sequences, seed, way):
     rng = random.Random(seed)
     w = World(tmp_path, spark, {**KEYS, **VALUES}).set(key=key, delete=delete)
     start = {(h, k, "x") if "part" in key else (h, k): (h, k, "x", 1, "old", 2) for h in range(HISTORIES) for k in range(2)}
     w.load(list(start.values()), settings=DmsSettings(sequence_column="seq" if sequences else ""))
     cuts = sorted(rng.sample(range(1, FILES), 2))
-    with split_files(spark):
+    with way(spark):
         for number in range(FILES):
             write_histories(w, rng, key, number, sequences)
             if number + 1 in (*cuts, FILES):
