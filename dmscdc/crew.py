@@ -19,6 +19,7 @@ from .files import TableRef
 from .ledger import Run
 from .leases import Lease, LeaseLost
 from .load_set import clock
+from .process import HOLD
 from .runs import run_notebook
 from .server import SparkServer, serve
 from .state import SqliteState
@@ -26,13 +27,10 @@ from .survey import Look
 from .work import session_url, stop_work
 
 # %% auto #0
-__all__ = ['HOLD', 'Held', 'renew', 'LeaseKeeper', 'Servers', 'Outcome', 'without_run', 'Crew', 'AnyOf', 'run_table', 'run_job',
+__all__ = ['Held', 'renew', 'LeaseKeeper', 'Servers', 'Outcome', 'without_run', 'Crew', 'AnyOf', 'run_table', 'run_job',
            'left_behind', 'noted', 'attempt', 'is_bereft', 'once_more']
 
 # %% ../notebooks/46_crew.ipynb #cell-006
-HOLD = 120.0  # seconds a lease lasts
-
-
 @dataclass
 class Held:
     "A lease that is being kept."

@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Annotated, Any, Optional
 
 import typer
+from rich.markup import escape
 from typer.models import OptionInfo
 
 from .config import ConfigError, read_config
@@ -89,8 +90,8 @@ def fail(
     code: int,  # exit code
 ) -> None:
     "An error in words, and the exit code."
-    words = str(error) or type(error).__name__
-    console(sys.stderr).print(f"[red]error[/] {words}".replace("\n", " "), markup=True)
+    words = escape(str(error) or type(error).__name__).replace("\n", " ")
+    console(sys.stderr).print(f"[red]error[/] {words}", markup=True)
     raise typer.Exit(code)
 
 # %% ../notebooks/91_flags.ipynb #cell-015

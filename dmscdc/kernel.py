@@ -39,7 +39,7 @@ class ThisPython(KernelSpecManager):
     "Knows one kernel, whatever is installed: the interpreter that runs this."
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        argv = [sys.executable, "-m", "ipykernel_launcher", "--log-level=50", "-f", "{connection_file}"]
         return KernelSpec(argv=argv, name="python3", display_name="dmscdc", language="python")
 
 # %% ../notebooks/42_kernel.ipynb #cell-010
