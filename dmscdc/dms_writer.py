@@ -148,18 +148,23 @@ def _day(value: Any) -> date:
         return date.fromisoformat(value)
     return value if type(value) is date else moment_of(value).date()
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-035
+# %% ../notebooks/01_dms_writer.ipynb #cell-036
+def _bytes(value: Any) -> bytes:
+    "Bytes as they are; a number or a text as the UTF-8 bytes of its text."
+    return str(value).encode() if isinstance(value, (str, int, float)) else bytes(value)
+
+# %% ../notebooks/01_dms_writer.ipynb #cell-037
 CONVERSIONS = [
     (pa.types.is_date, _day),
     (pa.types.is_timestamp, moment_of),
     (pa.types.is_time, lambda v: v if isinstance(v, time) else time.fromisoformat(v)),
     (pa.types.is_boolean, lambda v: v.lower() in ("1", "t", "true") if isinstance(v, str) else bool(v)),
     (pa.types.is_floating, float),
-    (pa.types.is_binary, lambda v: v.encode() if isinstance(v, str) else bytes(v)),
+    (pa.types.is_binary, _bytes),
     (pa.types.is_string, lambda v: v.decode() if isinstance(v, bytes) else str(v)),
 ]
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-038
+# %% ../notebooks/01_dms_writer.ipynb #cell-041
 Schema = Mapping[str, Union[str, pa.DataType]]  # source columns in the source's order, each with its type
 
 
@@ -175,7 +180,7 @@ def typed_rows(rows: Iterable[Sequence | Mapping],  # tuples in the order of the
     return pa.table({name: _column([row[place] for row in rows], kind, name)
                      for place, (name, kind) in enumerate(kinds.items())})
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-039
+# %% ../notebooks/01_dms_writer.ipynb #cell-042
 def _column(values: list, kind: pa.DataType, name: str) -> pa.Array:
     "The values in their type; an error names the row and the column."
     done, convert = [], converter(kind)
@@ -186,7 +191,7 @@ def _column(values: list, kind: pa.DataType, name: str) -> pa.Array:
             raise ValueError(f"row {number}, column {name}: {value!r} is no {kind}") from error
     return pa.array(done, kind)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-042
+# %% ../notebooks/01_dms_writer.ipynb #cell-045
 def _around(data: pa.Table, settings: DmsSettings,
             ops: Sequence | None, stamps: Sequence, sequences: Sequence) -> pa.Table:
     "`Op`, timestamp (the one required column), source columns, sequence."
@@ -202,7 +207,7 @@ def _around(data: pa.Table, settings: DmsSettings,
         columns.append(pa.array(sequences, pa.string()))
     return pa.table(columns, schema=pa.schema(fields))
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-044
+# %% ../notebooks/01_dms_writer.ipynb #cell-047
 def load_columns(data: pa.Table,  # the source's columns
                  settings: DmsSettings,  # of the task
                  at: datetime  # when the first row was transferred
@@ -214,7 +219,7 @@ def load_columns(data: pa.Table,  # the source's columns
     ops = ["I"] * data.num_rows if settings.include_op_for_full_load else None
     return _around(data, settings, ops, stamps, [""] * data.num_rows)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-047
+# %% ../notebooks/01_dms_writer.ipynb #cell-050
 def change_columns(data: pa.Table,  # the source's columns, one row a change, in order
                    ops: Sequence[str | None] | None,  # I, U or D of each; None leaves the column out
                    settings: DmsSettings,  # of the task
@@ -224,7 +229,7 @@ def change_columns(data: pa.Table,  # the source's columns, one row a change, in
     "The columns of a change file around those of the source."
     return _around(data, settings, ops, [stamp_text(c) for c in commits], sequences)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-050
+# %% ../notebooks/01_dms_writer.ipynb #cell-053
 def put_file(landing: str | Path,  # the folder above the schemas
              table: TableRef | str,  # like "sampledb.product"
              path: str,  # below the table's folder
@@ -247,13 +252,13 @@ def put_file(landing: str | Path,  # the folder above the schemas
         aside.unlink(missing_ok=True)
     return target
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-051
+# %% ../notebooks/01_dms_writer.ipynb #cell-054
 def _set_time(path: Path, moment: float | datetime) -> None:
     "The object time of a file: epoch seconds, or a time."
     seconds = moment if isinstance(moment, (int, float)) else as_utc(moment).timestamp()
     os.utime(path, (seconds, seconds))
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-053
+# %% ../notebooks/01_dms_writer.ipynb #cell-056
 def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
     "As in a file DMS wrote: no key/value metadata, plain version 1.0."
     if settings.parquet_timestamp_in_millisecond:
@@ -263,13 +268,13 @@ def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
                    row_group_size=settings.row_group_length,
                    store_schema=False, write_statistics=known or False)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-054
+# %% ../notebooks/01_dms_writer.ipynb #cell-057
 def _in_milliseconds(data: pa.Table) -> pa.Table:
     "Its timestamps cut to milliseconds."
     kinds = [pa.timestamp("ms", f.type.tz) if pa.types.is_timestamp(f.type) else f.type for f in data.schema]
     return data.cast(pa.schema([f.with_type(kind) for f, kind in zip(data.schema, kinds)]), safe=False)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-057
+# %% ../notebooks/01_dms_writer.ipynb #cell-060
 Rows = Union[pa.Table, Iterable[Union[Sequence, Mapping]]]
 
 
@@ -289,7 +294,7 @@ def write_load(landing: str | Path,  # the folder above the schemas
     path = f"{folder}/{load_name(number)}".lstrip("/")
     return put_file(landing, table, path, data, settings, replace=True, time=time)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-060
+# %% ../notebooks/01_dms_writer.ipynb #cell-063
 def write_changes(landing: str | Path,  # the folder above the schemas
                   table: TableRef | str,  # like "sampledb.product"
                   rows: Rows,  # Op, then the source's columns: tuples, dictionaries, an Arrow table
@@ -312,14 +317,14 @@ def write_changes(landing: str | Path,  # the folder above the schemas
     data = change_columns(data, ops, settings, commits, sequences)
     return _put_changes(landing, table, data, closed, settings, folder, time)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-061
+# %% ../notebooks/01_dms_writer.ipynb #cell-064
 def _change_name(closed: str | datetime) -> str:
     "The name for a time, or the given one with its suffix."
     if isinstance(closed, datetime):
         return change_name(closed)
     return closed.removesuffix(".parquet") + ".parquet"
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-063
+# %% ../notebooks/01_dms_writer.ipynb #cell-066
 def _put_changes(landing: str | Path, table: TableRef | str, data: pa.Table, closed: str | datetime,
                  settings: DmsSettings, folder: str, time: float | datetime | None) -> Path:
     "Under the given name, or under the first free millisecond from the given time on."
@@ -332,7 +337,7 @@ def _put_changes(landing: str | Path, table: TableRef | str, data: pa.Table, clo
                 raise
             closed += timedelta(milliseconds=1)
 
-# %% ../notebooks/01_dms_writer.ipynb #cell-070
+# %% ../notebooks/01_dms_writer.ipynb #cell-073
 def write_load_set(landing: str | Path,  # the folder above the schemas
                    table: TableRef | str,  # like "sampledb.product"
                    data: pa.Table,  # the source's rows

@@ -19,19 +19,30 @@ from typing import Any
 from .tables import NotOurs, StaleCommit
 
 # %% auto #0
-__all__ = ['NO_LINKS', 'OUR_NAME', 'Exists', 'Store', 'name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Journal',
-           'settle', 'abandon', 'commit', 'whereabouts']
+__all__ = ['ENTRY_NAME', 'NO_LINKS', 'OUR_NAME', 'Exists', 'Store', 'name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode',
+           'Journal', 'settle', 'abandon', 'commit', 'whereabouts']
 
 # %% ../notebooks/21_journal.ipynb #cell-010
+ENTRY_NAME = re.compile(r"^(\d{12})\.json$")
+
+
 def _names_below(root: str, prefix: str) -> list[str]:
-    "Names of all files below a folder, sorted, with / between their parts."
+    "Names of all files below a folder, sorted, with / between their parts; an entry is one, also as a folder."
     found = []
-    for here, _, names in os.walk(os.path.join(root, prefix)):
-        ours = (name for name in names if not name.startswith((".", "_SUCCESS")))
-        found += [os.path.relpath(os.path.join(here, name), root).replace(os.sep, "/") for name in ours]
+    for here, folders, names in os.walk(os.path.join(root, prefix), onerror=_unless_gone):
+        names += filter(ENTRY_NAME.match, folders)
+        folders[:] = [name for name in folders if not ENTRY_NAME.match(name)]
+        below = os.path.relpath(here, root).replace(os.sep, "/")
+        found += [f"{below}/{name}" for name in names if not name.startswith((".", "_SUCCESS"))]
     return sorted(found)
 
-# %% ../notebooks/21_journal.ipynb #cell-013
+
+def _unless_gone(error: OSError) -> None:
+    "A folder that is not there has no files; one that may not be read is an error."
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise error
+
+# %% ../notebooks/21_journal.ipynb #cell-015
 def _move(source: str, target: str) -> bool:  # False: the source is gone
     "Makes the target from the source, in one step."
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -45,18 +56,24 @@ def _move(source: str, target: str) -> bool:  # False: the source is gone
         raise
     return True
 
-# %% ../notebooks/21_journal.ipynb #cell-016
+# %% ../notebooks/21_journal.ipynb #cell-018
+def _number_aside(name: str) -> float:
+    "The commit number of an attempt's folder, or of what lies in it; never over for a name that is not ours."
+    found = re.match(r"(\d{12})-[0-9a-f]+(/|$)", name)
+    return int(found[1]) if found else float("inf")
+
+
 def _clear(aside: str, number: int) -> None:
     "Removes the folders of attempts up to a number, with all that is in them."
     for name in os.listdir(aside) if os.path.isdir(aside) else ():
-        if int(name[:12]) <= number:
+        if _number_aside(name) <= number:
             shutil.rmtree(os.path.join(aside, name), ignore_errors=True)
 
-# %% ../notebooks/21_journal.ipynb #cell-019
+# %% ../notebooks/21_journal.ipynb #cell-021
 class Exists(Exception):
     "An exclusive create found the name taken."
 
-# %% ../notebooks/21_journal.ipynb #cell-020
+# %% ../notebooks/21_journal.ipynb #cell-022
 def _synced(path: str, content: bytes) -> None:
     "Writes a new file and waits until it is on the disk."
     with open(path, "xb") as file:
@@ -73,7 +90,7 @@ def _sync_folder(path: str) -> None:
     finally:
         os.close(handle)
 
-# %% ../notebooks/21_journal.ipynb #cell-022
+# %% ../notebooks/21_journal.ipynb #cell-024
 def _draft_name(path: str) -> str:
     return os.path.join(os.path.dirname(path), f".{os.path.basename(path)}-{secrets.token_hex(6)}")
 
@@ -89,8 +106,10 @@ def _create_renamed(path: str, content: bytes) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
         raise Exists(path) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
-# %% ../notebooks/21_journal.ipynb #cell-023
+# %% ../notebooks/21_journal.ipynb #cell-025
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -111,7 +130,7 @@ def _create_linked(path: str, content: bytes) -> None:
         os.unlink(draft)
     _sync_folder(os.path.dirname(path))
 
-# %% ../notebooks/21_journal.ipynb #cell-026
+# %% ../notebooks/21_journal.ipynb #cell-028
 @dataclass(frozen=True)
 class Store:
     "The requests of the protocol, on local folders. Names lie below the root, with / between their parts."
@@ -125,7 +144,9 @@ class Store:
         return _names_below(self.root, prefix)
 
     def read(self, name: str) -> bytes:
-        return Path(self.path(name)).read_bytes()
+        "The whole content; of an entry that is a folder, what it holds."
+        path = Path(self.path(name))
+        return (path / "entry" if path.is_dir() else path).read_bytes()
 
     def delete(self, name: str) -> None:
         "Deletes a file; one that is gone is no error."
@@ -143,7 +164,7 @@ class Store:
         "Removes what the folders of dead attempts still hold."
         _clear(self.path(prefix), number)
 
-# %% ../notebooks/21_journal.ipynb #cell-029
+# %% ../notebooks/21_journal.ipynb #cell-031
 OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
 
 
@@ -157,7 +178,7 @@ def commit_of(name: str) -> int | None:
     found = OUR_NAME.match(name.rsplit("/", 1)[-1])
     return int(found[1]) if found else None
 
-# %% ../notebooks/21_journal.ipynb #cell-032
+# %% ../notebooks/21_journal.ipynb #cell-034
 @dataclass(frozen=True)
 class LakeFile:
     "One file of a lake table."
@@ -169,7 +190,7 @@ class LakeFile:
     high: tuple = ()  # the largest
     values: tuple[str, ...] = ()  # the partition's values, as text
 
-# %% ../notebooks/21_journal.ipynb #cell-034
+# %% ../notebooks/21_journal.ipynb #cell-036
 @dataclass(frozen=True)
 class Entry:
     "One commit: a step from its predecessor, and the whole list that results."
@@ -192,7 +213,7 @@ class Entry:
         files = ",\n".join(json.dumps(asdict(f), separators=(",", ":")) for f in self.files)
         return (json.dumps(head)[:-1] + f', "files": [\n{files}\n]}}\n').encode()
 
-# %% ../notebooks/21_journal.ipynb #cell-035
+# %% ../notebooks/21_journal.ipynb #cell-037
 def _lake_file(fields: Mapping[str, Any]) -> LakeFile:
     return LakeFile(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
 
@@ -203,7 +224,12 @@ def decode(content: bytes) -> Entry:
     names = {k: tuple(fields[k]) for k in ("adds", "removes")}
     return Entry(**{**fields, **names, "files": tuple(_lake_file(f) for f in fields["files"])})
 
-# %% ../notebooks/21_journal.ipynb #cell-038
+# %% ../notebooks/21_journal.ipynb #cell-040
+def _below(store: Store, folder: str) -> list[str]:
+    "Names of the files below a folder, without the folder."
+    return [name[len(folder) + 1:] for name in store.list(folder)]
+
+# %% ../notebooks/21_journal.ipynb #cell-041
 @dataclass(frozen=True)
 class Journal:
     "The commits of one table, and the folder they are about."
@@ -219,75 +245,66 @@ class Journal:
         return f"{self.meta}/journal/{number:012d}.json"
 
     def numbers(self) -> list[int]:
-        "The numbers of all commits, rising."
-        try:
-            found = os.listdir(self.store.path(f"{self.meta}/journal"))
-        except FileNotFoundError:
-            return []
-        return sorted(int(name[:12]) for name in found if re.fullmatch(r"\d{12}\.json", name))
+        "The numbers of all commits, rising. One request, however many there are."
+        found = map(ENTRY_NAME.match, _below(self.store, f"{self.meta}/journal"))
+        return [int(entry[1]) for entry in found if entry]
 
     def entry(self, number: int) -> Entry:
-        "One commit, from its file, or from the folder that stands for it where there are no hard links."
-        name = self.entry_name(number)
-        return decode(self.store.read(f"{name}/entry" if os.path.isdir(self.store.path(name)) else name))
+        return decode(self.store.read(self.entry_name(number)))
 
     def head(self) -> Entry | None:
         "The newest commit. List and position are always taken from this one entry."
-        numbers = self.numbers()
-        return self.entry(numbers[-1]) if numbers else None
+        return self.entry(numbers[-1]) if (numbers := self.numbers()) else None
 
-# %% ../notebooks/21_journal.ipynb #cell-041
-def _inside(journal: Journal) -> list[str]:
-    "Names of the files in the folder, as entries name them."
-    return [name[len(journal.folder) + 1:] for name in journal.store.list(journal.folder)]
-
-
+# %% ../notebooks/21_journal.ipynb #cell-044
 def _switch(journal: Journal, entry: Entry) -> None:
     "Copies in what is missing, then deletes what the commit removed."
-    here = set(_inside(journal))
+    here = set(_below(journal.store, journal.folder))
     for f in entry.added:
         if f.name not in here:  # if the aside is gone, too, somebody else has copied it
             journal.store.copy(f"{journal.aside}/{f.aside}", f"{journal.folder}/{f.name}")
     for name in entry.removes:
         journal.store.delete(f"{journal.folder}/{name}")
 
-# %% ../notebooks/21_journal.ipynb #cell-043
+# %% ../notebooks/21_journal.ipynb #cell-046
 def _sweep(journal: Journal, entry: Entry) -> list[str]:  # names that were in the folder
     "Deletes our strays, never of a larger number."
-    names, listed = _inside(journal), {f.name for f in entry.files}
+    names, listed = _below(journal.store, journal.folder), {f.name for f in entry.files}
     for name in names:
         number = commit_of(name)
         if number is not None and number <= entry.number and name not in listed:
             journal.store.delete(f"{journal.folder}/{name}")
     return names
 
-# %% ../notebooks/21_journal.ipynb #cell-045
-def _free(journal: Journal, entry: Entry) -> None:
+# %% ../notebooks/21_journal.ipynb #cell-048
+def _free(journal: Journal, entry: Entry) -> list[str]:  # names that are not ours
     "Deletes the entry's asides, those of commits before it, and those of others that lost its number."
-    keep = {f"{journal.aside}/{f.aside}" for f in entry.added}
+    keep = {f.aside for f in entry.added}
     for f in entry.added:
         journal.store.delete(f"{journal.aside}/{f.aside}")
-    for name in journal.store.list(journal.aside):
-        number = int(name[len(journal.aside) + 1:][:12])
+    names = _below(journal.store, journal.aside)
+    for name in names:
+        number = _number_aside(name)
         if number < entry.number or (number == entry.number and name not in keep):
-            journal.store.delete(name)
+            journal.store.delete(f"{journal.aside}/{name}")
     journal.store.tidy(journal.aside, entry.number)
+    return [name for name in names if _number_aside(name) == float("inf")]
 
-# %% ../notebooks/21_journal.ipynb #cell-047
+# %% ../notebooks/21_journal.ipynb #cell-050
+def _some(names: list[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if names[1:] else names[0]
+
+
 def _missing(folder: str, entry: Entry, names: list[str]) -> str:
-    more = f" and {len(names) - 1} more files" if names[1:] else ""
-    return (f"{folder}: commit {entry.number} lists {names[0]}{more}, which neither the folder nor its aside "
+    return (f"{folder}: commit {entry.number} lists {_some(names)}, which neither the folder nor its aside "
             "holds. Somebody removed it by hand; bring it back, or reload the table")
 
 
-def _foreign(folder: str, names: Iterable[str]) -> list[str]:
-    strange = [name for name in names if commit_of(name) is None]
-    if not strange:
-        return []
-    return [f"{Path(folder).name} holds {len(strange)} files that no commit of ours wrote, "
-            f"the first is {strange[0]}; readers that list the folder count them twice or wrongly"]
+def _foreign(folder: str, names: list[str]) -> list[str]:
+    words = "which no commit of ours wrote; readers that list this folder read more than the table"
+    return [f"{folder} holds {_some(names)}, {words}"] if names else []
 
-# %% ../notebooks/21_journal.ipynb #cell-048
+# %% ../notebooks/21_journal.ipynb #cell-051
 def settle(journal: Journal,
            entry: Entry | None  # the head, as its reader read it
            ) -> list[str]:  # sentences for a person: files that are not ours
@@ -296,21 +313,20 @@ def settle(journal: Journal,
         return []
     _switch(journal, entry)
     names = _sweep(journal, entry)
-    missing = [f.name for f in entry.added if f.name not in set(names)]
+    missing = sorted(set(entry.adds) - set(names))
     if missing and journal.numbers()[-1] == entry.number:
         raise NotOurs(_missing(journal.store.path(journal.folder), entry, missing))
-    _free(journal, entry)
-    return _foreign(journal.store.path(journal.folder), names)
+    strange, others = [name for name in names if commit_of(name) is None], _free(journal, entry)
+    return _foreign(journal.folder, strange) + _foreign(journal.aside, others)
 
-# %% ../notebooks/21_journal.ipynb #cell-052
+# %% ../notebooks/21_journal.ipynb #cell-055
 def _step(head: Entry | None, attempt: str, adds: Iterable[LakeFile], removes: Iterable[str],
           facts: Mapping[str, Any]) -> Entry:
     "The entry that follows a head."
     adds, gone = tuple(adds), set(removes)
     kept = tuple(f for f in (head.files if head else ()) if f.name not in gone)
     number, before = (head.number + 1, head.attempt) if head else (1, "")
-    names = tuple(f.name for f in adds)
-    return Entry(number, attempt, before, names, tuple(sorted(gone)), kept + adds, facts)
+    return Entry(number, attempt, before, tuple(f.name for f in adds), tuple(sorted(gone)), kept + adds, facts)
 
 
 def abandon(journal: Journal, number: int, attempt: str) -> None:
@@ -318,7 +334,7 @@ def abandon(journal: Journal, number: int, attempt: str) -> None:
     for name in journal.store.list(f"{journal.aside}/{name_prefix(number, attempt)}"):
         journal.store.delete(name)
 
-# %% ../notebooks/21_journal.ipynb #cell-054
+# %% ../notebooks/21_journal.ipynb #cell-057
 def commit(journal: Journal,
            head: Entry | None,  # the commit that the writer planned from
            attempt: str,  # its own, unique
@@ -340,16 +356,26 @@ def commit(journal: Journal,
     settle(journal, entry)
     return entry
 
-# %% ../notebooks/21_journal.ipynb #cell-062
+# %% ../notebooks/21_journal.ipynb #cell-065
+def _found(journal: Journal, entry: Entry) -> dict[str, str]:
+    "Where the entry's files were seen, by their names."
+    inside = {f.name: f"{journal.folder}/{f.name}" for f in entry.files}
+    asides = {f.name: f"{journal.aside}/{f.aside}" for f in entry.added}
+    found = {}
+    for folder, places in ((journal.folder, inside), (journal.aside, asides), (journal.folder, inside)):
+        if len(found) < len(inside):
+            there = set(journal.store.list(folder))
+            found = {name: place for name, place in places.items() if place in there} | found
+    return found
+
+# %% ../notebooks/21_journal.ipynb #cell-067
 def whereabouts(journal: Journal, entry: Entry) -> dict[str, list[str]]:
     "Where the entry's files lie now, by the folder below which their partition folders begin."
-    added, found = set(entry.adds), {}
+    found, places = _found(journal, entry), {}
     for f in entry.files:
-        inside = f"{journal.folder}/{f.name}"
-        places = (inside, f"{journal.aside}/{f.aside}", inside) if f.name in added else (inside,)
-        path = next(filter(os.path.exists, map(journal.store.path, places)), None)
-        if path is None:
+        if f.name not in found:
             raise StaleCommit(f"{journal.folder}: {f.name} of commit {entry.number} is gone; "
                               "the table has moved on, read it again")
-        found.setdefault(path.rsplit("/", 1 + f.name.count("/"))[0], []).append(path)
-    return found
+        path = journal.store.path(found[f.name])
+        places.setdefault(path.rsplit("/", 1 + f.name.count("/"))[0], []).append(path)
+    return places

@@ -101,17 +101,17 @@ def records(
     if not isinstance(notebook, dict):
         try:
             notebook = json.loads(Path(notebook).read_text(encoding="utf-8"))
-        except (FileNotFoundError, json.JSONDecodeError):
+        except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
             return {}
     outputs = (out for cell in notebook.get("cells", []) for out in cell.get("outputs", []))
     return {name: value for out in outputs for name, value in out.get("data", {}).get(RECORD, {}).items()}
 
-# %% ../notebooks/40_ledger.ipynb #cell-024
+# %% ../notebooks/40_ledger.ipynb #cell-026
 # 2 is left to wrong use of the command, which is no run
 EXIT_CODES = {"ok": 0, "nothing": 0, "failed": 1, "refused": 1, "attention": 3}
 CAUSES = ("", "cell error", "kernel killed", "time-out", "server died", "server out of memory", "stopped")
 
-# %% ../notebooks/40_ledger.ipynb #cell-025
+# %% ../notebooks/40_ledger.ipynb #cell-027
 @dataclass(frozen=True)
 class Run:
     "One executed notebook. Times are UTC in ISO 8601 with milliseconds."
@@ -134,7 +134,7 @@ class Run:
         "0 ok or nothing to do, 1 failed or refused, 3 a person must look."
         return EXIT_CODES[self.verdict]
 
-# %% ../notebooks/40_ledger.ipynb #cell-027
+# %% ../notebooks/40_ledger.ipynb #cell-029
 def ledger_line(
     run: Run,  # a finished run
     runs: Path | str,  # the folder of runs
@@ -156,7 +156,7 @@ def ledger_line(
         **{name: os.path.relpath(path, runs).replace(os.sep, "/") for name, path in places.items()},
     }
 
-# %% ../notebooks/40_ledger.ipynb #cell-034
+# %% ../notebooks/40_ledger.ipynb #cell-036
 def read_lines(
     content: bytes,  # of a ledger, possibly beginning or ending inside a line
 ) -> list[dict[str, Any]]:  # the lines that can be read
@@ -171,7 +171,7 @@ def read_lines(
             found.append(value)
     return found
 
-# %% ../notebooks/40_ledger.ipynb #cell-037
+# %% ../notebooks/40_ledger.ipynb #cell-039
 def _ends_torn(file: BinaryIO) -> bool:
     "Whether the last line was not written to its end; an empty file has none."
     if not file.seek(0, os.SEEK_END):
@@ -184,7 +184,7 @@ def _as_line(line: dict[str, Any]) -> bytes:
     "A line as it stands in the file, line break included."
     return json.dumps(line).encode() + b"\n"
 
-# %% ../notebooks/40_ledger.ipynb #cell-038
+# %% ../notebooks/40_ledger.ipynb #cell-040
 class Ledger:
     "One line a run in `ledger.jsonl`: appended, never changed, and rebuildable from the notebooks."
 
@@ -207,7 +207,7 @@ class Ledger:
             file.seek(max(0, size - newest) if newest else 0)
             return read_lines(file.read())
 
-# %% ../notebooks/40_ledger.ipynb #cell-043
+# %% ../notebooks/40_ledger.ipynb #cell-045
 def write_whole(
     path: Path | str,  # the file; its folder is made
     text: str,  # its content
@@ -223,7 +223,7 @@ def write_whole(
         aside.unlink(missing_ok=True)
     return path
 
-# %% ../notebooks/40_ledger.ipynb #cell-046
+# %% ../notebooks/40_ledger.ipynb #cell-048
 def facts_of(
     notebooks: Iterable[Path],  # executed notebooks
 ) -> list[dict[str, Any]]:  # ledger lines; a notebook that is torn or not finished has none
@@ -238,7 +238,7 @@ def facts_of(
             found.append(facts)
     return found
 
-# %% ../notebooks/40_ledger.ipynb #cell-047
+# %% ../notebooks/40_ledger.ipynb #cell-049
 def rebuild(
     runs: Path | str,  # the folder of runs
 ) -> int:  # lines in the ledger afterwards

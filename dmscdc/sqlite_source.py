@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,8 +24,8 @@ from .files import TableRef, parse_name
 from .sqlite_log import columns_of, key_of, quoted, refresh, see_changes, table_names, transaction
 
 # %% auto #0
-__all__ = ['name_batches', 'write_batches', 'load_table', 'SqliteSource', 'pending', 'unloaded', 'open_source', 'capture',
-           'uninstall']
+__all__ = ['name_batches', 'write_batches', 'WrongValue', 'load_table', 'SqliteSource', 'pending', 'unloaded', 'open_source',
+           'capture', 'uninstall']
 
 # %% ../notebooks/04_sqlite_source.ipynb #cell-006
 def name_batches(db: sqlite3.Connection,  # inside a write transaction
@@ -86,77 +87,97 @@ def write_batches(db: sqlite3.Connection,  # not in a transaction
                   settings: DmsSettings  # of the task
                   ) -> list[Path]:  # of the files, in order
     "Writes every named batch and takes it from the log; one with a value of a wrong type stays, and raises."
+    return list(_batches(db, landing, schema, settings))
+
+
+def _batches(db: sqlite3.Connection, landing: Path, schema: str, settings: DmsSettings) -> Iterator[Path]:
+    "Each file of `write_batches` as soon as it is there."
     named = db.execute("SELECT source, file, shape FROM dmscdc_changes WHERE file IS NOT NULL "
                        "GROUP BY source, file ORDER BY min(n)").fetchall()
-    paths, errors = [], []
-    for source, file, shape in named:
-        try:
-            if path := _write_batch(db, landing, TableRef(schema, source), file, shape, settings):
-                paths.append(path)
-        except ValueError as error:
-            errors.append(str(error))
-    if errors:
-        raise ValueError("; ".join(errors))
-    return paths
+    yield from _all_of(partial(_write_batch, db, landing, TableRef(schema, source), file, shape, settings)
+                       for source, file, shape in named)
 
 # %% ../notebooks/04_sqlite_source.ipynb #cell-016
+class WrongValue(ValueError):
+    "A value in the source is none of its column's type."
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-017
+def _all_of(writers: Iterable[Callable[[], Iterable[Path]]]) -> Iterator[Path]:
+    "The files of all, as they appear; wrong values are raised when the last has written."
+    errors = []
+    for write in writers:
+        try:
+            yield from write()
+        except WrongValue as error:
+            errors.append(str(error))
+    if errors:
+        raise WrongValue("; ".join(errors))
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-018
 def _write_batch(db: sqlite3.Connection, landing: Path, table: TableRef,
-                 file: str, shape: int, settings: DmsSettings) -> Path | None:
+                 file: str, shape: int, settings: DmsSettings) -> list[Path]:  # none: another capture was quicker
     "Writes the file of one batch, then deletes its changes."
     columns = dict(_columns_of_shape(db, shape))
     rows = _changes_of(db, table.name, file, len(columns))
     if not rows:
-        return None  # another capture was quicker
+        return []
     ops, commits = [row[1] for row in rows], [moment_of(row[2]) for row in rows]
     sequences = [change_sequence(commit, row[0]) for commit, row in zip(commits, rows)]
-    data = change_columns(_typed(rows, columns, table), ops, settings, commits, sequences)
+    data = _typed(table, columns, [row[3:] for row in rows], key_of(db, table.name), [row[0] for row in rows])
+    data = change_columns(data, ops, settings, commits, sequences)
     path = put_file(landing, table, file, data, settings, replace=True, time=parse_name(file).stamp)
     db.execute("DELETE FROM dmscdc_changes WHERE source = ? AND file = ?", (table.name, file))
-    return path
+    return [path]
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-017
+# %% ../notebooks/04_sqlite_source.ipynb #cell-019
 def _columns_of_shape(db: sqlite3.Connection, shape: int) -> list[list[str]]:
     "[name, type word] of a shape's columns, in order."
     found = db.execute("SELECT columns FROM dmscdc_shapes WHERE shape = ?", (shape,)).fetchone()
     return json.loads(found[0])
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-018
+# %% ../notebooks/04_sqlite_source.ipynb #cell-020
 def _changes_of(db: sqlite3.Connection, source: str, file: str, width: int) -> list[tuple]:
     "The changes of a file in order: number, `Op`, commit time, then the values."
     slots = ", ".join(f"v{i}" for i in range(width))
     return db.execute(f"SELECT n, op, seen, {slots} FROM dmscdc_changes "
                       "WHERE source = ? AND file = ? ORDER BY n", (source, file)).fetchall()
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-020
-def _typed(rows: list[tuple], columns: dict[str, str], table: TableRef) -> pa.Table:
-    "The values as the column's type; an error names the change."
+# %% ../notebooks/04_sqlite_source.ipynb #cell-022
+def _typed(table: TableRef, columns: dict[str, str], rows: list[tuple],
+           key: list[str], changes: Sequence[int] = ()) -> pa.Table:
+    "The values in their columns' types; an error names the row by its key, and the change where it is one."
     try:
-        return typed_rows([row[3:] for row in rows], columns)
-    except ValueError:
-        for row in rows:
-            _check(row, columns, table)
-        raise
-
-# %% ../notebooks/04_sqlite_source.ipynb #cell-021
-def _check(row: tuple, columns: dict[str, str], table: TableRef) -> None:
-    "Raises with words for the user if a value of this change is none of its column's type."
-    try:
-        typed_rows([row[3:]], columns)
+        return typed_rows(rows, columns)
     except ValueError as error:
-        what = str(error).removeprefix("row 0, ")
-        raise ValueError(f"{table}, change {row[0]}: {what}; to go on without this change: "
-                         f"DELETE FROM dmscdc_changes WHERE n = {row[0]}") from error
+        raise WrongValue(_wrong(str(error), table, columns, rows, key, changes)) from error
 
 # %% ../notebooks/04_sqlite_source.ipynb #cell-023
-def _snapshot(db: sqlite3.Connection, table: str, columns: Iterable[str]) -> tuple[int | None, list[tuple]]:
-    "Number of the newest change that the rows hold, and the rows by key, in one look."
-    order, names = (", ".join(map(quoted, part)) for part in (key_of(db, table), columns))
-    with transaction(db, "DEFERRED"):
-        last = db.execute("SELECT max(n) FROM dmscdc_changes WHERE source = ?", (table,)).fetchone()[0]
-        rows = db.execute(f"SELECT {names} FROM {quoted(table)} ORDER BY {order or 'rowid'}").fetchall()
-    return last, rows
+def _wrong(error: str, table: TableRef, columns: dict[str, str], rows: list[tuple],
+           key: list[str], changes: Sequence[int]) -> str:
+    "Table, change, key, column and value, and how to go on."
+    found = re.fullmatch(r"row (\d+), (.*)", error, re.DOTALL)
+    if not found:
+        return f"{table}: {error}"
+    number = int(found[1])
+    named = [f"{name} {value!r}" for name, value in zip(columns, rows[number]) if name in key]
+    if not changes:
+        named, advice = named or [f"row {number + 1}"], "correct it in the source"
+    else:
+        named.insert(0, f"change {changes[number]}")
+        advice = f"to go on without this change: DELETE FROM dmscdc_changes WHERE n = {changes[number]}"
+    return f"{', '.join([str(table), *named, found[2]])}; {advice}"
 
 # %% ../notebooks/04_sqlite_source.ipynb #cell-025
+def _snapshot(db: sqlite3.Connection, table: str) -> tuple[int | None, dict[str, str], list[str], list[tuple]]:
+    "Number of the newest change that the rows hold, columns, key, and the rows by key, in one look."
+    with transaction(db, "DEFERRED"):
+        last = db.execute("SELECT max(n) FROM dmscdc_changes WHERE source = ?", (table,)).fetchone()[0]
+        columns, key = dict(columns_of(db, table)), key_of(db, table)
+        order, names = (", ".join(map(quoted, part)) for part in (key, columns))
+        rows = db.execute(f"SELECT {names} FROM {quoted(table)} ORDER BY {order or 'rowid'}").fetchall()
+    return last, columns, key, rows
+
+# %% ../notebooks/04_sqlite_source.ipynb #cell-027
 def load_table(db: sqlite3.Connection,  # with the log installed, not in a transaction
                landing: str | Path,  # the folder above the schemas
                table: TableRef,  # its folders in the landing
@@ -164,12 +185,8 @@ def load_table(db: sqlite3.Connection,  # with the log installed, not in a trans
                now: datetime | None = None  # also the object time; else the clock's
                ) -> list[Path]:  # of the load files; none for a table without rows
     "Writes the load set of one table, over an earlier one, as DMS does with `DO_NOTHING`."
-    columns = dict(columns_of(db, table.name))
-    last, rows = _snapshot(db, table.name, columns)
-    try:
-        paths = write_load_set(landing, table, typed_rows(rows, columns), settings, at=now, time=now)
-    except ValueError as error:
-        raise ValueError(f"{table}: {error}") from error
+    last, columns, key, rows = _snapshot(db, table.name)
+    paths = write_load_set(landing, table, _typed(table, columns, rows, key), settings, at=now, time=now)
     with transaction(db):
         db.execute("DELETE FROM dmscdc_changes WHERE source = ? AND n <= ? AND file IS NULL",
                    (table.name, last))
@@ -177,7 +194,7 @@ def load_table(db: sqlite3.Connection,  # with the log installed, not in a trans
                    (stamp_text(now or datetime.now(timezone.utc)), table.name))
     return paths
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-028
+# %% ../notebooks/04_sqlite_source.ipynb #cell-030
 class SqliteSource:
     "A SQLite database as the source of a DMS task."
 
@@ -201,69 +218,70 @@ class SqliteSource:
 
     def full_load(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *,
                   tables: Sequence[str] = (), now: datetime | None = None) -> list[Path]:
-        "Writes the load files of the given tables, else of all; see `load_table`."
-        return _load_tables(self, landing, settings, tables or self.only, now)
+        "Writes the load files of the given tables, else of all, and change files named before; see `load_table`."
+        return list(_load_tables(self, landing, settings, tables or self.only, now))
 
     def flush(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *,
               now: datetime | None = None, everything: bool = False) -> list[Path]:
         "Writes the change files due at `now` (else the clock's time), or all that there is to write."
-        return _flush(self, landing, settings, now or datetime.now(timezone.utc), everything)
+        return list(_flush(self, landing, settings, now or datetime.now(timezone.utc), everything))
 
     def drain(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *,
               now: datetime | None = None) -> list[Path]:
         "Closes every batch now and gives the paths of the files."
         return self.flush(landing, settings, now=now, everything=True)
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-030
+# %% ../notebooks/04_sqlite_source.ipynb #cell-032
 def _connect(path: Path) -> sqlite3.Connection:
     "An existing database, in autocommit."
     url = f"file:{quote(str(path))}?mode=rw"
     return sqlite3.connect(url, uri=True, timeout=30, isolation_level=None)
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-031
+# %% ../notebooks/04_sqlite_source.ipynb #cell-033
 def _load_tables(source: SqliteSource, landing: str | Path, settings: DmsSettings,
-                 tables: Sequence[str], now: datetime | None) -> list[Path]:
+                 tables: Sequence[str], now: datetime | None) -> Iterator[Path]:
     "Loads tables, all if none is given. What was named by a flush before is written first."
     source.install()
     with closing(source.connect()) as db:
-        write_batches(db, Path(landing), source.schema, settings)
-        return [path for name in tables or table_names(db)
-                for path in load_table(db, landing, TableRef(source.schema, name), settings, now)]
+        named = partial(_batches, db, Path(landing), source.schema, settings)
+        loads = [partial(load_table, db, landing, TableRef(source.schema, name), settings, now)
+                 for name in tables or table_names(db)]
+        yield from _all_of([named, *loads])
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-033
+# %% ../notebooks/04_sqlite_source.ipynb #cell-035
 def _schema_version(db: sqlite3.Connection) -> int:
     "Rises with every change of a table's definition."
     return db.execute("PRAGMA schema_version").fetchone()[0]
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-034
+# %% ../notebooks/04_sqlite_source.ipynb #cell-036
 def _is_idle(db: sqlite3.Connection, version: int) -> bool:
     "Same tables as last time, and an empty log."
     if _schema_version(db) != version:
         return False
     return not db.execute("SELECT EXISTS (SELECT 1 FROM dmscdc_changes)").fetchone()[0]
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-035
+# %% ../notebooks/04_sqlite_source.ipynb #cell-037
 def _flush(source: SqliteSource, landing: str | Path, settings: DmsSettings,
-           now: datetime, everything: bool) -> list[Path]:
+           now: datetime, everything: bool) -> Iterator[Path]:
     "Sees new changes, names the batches that are due, and writes what is named."
     with closing(source.connect()) as db:
         if _is_idle(db, source._version):
-            return []
+            return
         with transaction(db):
             refresh(db, source.only, log_new=True)
             see_changes(db, now)
             name_batches(db, Path(landing, source.schema), settings, now, everything)
             source._version = _schema_version(db)
-        return write_batches(db, Path(landing), source.schema, settings)
+        yield from _batches(db, Path(landing), source.schema, settings)
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-037
+# %% ../notebooks/04_sqlite_source.ipynb #cell-039
 def pending(source: SqliteSource) -> dict[str, int]:  # number of changes by table, tables with some only
     "Changes that wait in the log."
     with closing(source.connect()) as db:
         return dict(db.execute("SELECT source, count(*) FROM dmscdc_changes "
                                "GROUP BY source ORDER BY source"))
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-038
+# %% ../notebooks/04_sqlite_source.ipynb #cell-040
 def unloaded(source: SqliteSource) -> list[str]:  # by name
     "Tables that need a full load: never loaded, or changed while their triggers were gone."
     with closing(source.connect()) as db:
@@ -271,7 +289,7 @@ def unloaded(source: SqliteSource) -> list[str]:  # by name
         rows = db.execute("SELECT source FROM dmscdc_sources WHERE loaded IS NULL ORDER BY source")
         return [table for table, in rows if table in tables and (not source.only or table in source.only)]
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-047
+# %% ../notebooks/04_sqlite_source.ipynb #cell-049
 def open_source(url: str,  # "sqlite:shop.db", "sqlite:///shop.db", "sqlite:////abs/shop.db" or a path
                 schema: str = "",  # folder in the landing; else the file's name without suffix
                 tables: Sequence[str] = ()  # to capture, all if empty
@@ -281,43 +299,41 @@ def open_source(url: str,  # "sqlite:shop.db", "sqlite:///shop.db", "sqlite:////
         raise ValueError(f"only SQLite databases can be captured (sqlite:PATH), not {url!r}")
     return SqliteSource(re.sub(r"^sqlite:(///)?", "", url), schema, tables)
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-048
+# %% ../notebooks/04_sqlite_source.ipynb #cell-050
 def capture(source_url: str | SqliteSource,  # like "sqlite:shop.db"
             landing: str | Path,  # the folder above the schemas
             settings: DmsSettings = DmsSettings(),  # of the task
             *, stop: threading.Event | None = None,  # set it to end; None: one round and out
             poll: float = 0.5,  # seconds between two looks
             clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
-            on_files: Callable[[list[Path]], object] = lambda paths: None  # told of the files of each round
+            on_files: Callable[[list[Path]], object] = lambda paths: None  # told of files as they appear
             ) -> int:  # number of files written
-    "Loads what was never loaded, then writes change files as they fall due; at the end all that waits."
+    "Loads what was never loaded, then writes change files as they fall due; at the end all. Or `WrongValue`."
     source = open_source(source_url) if isinstance(source_url, str) else source_url
     source.install()
     written, last = 0, False
     while not last:
         last = stop is None or stop.is_set()
-        paths = _round(source, landing, settings, clock, last)
-        written += len(paths)
-        if paths:
-            on_files(paths)
+        for path in _round(source, landing, settings, clock, last):
+            written += 1
+            on_files([path])
         if not last:
             stop.wait(poll)
     return written
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-050
+# %% ../notebooks/04_sqlite_source.ipynb #cell-052
 def _round(source: SqliteSource, landing: str | Path, settings: DmsSettings,
-           clock: Callable[[], datetime], last: bool) -> list[Path]:
-    "The files of one look: loads that are missing, and changes that are due, or all with the last."
+           clock: Callable[[], datetime], last: bool) -> Iterator[Path]:
+    "The files of one look, as they appear: loads that are missing, and changes that are due, or all with the last."
     try:
-        needed = unloaded(source)
-        paths = source.full_load(landing, settings, tables=needed, now=clock()) if needed else []
-        return paths + source.flush(landing, settings, now=clock(), everything=last)
+        if needed := unloaded(source):
+            yield from _load_tables(source, landing, settings, needed, clock())
+        yield from _flush(source, landing, settings, clock(), last)
     except sqlite3.OperationalError as error:
         if last or "locked" not in str(error):
             raise
-        return []
 
-# %% ../notebooks/04_sqlite_source.ipynb #cell-065
+# %% ../notebooks/04_sqlite_source.ipynb #cell-073
 def uninstall(source: SqliteSource) -> None:
     "Takes triggers and log away, with all changes not yet flushed."
     with closing(source.connect()) as db, transaction(db):

@@ -104,7 +104,7 @@ def by_hand(item: TableItem,  # as stored beside them
     if stored["LastFullLoadDate"] < ours["LastFullLoadDate"]:
         return {"kind": "reload", "changes": "keep", "commit": item.commit}
     if stored["LastIncrementalFile"] != ours["LastIncrementalFile"]:
-        after = stored["LastIncrementalFile"].removeprefix(table_path(item.table))
+        after = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]  # a bucket may stand before it
         return {"kind": "rewind", "after": after, "commit": item.commit}
     return None
 

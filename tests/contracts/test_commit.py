@@ -1,12 +1,14 @@
 "The commit of plain Parquet, stopped, killed and woken between any two requests. Files of text stand for Parquet: the protocol never looks inside."
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from dmscdc.journal import Journal, LakeFile, Store, commit, name_prefix, settle
+from dmscdc.journal import Entry, Exists, Journal, LakeFile, Store, commit, name_prefix, settle, whereabouts
 from dmscdc.tables import StaleCommit
 
 REQUESTS = ("list", "read", "delete", "copy", "create", "tidy")
@@ -39,10 +41,11 @@ class Lake:
     def watched(self, before) -> Journal: return Journal(Watched(Store(str(self.root)), before), "shop/item", "_dmscdc/shop/item")
 
     def write(self, attempt: str, adds: dict[str, str], removes=(), journal=None, position=""):
-        "One writer: read the head, settle, write aside, commit."
+        "One writer: read the head, settle, read the table, write aside, commit."
         journal = journal or self.journal
         head = journal.head()
         settle(journal, head)
+        if head: whereabouts(journal, head)
         prefix, files = name_prefix(head.number + 1 if head else 1, attempt), []
         for name, words in adds.items():
             files.append(LakeFile(f"{prefix}-{name}.parquet", f"{prefix}/{name}.parquet", len(words.split()), len(words)))
@@ -124,6 +127,8 @@ def test_a_stalled_writer_woken_after_others_have_committed_harms_nothing(tmp_pa
         wake.set()
         thread.join(30)
         assert isinstance(said[0], StaleCommit) or said[0].attempt == "b2", said
+        if isinstance(said[0], Entry) and said[0].before == "d4":  # it slept before it read the head, so it comes after the others
+            files = files - set(said[0].removes) | set(said[0].adds)
         assert lake.folder() == files == lake.listed() and {"t", "u"} <= set(lake.words()), points
         lake.write("e5", {})
         assert lake.asides() == [] and lake.folder() == files, points
@@ -153,3 +158,80 @@ def test_an_answer_that_was_lost_is_no_reason_to_clean_up(tmp_path):
     journal = Journal(Deaf(Store(str(tmp_path)), None), "shop/item", "_dmscdc/shop/item")
     assert lake.write("b2", {"four": "f"}, ("one",), journal).number == 2
     assert lake.folder() == lake.listed() and lake.words() == ["c", "d", "e", "f"]
+
+
+def test_a_reader_needs_one_listing_and_during_a_switch_at_most_three(tmp_path):
+    lake, asked = Lake(tmp_path), []
+    loaded(lake)
+    journal, head = lake.watched(asked.append), lake.journal.head()
+    assert len(whereabouts(journal, head)[str(tmp_path / "shop/item")]) == 3 and len(asked) == 1
+    aside = tmp_path / journal.aside / head.files[0].aside
+    aside.parent.mkdir()
+    (tmp_path / "shop/item" / head.files[0].name).rename(aside)  # as if it were not copied yet
+    assert list(map(len, whereabouts(journal, head).values())) == [1, 2] and len(asked) == 3
+    aside.unlink()
+    with pytest.raises(StaleCommit, match="is gone; the table has moved on"): whereabouts(journal, head)
+    assert len(asked) == 6
+
+
+def test_strangers_among_the_asides_are_named_and_left_alone(tmp_path):
+    lake = Lake(tmp_path)
+    loaded(lake)
+    aside = tmp_path / lake.journal.aside
+    for name in (".DS_Store", "notes.txt", "20181215/x.parquet", "000000000001.parquet"):
+        (aside / name).parent.mkdir(exist_ok=True)
+        (aside / name).write_text("x")
+    said, = settle(lake.journal, lake.journal.head())
+    assert said.startswith("_dmscdc/shop/item/aside holds 000000000001.parquet and 2 more, which no commit of ours wrote; ")
+    lake.write("b2", {"four": "f"}, ("one",))
+    assert len(lake.asides()) == 3 and (aside / ".DS_Store").exists() and lake.words() == ["c", "d", "e", "f"]
+    (tmp_path / "shop/item/part-0.parquet").write_text("x")
+    assert settle(lake.journal, lake.journal.head())[0].startswith("shop/item holds part-0.parquet, which no commit of ours wrote; ")
+
+
+def test_where_there_are_no_hard_links_the_loser_leaves_nothing(tmp_path, monkeypatch):
+    def no_links(*_): raise PermissionError(errno.EPERM, "Operation not permitted")
+    monkeypatch.setattr(os, "link", no_links)
+    lake = Lake(tmp_path)
+    first = lake.write("a1", {"one": "a b"})
+    second = lake.write("b2", {"two": "c"}, ("one",))
+    with pytest.raises(StaleCommit): commit(lake.journal, first, "c3", [], [], {})
+    assert sorted(os.listdir(tmp_path / "_dmscdc/shop/item/journal")) == ["000000000001.json", "000000000002.json"]
+    assert (lake.journal.numbers(), lake.journal.head(), lake.words()) == ([1, 2], second, ["c"])
+
+
+class Bucket:
+    "The six requests on names alone: no folders, no disk."
+    def __init__(self): self.objects = {}
+
+    def path(self, name): return f"s3://lake/{name}"
+
+    def list(self, prefix): return sorted(name for name in self.objects if name.startswith(f"{prefix}/"))
+
+    def read(self, name): return self.objects[name]
+
+    def delete(self, name): self.objects.pop(name, None)
+
+    def copy(self, source, target):
+        if source in self.objects: self.objects[target] = self.objects[source]
+        return source in self.objects
+
+    def create(self, name, content):
+        if name in self.objects: raise Exists(name)
+        self.objects[name] = content
+
+    def tidy(self, prefix, number): pass
+
+
+def test_a_store_without_folders_can_be_plugged_in():
+    bucket = Bucket()
+    journal, head = Journal(bucket, "shop/item", "_dmscdc/shop/item"), None
+    for number, word in enumerate("abc", 1):
+        file = LakeFile(f"{name_prefix(number, word)}-0.parquet", f"{name_prefix(number, word)}/0.parquet", 1, 1)
+        bucket.objects[f"{journal.aside}/{file.aside}"] = word.encode()
+        assert settle(journal, journal.head()) == [] and journal.head() == head
+        head = commit(journal, head, word, [file], head.adds if head else [], {})
+    with pytest.raises(StaleCommit): commit(journal, journal.entry(1), "d", [], [], {})
+    assert journal.numbers() == [1, 2, 3] and bucket.list(journal.aside) == []
+    assert whereabouts(journal, head) == {"s3://lake/shop/item": [f"s3://lake/shop/item/{head.adds[0]}"]}
+    assert [bucket.read(name) for name in bucket.list("shop/item")] == [b"c"]

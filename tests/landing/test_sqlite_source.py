@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +18,7 @@ import pytest
 
 from dmscdc.dms_writer import DmsSettings
 from dmscdc.files import FolderLanding, TableRef
-from dmscdc.sqlite_source import SqliteSource, capture, pending, unloaded
+from dmscdc.sqlite_source import SqliteSource, WrongValue, capture, load_table, pending, unloaded
 
 NOON = datetime(2018, 12, 15, 12, tzinfo=timezone.utc)
 FULL = DmsSettings(timestamp_column="ts", sequence_column="seq")
@@ -294,3 +294,87 @@ sqlite_source.SqliteSource({str(source.path)!r}).drain({str(tmp_path)!r}, settin
     assert files[:3] == written  # the third was written again: same name, size and time
     assert [r["a"] for r in changes(tmp_path)] == list(range(400))
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".writing")]
+
+
+class Hasty(SqliteSource):
+    "A source that waits for no lock and tells `seen` of every statement before it runs."
+    seen = staticmethod(lambda statement: None)
+
+    def connect(self):
+        db = sqlite3.connect(self.path, timeout=0, isolation_level=None)
+        db.set_trace_callback(lambda statement: self.seen(statement))
+        return db
+
+
+@pytest.mark.parametrize("number", range(2, 10))
+def test_a_look_that_meets_a_lock_has_counted_and_told_every_file(source, tmp_path, number):
+    """A user takes the database at each of capture's transactions in turn, and leaves before the next look."""
+    run(source, "INSERT INTO item (a, b) VALUES (1, 'x')", "CREATE TABLE other (id INTEGER PRIMARY KEY)",
+        "INSERT INTO other VALUES (1)")
+    hasty, begun, told = Hasty(source.path), [], []
+    with closing(sqlite3.connect(source.path, isolation_level=None)) as user:
+        def lock(statement):
+            if statement.startswith("BEGIN"):
+                begun.append(statement)
+                if len(begun) == number:
+                    user.execute("BEGIN IMMEDIATE")
+
+        class Stop(threading.Event):
+            def wait(self, timeout=None):
+                user.rollback()
+                self.set()
+
+        hasty.seen = lock
+        written = capture(hasty, tmp_path / "landing", stop=Stop(), on_files=told.extend, clock=lambda: NOON)
+    assert sorted(told) == sorted((tmp_path / "landing").rglob("*.parquet")) and written == len(told) >= 2
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+@pytest.mark.parametrize("change", ["ADD COLUMN colour TEXT DEFAULT 'grey'", "RENAME COLUMN price TO cost"])
+@pytest.mark.parametrize("number", range(1, 9))
+def test_a_load_has_the_columns_of_its_rows_whenever_the_table_changes(source, tmp_path, number, change, mode):
+    """The table is altered ahead of each of the load's statements in turn."""
+    run(source, "INSERT INTO item (a, b, price) VALUES (1, 'x', 5)")
+    hasty, statements = Hasty(source.path), []
+    with closing(sqlite3.connect(source.path, timeout=0, isolation_level=None)) as user:
+        user.execute(f"PRAGMA journal_mode = {mode}")
+
+        def alter(statement):
+            statements.append(statement)
+            if len(statements) == number:
+                with suppress(sqlite3.OperationalError):  # locked: the load is at it
+                    user.execute(f"ALTER TABLE item {change}")
+
+        with closing(hasty.connect()) as db:
+            hasty.seen = alter
+            path, = load_table(db, tmp_path / "landing", TableRef("sampledb", "item"), now=NOON)
+    row, = pq.read_table(path).to_pylist()
+    assert int(row.pop("price", None) or row.pop("cost")) == 5
+    assert row in ({"a": 1, "b": "x", "at": None, "raw": None},
+                   {"a": 1, "b": "x", "at": None, "raw": None, "colour": "grey"})
+    assert ("colour" in row) == (number <= 2 and "colour" in change)  # the second statement begins the snapshot
+
+
+def test_a_value_of_a_wrong_type_ends_a_capture_in_words_after_the_rest_was_written(source, tmp_path):
+    run(source, "CREATE TABLE other (id INTEGER PRIMARY KEY)", "INSERT INTO other VALUES (1)",
+        "INSERT INTO item (a, b, price) VALUES (1, 'x', 5), (2, 'y', 'cheap')")
+    told = []
+    with pytest.raises(WrongValue, match=r"^sampledb.item, a 2, b 'y', column price: 'cheap' is no decimal"):
+        capture(source, tmp_path / "landing", on_files=told.extend)
+    assert [path.parent.name for path in told] == ["other"] and unloaded(source) == ["item"]
+
+    run(source, "UPDATE item SET price = 6 WHERE a = 2")
+    assert capture(source, tmp_path / "landing") == 1
+    run(source, "UPDATE item SET price = 'dear' WHERE a = 1", "INSERT INTO other VALUES (2)")
+    stop = threading.Event()
+    with pytest.raises(ValueError, match=r"sampledb.item, change \d+, a 1, b 'x', column price: 'dear' is no decimal"):
+        capture(source, tmp_path / "landing", DmsSettings(batch_interval=0), stop=stop, on_files=told.extend)
+    assert [path.parent.name for path in told] == ["other", "other"] and pending(source) == {"item": 1}
+
+
+@pytest.mark.parametrize("value", [5, 0, -12, 2.5, 1 << 40, "Søren", "", b"\x00\xff", b""])
+def test_what_is_no_blob_in_a_blob_column_arrives_as_sqlite_would_cast_it(source, tmp_path, value):
+    run(source, ("INSERT INTO item (a, b, raw) VALUES (1, 'x', ?)", (value,)))
+    source.drain(tmp_path / "landing", now=NOON)
+    with closing(sqlite3.connect(source.path)) as db:
+        assert [(row["raw"],) for row in changes(tmp_path / "landing")] == db.execute("SELECT CAST(raw AS BLOB) FROM item").fetchall()

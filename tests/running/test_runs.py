@@ -1,4 +1,5 @@
 """A run ends with a verdict, a cause and words, whatever ends it; its notebook, page and ledger line are always there."""
+import errno
 import json
 import os
 import re
@@ -8,9 +9,11 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
+from papermill.iorw import LocalHandler
 
 from dmscdc.ledger import Ledger, rebuild, records
 from dmscdc.runs import NoSuchJob, RefusedParameters, close_lost, run_notebook
@@ -249,3 +252,18 @@ def test_names_of_tables_and_folders_are_taken_as_they_stand(a_job, says, tmp_pa
     run = run_notebook(a_job("count", says("ok")), {"table": "sh/op.{x}"}, runs=tmp_path / "{runs}", table="sh/op.{x}")
     assert run.verdict == "ok" and run.notebook.parent.parent == tmp_path / "{runs}" / "count"
     assert Ledger(tmp_path / "{runs}").lines()[0]["table"] == "sh/op.{x}"
+
+
+def test_a_notebook_torn_inside_a_letter_still_has_its_page_and_its_line(a_job, says, tmp_path, monkeypatch):
+    """The disk is full in the middle of an ö: papermill's own writer is stopped there."""
+
+    def full(self, text, path):
+        Path(path).write_bytes(text.encode().partition(b"Malm\xc3")[0] + b"Malm\xc3")
+        if "Malmö" in text:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(LocalHandler, "write", full)
+    run = run_notebook(a_job("torn", "store = 'Malmö'", says("ok")), {}, runs=tmp_path, table="shop.store", run_id="torn")
+    assert (run.verdict, run.records) == ("failed", {}) and "No space left on device" in run.words
+    assert "The notebook of this run could not be read." in run.html.read_text()
+    assert [line["run"] for line in Ledger(tmp_path).lines()] == ["torn"] and rebuild(tmp_path) == 1
