@@ -84,7 +84,7 @@ def server_env(
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYTHONPATH": with_package(os.environ.get("PYTHONPATH", "")),
     }
     return {k: v for k, v in os.environ.items() if k not in skip} | mine

@@ -238,8 +238,9 @@ def classic_session(
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     mine = {"spark.driver.extraJavaOptions": log_option(folder), **spark_conf(master=master)}
-    mine["spark.executorEnv.PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
-    if not (here := re.match(r"local(\[|$)", master)):
+    if here := re.match(r"local(\[|$)", master):
+        mine["spark.executorEnv.PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
+    else:
         mine["spark.submit.pyFiles"] = str(package_zip(folder))
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in {**mine, **conf}.items():

@@ -1,0 +1,57 @@
+"What holds in one process holds on a cluster: the order of rows in a file that many tasks read, and the whole story."
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dmscdc.server import serve
+
+from world import query, replay
+
+HERE = Path(__file__).parent
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+
+
+def run(script: str, *words: str, **env: str) -> dict:
+    "A script in a process of its own; its last line is JSON."
+    done = subprocess.run([sys.executable, str(HERE / script), *words], env={**CLEAN, **env}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_of_forty_changes_of_a_key_in_one_file_that_many_tasks_read_the_last_one_wins(tmp_path):
+    found = run("order.py", "local-cluster[4,2,1024]", str(tmp_path))
+    assert found["megabytes"] >= 25 and found["tasks"] > 8 and found["executors"] == 4, found
+    assert (found["keys"], found["stale"]) == (20_000, 0), found
+
+
+def check_story(root: Path, said: dict) -> None:
+    "Every lake table equals the replay of its raw files by another reader."
+    assert [[verdict for _, verdict, _ in done] for done in said["passes"]] == [["ok"] * 3] * 2, said
+    columns = {"product": "id, name, dept, category", "store": "id, address1", "productorder": "id, productid, qty"}
+    for table, names in columns.items():
+        raw, lake = root / "landing" / "sampledb" / table, root / "lake" / "sampledb" / table
+        names = ", ".join(n for n in names.split(", ") if n in next(iter(replay(raw, ["id"]).values())))
+        rows = query(f"select {names}, _cdc_file, _cdc_row from read_parquet('{lake}/**/*.parquet', hive_partitioning=true) order by id")
+        want = [tuple(row[n] for n in [*names.split(", "), "_cdc_file", "_cdc_row"]) for _, row in sorted(replay(raw, ["id"]).items())]
+        assert rows == want, table
+    assert query(f"select count(*) from read_parquet('{root}/lake/sampledb/productorder/**/*.parquet')") == [(9_770,)]
+
+
+def test_the_story_on_a_cluster_whose_workers_do_not_hold_the_package(tmp_path, cluster, bare_python):
+    said = run("story.py", str(tmp_path), SPARK_MASTER=cluster, PYSPARK_PYTHON=str(bare_python), SPARK_LOCAL_IP="127.0.0.1")
+    assert ".zip" in said["package"], "the package came with the session"
+    check_story(tmp_path, said)
+
+
+def test_the_story_over_connect_on_a_cluster_whose_workers_do_not_hold_the_package(tmp_path, cluster, bare_python, monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", str(bare_python))
+    with serve(master=cluster, memory="1g", log=tmp_path / "server.log") as server:
+        said = run("story.py", str(tmp_path), SPARK_REMOTE=server.url)
+    assert str(HERE.parents[1]) not in said["package"], "the package came with the session"
+    check_story(tmp_path, said)
