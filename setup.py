@@ -4,7 +4,8 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-NOTEBOOKS = {"dmscdc.jobs": "notebooks/jobs", "dmscdc.explore": "notebooks/explore"}  # they ship inside the wheel
+NOTEBOOKS = {"dmscdc.jobs": "notebooks/jobs", "dmscdc.explore": "notebooks/explore"}  # they ship inside the wheel,
+SUITE = {"dmscdc.contracts": "tests/contracts"}  # and so does what every table format must pass
 here = Path(__file__).parent
 ini = ConfigParser(delimiters=["="], interpolation=None)
 ini.read(here / "settings.ini", encoding="utf-8")
@@ -23,9 +24,9 @@ setup(
     license="Apache-2.0",
     keywords=cfg["keywords"],
     python_requires=f">={cfg['min_python']}",
-    packages=find_packages(include=["dmscdc", "dmscdc.*"]) + list(NOTEBOOKS),
-    package_dir=NOTEBOOKS,
-    package_data={"dmscdc": ["py.typed", "pages/*"], **{name: ["*.ipynb"] for name in NOTEBOOKS}},
+    packages=find_packages(include=["dmscdc", "dmscdc.*"]) + [*NOTEBOOKS, *SUITE],
+    package_dir={**NOTEBOOKS, **SUITE},
+    package_data={"dmscdc": ["py.typed", "pages/*"], **{name: ["*.ipynb"] for name in NOTEBOOKS}, **{name: ["*.py"] for name in SUITE}},
     install_requires=cfg["requirements"].split(),
     extras_require=extras,
     entry_points={"console_scripts": cfg["console_scripts"].split(), "nbdev": ["dmscdc=dmscdc._modidx:d"]},

@@ -14,6 +14,7 @@ import typer
 
 from . import __version__
 from .config import Config, write_config
+from .conformance import run_suite
 from .controller import run_pass
 from .demo import tell
 from .dms_writer import DmsSettings
@@ -27,7 +28,7 @@ from .table_commands import tables
 
 # %% auto #0
 __all__ = ['app', 'COLUMNS', 'demo', 'init', 'show_people', 'plan', 'pass_', 'status', 'schedule', 'until_stopped', 'capture',
-           'about', 'main']
+           'conformance', 'about', 'main']
 
 # %% ../notebooks/95_cli.ipynb #cell-005
 app = typer.Typer(
@@ -215,6 +216,16 @@ def capture(
     print(f"{number} files written to {landing}")
 
 # %% ../notebooks/95_cli.ipynb #cell-039
+@app.command(epilog="Example: dmscdc conformance parquet")
+def conformance(
+    format: Annotated[str, typer.Argument(help="A table format")] = "parquet",
+) -> None:
+    "Run the suite that every table format must pass. Needs pytest."
+    with exit_codes():
+        code = run_suite(format)
+    raise typer.Exit(min(code, 1))
+
+# %% ../notebooks/95_cli.ipynb #cell-042
 @app.callback(invoke_without_command=True)
 def about(
     version: Annotated[bool, typer.Option("--version", help="The version")] = False,

@@ -1,6 +1,7 @@
 "What every format of the lake promises (`tables.LakeTable`). One suite, a parameter a format."
 from __future__ import annotations
 
+import os
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,7 +21,7 @@ T, SCHEMA = TableRef("shop", "item"), columns("id int, name string, price decima
 ROWS = [("I", 1, "one", 1, "LOAD00000001.parquet#1", 0), ("I", 2, "two", 2, "LOAD00000001.parquet#1", 1), ("I", 3, "three", 3, "LOAD00000001.parquet#1", 2)]
 
 
-@pytest.fixture(params=sorted(FORMATS))
+@pytest.fixture(params=os.environ.get("DMSCDC_FORMAT", "").split() or sorted(FORMATS))
 def opened(request, tmp_path):
     "Opens the table again, as another process would."
     return lambda table=T, **settings: open_table(request.param, str(tmp_path / "lake"), table, **settings)
