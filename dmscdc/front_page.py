@@ -6,19 +6,22 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections import Counter
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from . import __version__
 from .ledger import Ledger, write_whole
-from .report import render
+from .report import render, took
 
 # %% auto #0
-__all__ = ['TAIL', 'MARKS_SHOWN', 'STATES', 'WORST_FIRST', 'LEGEND', 'last_runs', 'below', 'table_line', 'needs_person',
-           'as_entry', 'sentence', 'write_front_page']
+__all__ = ['TAIL', 'MARKS_SHOWN', 'STATES', 'COMMAND', 'WORST_FIRST', 'LEGEND', 'last_runs', 'below', 'unnamed', 'first_sentence',
+           'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry', 'sentence', 'write_front_page']
 
 # %% ../notebooks/44_front_page.ipynb #cell-007
 TAIL = 2_000_000  # bytes of the ledger that are read
@@ -49,7 +52,23 @@ def below(
 # %% ../notebooks/44_front_page.ipynb #cell-015
 STATES = {"waiting": "waits for its key", "paused": "is paused", "new": "was not loaded yet"}
 
-# %% ../notebooks/44_front_page.ipynb #cell-016
+# %% ../notebooks/44_front_page.ipynb #cell-017
+def unnamed(
+    words: str,  # of a run or a plan
+    table: str,  # schema.table
+) -> str:  # the same without the name in front
+    "Words for a place where the table's name stands already."
+    return words.removeprefix(f"{table}: ")
+
+
+def first_sentence(
+    words: str,
+) -> str:
+    "What stands before the first full stop that a space follows."
+    head, stop, _ = words.partition(". ")
+    return f"{head}." if stop else words
+
+# %% ../notebooks/44_front_page.ipynb #cell-019
 def table_line(
     status: dict[str, Any],  # of the table: its name under `table`, and what is known of the rest
     marks: list[dict[str, Any]],  # its newest runs
@@ -61,18 +80,42 @@ def table_line(
     has_a_word = status.get("words") or status.get("verdict") not in (None, "", "nothing")
     said = status if has_a_word else last
     schema, dot, name = status["table"].rpartition(".")
+    words = unnamed(said.get("words") or STATES.get(waits) or state, status["table"])
     return {
         **status,
         "schema": schema + dot,
         "name": name,
         "verdict": said.get("verdict") or (waits and "waiting") or "nothing",
-        "words": said.get("words") or STATES.get(waits) or state,
+        "words": words,
+        "brief": first_sentence(words),
         "report": below(status.get("report"), runs) or last.get("html"),
         "marks": marks,
         "state": waits or state,
     }
 
-# %% ../notebooks/44_front_page.ipynb #cell-021
+# %% ../notebooks/44_front_page.ipynb #cell-025
+_VERB = r"(?:pass|plan|status|init|schedule|(?:table|runs) [a-z]+)"
+_VALUE = r"(?:…|'[^']*'|\w(?:[\w.,$/-]*\w)?)"  # a full stop or a comma behind it is not its own
+_PART = rf" (?:--[a-z-]+(?: (?!(?:or|then|and)\b){_VALUE})?|'[^']*'|(?=\S*\.\w){_VALUE})"
+COMMAND = re.compile(rf"`?(dmscdc {_VERB}(?:{_PART})*)`?")
+
+
+def commands_in(
+    words: str,  # of a run or a plan
+) -> list[str]:  # in their order
+    "The commands of ours that a text names."
+    return COMMAND.findall(words)
+
+# %% ../notebooks/44_front_page.ipynb #cell-029
+def with_code(
+    words: str,  # of a run or a plan
+) -> Markup:  # HTML, escaped
+    "A text with its commands as code."
+    parts = COMMAND.split(words)  # text, command, text, command, …, text
+    code = Markup('<code class="command">{}</code>').format
+    return Markup("").join(code(part) if at % 2 else part for at, part in enumerate(parts))
+
+# %% ../notebooks/44_front_page.ipynb #cell-031
 def _asks_for_key(line: dict[str, Any]) -> tuple[str, str]:
     "What a table says that waits for its key, and the command that names the key."
     found = line.get("suggested") or ()
@@ -82,7 +125,7 @@ def _asks_for_key(line: dict[str, Any]) -> tuple[str, str]:
     command = line.get("command") or f"dmscdc table set {shlex.quote(line['table'])} {key}"
     return f"New, and waits for its key: {said.rstrip('.')}.", command
 
-# %% ../notebooks/44_front_page.ipynb #cell-022
+# %% ../notebooks/44_front_page.ipynb #cell-032
 def needs_person(
     line: dict[str, Any],  # of the page
 ) -> dict[str, Any] | None:  # table, verdict, words, commands, report; None where nobody is needed
@@ -91,14 +134,16 @@ def needs_person(
     if verdict in ("attention", "failed", "refused"):
         last = line["marks"][-1] if line["marks"] else {}
         command = last.get("command") or f"dmscdc pass --only {shlex.quote(line['table'])}"
+        commands = [] if commands_in(words) else [command]
     elif line["state"] == "waiting":
         verdict, (words, command) = "waiting", _asks_for_key(line)
+        commands = [command]
     else:
         return None
     facts = {"table": line["table"], "verdict": verdict, "words": words}
-    return {**facts, "commands": [command], "report": line["report"]}
+    return {**facts, "commands": commands, "report": line["report"]}
 
-# %% ../notebooks/44_front_page.ipynb #cell-026
+# %% ../notebooks/44_front_page.ipynb #cell-036
 def as_entry(
     one: dict[str, Any] | str,  # something that needs a person
     runs: Path,  # the folder of runs
@@ -110,11 +155,12 @@ def as_entry(
         "table": "",
         "verdict": "attention",
         **one,
+        "said": with_code(one.get("words") or ""),
         "commands": commands,
         "report": below(one.get("report"), runs),
     }
 
-# %% ../notebooks/44_front_page.ipynb #cell-029
+# %% ../notebooks/44_front_page.ipynb #cell-039
 WORST_FIRST = ["failed", "refused", "attention", "waiting", "ok", "nothing"]
 LEGEND = {
     "ok": "done",
@@ -125,7 +171,7 @@ LEGEND = {
     "waiting": "needs a setting",
 }
 
-# %% ../notebooks/44_front_page.ipynb #cell-030
+# %% ../notebooks/44_front_page.ipynb #cell-040
 def sentence(
     lines: list[dict[str, Any]],  # of the page
 ) -> str:  # e.g. `3 tables: 2 ok, 1 failed.`
@@ -136,7 +182,7 @@ def sentence(
     parts = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in sorted(counts, key=WORST_FIRST.index))
     return f"{len(lines):,} {'table' if len(lines) == 1 else 'tables'}: {parts}."
 
-# %% ../notebooks/44_front_page.ipynb #cell-033
+# %% ../notebooks/44_front_page.ipynb #cell-043
 def _page_values(
     newest: list[dict[str, Any]],  # lines of the ledger
     tables: list[dict[str, Any]],
@@ -149,14 +195,15 @@ def _page_values(
     if people is None:
         found = filter(None, map(needs_person, lines))
         people = sorted(found, key=lambda one: WORST_FIRST.index(one["verdict"]))
+    last = next((line for line in reversed(newest) if line.get("job") == "pass"), None)
     return {
         "tables": lines,
         "sentence": sentence(lines),
         "people": [as_entry(one, runs) for one in people],
-        "last_pass": next((line for line in reversed(newest) if line.get("job") == "pass"), None),
+        "last_pass": last and {**last, "took": took(last["start"], last["end"])},
     }
 
-# %% ../notebooks/44_front_page.ipynb #cell-034
+# %% ../notebooks/44_front_page.ipynb #cell-044
 def write_front_page(
     runs: Path | str,  # the folder of runs; `index.html` is written there
     tables: list[dict[str, Any]],  # status of every table, as `table_line` knows it

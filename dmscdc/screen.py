@@ -103,9 +103,10 @@ def _turning(out: Console) -> Iterator[Callable[[str], None]]:
 
 
 def _log_line(text: str) -> None:
-    "A line with its time."
+    "A line with its time, in one piece: two notebooks run at once, and either may speak."
     now = datetime.now(timezone.utc)
-    print(f"{now:%Y-%m-%dT%H:%M:%SZ} {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"{now:%Y-%m-%dT%H:%M:%SZ} {text}\n")
+    sys.stderr.flush()
 
 # %% ../notebooks/90_screen.ipynb #cell-022
 @contextmanager

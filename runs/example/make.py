@@ -1,4 +1,4 @@
-"""Make the example beside this file anew: one pass over the shop in which one table is refused, and a picture of its front page.
+"""Make the example beside this file anew: two passes over the shop, one table refused in the second, and a picture of the front page.
 
     .venv/bin/python runs/example/make.py
 
@@ -7,8 +7,10 @@ The picture needs Chromium (Debian: apt-get install chromium); without it everyt
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import tempfile
+from datetime import datetime, timezone
 from pathlib import Path
 
 from dmscdc.controller import run_pass
@@ -17,38 +19,51 @@ from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.sample import COLUMNS, SCHEMA
 
 HERE = Path(__file__).parent
-CHROMIUM = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync --hide-scrollbars --window-size=1100,900"
+KEPT = (".ipynb", ".html", ".jsonl")  # not the log of Spark, which is about this machine
+NO_KEY = ("U", None, "Sample Product", "Sample Dept", "Sample Category", "39.00")
+CHROMIUM = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --hide-scrollbars --window-size=1100,1010"
+)
 
 
 def make(home: Path) -> None:
-    "Two passes; in the second, a change of `product` has no key, and a table is new."
+    "Two passes. In the second, a change of `product` has lost its key, and a table is new."
     source = open_shop(home)
     config = set_up(home)
     source.full_load(config.landing)
     run_pass(config)
     happen(home)
     source.drain(config.landing)
-    write_changes(config.landing, f"{SCHEMA}.product", [("U", None, "No key", "Sample Dept", "Sample Category", "1.00")], "20301215-100311204", COLUMNS["product"])
+    write_changes(config.landing, f"{SCHEMA}.product", [NO_KEY], datetime.now(timezone.utc), COLUMNS["product"])
     write_load(config.landing, f"{SCHEMA}.customer", [(1, "Ada"), (2, "Grace")], {"id": "int", "name": "string"})
     run_pass(config)
 
 
 def keep(home: Path) -> None:
-    "Take the runs over, without this machine's folders."
+    "Take the runs over in place of the old ones, without the folders and the name of this machine."
     for old in HERE.iterdir():
-        if old.name != "make.py": shutil.rmtree(old) if old.is_dir() else old.unlink()
-    shutil.copytree(home / "runs", HERE, dirs_exist_ok=True)
-    for path in HERE.rglob("*"):
-        if path.is_file() and path.suffix in (".ipynb", ".html", ".jsonl"):
-            path.write_text(path.read_text(encoding="utf-8").replace(str(home), "/data/shop"), encoding="utf-8")
+        if old.is_dir():
+            shutil.rmtree(old)
+        elif old.name != "make.py":
+            old.unlink()
+    for run in sorted((home / "runs").rglob("*")):
+        if run.suffix in KEPT:
+            text = run.read_text(encoding="utf-8").replace(f"{home}/", "").replace(f"{socket.gethostname()}:", "host:")
+            kept = HERE / run.relative_to(home / "runs")
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(text, encoding="utf-8")
 
 
 def picture() -> None:
     "The front page as a person sees it."
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    if browser is None: return print("no chromium: no picture")
+    if browser is None:
+        print("no chromium: no picture")
+        return
     with tempfile.TemporaryDirectory() as profile:
-        subprocess.run([browser, *CHROMIUM.split(), f"--user-data-dir={profile}", f"--screenshot={HERE / 'front_page.png'}", (HERE / "index.html").as_uri()], check=True, capture_output=True, timeout=120)
+        places = [f"--user-data-dir={profile}", f"--screenshot={HERE / 'front_page.png'}", (HERE / "index.html").as_uri()]
+        subprocess.run([browser, *CHROMIUM.split(), *places], check=True, capture_output=True, timeout=120)
 
 
 if __name__ == "__main__":

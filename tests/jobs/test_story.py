@@ -1,51 +1,189 @@
-"""The whole story from an installed wheel, in an empty folder, with a real Spark: told once, looked at many times."""
+"""The whole story from an installed wheel, typed in a shell, with a real Spark: told once, looked at many times."""
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
+from dmscdc.dms_writer import write_changes
+from dmscdc.files import TableRef
 from dmscdc.ledger import Ledger, records
+from dmscdc.sample import COLUMNS
+from dmscdc.state import open_state
 
 ROOT = Path(__file__).parents[2]
+TABLES = ("sampledb.product", "sampledb.productorder", "sampledb.store")
+PASSWORD = "correct-horse-battery"  # in the environment of every command; it must not be kept
+NO_KEY = ("U", None, "No Key", "Sample Dept", "Sample Category", "1.00")
+WITH_PHONE = ("U", 1009, "125 Technology Dr.", "Irvine", "CA", "US", "92618", "555-0100")
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     "The package as a wheel brings it, unpacked beside nothing else of the project."
     out = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", out, ROOT]
+    leave = shutil.ignore_patterns(".*", "build", "demo", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, out / "source", ignore=leave)  # a build folder would bring modules that are gone
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", out, out / "source"]
     subprocess.run(build, check=True, capture_output=True, timeout=300)
     with zipfile.ZipFile(next(out.glob("*.whl"))) as zip:
         zip.extractall(out / "site")
     return out / "site"
 
 
-@pytest.fixture(scope="module")
-def dmscdc(wheel, tmp_path_factory):
-    home = tmp_path_factory.mktemp("home")
+@dataclass(frozen=True)
+class Step:
+    "A command that was typed, and what it left behind."
+    code: int
+    out: str
+    err: str
+    lines: list[dict]  # new in the ledger
+    notebooks: list[Path]  # new among the runs
+    tokens: list[str]  # of the Spark servers that were started; one for each start of java
 
-    def run(*words: str, folder: Path = home, **env: str) -> subprocess.CompletedProcess:
+
+@dataclass
+class Shell:
+    "Types `dmscdc` as the wheel brings it, in one folder, and counts the starts of java."
+    folder: Path  # of dmscdc.toml
+    site: Path  # where the wheel is unpacked
+    java: Path  # a folder for a java that is counted
+    steps: dict[str, Step] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)  # seen between two steps
+
+    def __post_init__(self) -> None:
+        real = Path(os.environ["JAVA_HOME"], "bin/java") if os.environ.get("JAVA_HOME") else Path(shutil.which("java")).resolve()
+        counted = self.java / "bin/java"
+        counted.parent.mkdir()
+        counted.write_text(f'#!/bin/sh\necho "$SPARK_CONNECT_AUTHENTICATE_TOKEN" >> "{self.java}/starts"\nexec "{real}" "$@"\n')
+        counted.chmod(0o755)
+
+    def starts(self) -> list[str]:
+        path = self.java / "starts"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def kept(self) -> tuple[list[dict], list[Path], list[str]]:
+        return Ledger(self.folder / "runs").lines(), sorted((self.folder / "runs").rglob("*.ipynb")), self.starts()
+
+    def env(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(self.site), "JAVA_HOME": str(self.java), "SHOP_PASSWORD": PASSWORD}
+
+    def python(self, code: str) -> str:
+        return subprocess.run([sys.executable, "-c", code], env=self.env(), cwd=self.site, capture_output=True, text=True, check=True).stdout
+
+    def type(self, *words: str, where: Path | None = None) -> Step:
+        before = self.kept()
         command = [sys.executable, "-c", "from dmscdc.cli import main; main()", *words]
-        return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": str(wheel), **env}, capture_output=True, text=True, timeout=900)
-    run.home = home
-    return run
+        done = subprocess.run(command, cwd=where or self.folder, env=self.env(), capture_output=True, text=True, timeout=900)
+        new = ([one for one in now if one not in old] for old, now in zip(before, self.kept()))
+        return Step(done.returncode, done.stdout, done.stderr, *new)
+
+    def settings(self) -> dict[str, dict]:
+        return {row["table"]: row for row in json.loads(self.type("table", "list", "--json").out)}
+
+    def standing(self, table: TableRef) -> tuple:
+        "Everything that a refusal must not move: data and journal with times, position, commit."
+        homes = [self.folder / "lake" / above / table.schema / table.name for above in ("", "_dmscdc")]
+        found = [path for home in homes for path in sorted(home.rglob("*")) if path.is_file() and "aside" not in path.parts]
+        files = [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in found]
+        item = open_state(f"sqlite:{self.folder / 'state.db'}").get(table)
+        return files, item.position, item.commit, item.key
 
 
 @pytest.fixture(scope="module")
-def demo(dmscdc) -> Path:
-    done = dmscdc("demo", "demo")
-    assert done.returncode == 0, done.stderr[-3000:]
-    (dmscdc.home / "said.txt").write_text(done.stderr)
-    return dmscdc.home / "demo"
+def shell(wheel, tmp_path_factory) -> Shell:
+    home = tmp_path_factory.mktemp("home")
+    return Shell(home / "demo", wheel, tmp_path_factory.mktemp("java"))
 
 
+@pytest.fixture(scope="module")
+def demo(shell) -> Path:
+    "The story as `dmscdc demo` tells it."
+    shell.steps["demo"] = shell.type("demo", "demo", where=shell.folder.parent)
+    assert shell.steps["demo"].code == 0, shell.steps["demo"].err[-3000:]
+    return shell.folder
 
+
+@pytest.fixture(scope="module")
+def second_look(shell, demo) -> Step:
+    "A pass where nothing is new."
+    return shell.type("pass")
+
+
+@pytest.fixture(scope="module")
+def refusal(shell, second_look) -> Step:
+    "A pass with a change of `product` without its key, and beside it a change of `store` that brings a column."
+    now, landing, product = datetime.now(timezone.utc), shell.folder / "landing", TableRef.parse("sampledb.product")
+    shell.facts["bad"] = write_changes(landing, product, [NO_KEY], now, COLUMNS["product"]).name
+    write_changes(landing, "sampledb.store", [WITH_PHONE], now, {**COLUMNS["store"], "phone": "string"})
+    shell.facts["stood"] = shell.standing(product)
+    step = shell.type("pass")
+    shell.facts["stands"] = shell.standing(product)
+    return step
+
+
+@pytest.fixture(scope="module")
+def rebuilt(shell, refusal) -> Step:
+    "Positions out of the lake, after the state was lost."
+    shell.facts["known"] = shell.settings()
+    for path in shell.folder.glob("state.db*"):
+        path.unlink()
+    step = shell.type("table", "rebuild")
+    shell.facts["found"] = shell.settings()
+    return step
+
+
+class Page(HTMLParser):
+    "A page as a browser takes it: its texts, where it points to, and what it would fetch."
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path, self.texts, self.points, self.fetches, self.ids, self.inside = path, [], [], [], set(), ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        given, self.inside = dict(attributes), tag
+        self.ids |= {given["id"]} if "id" in given else set()
+        self.points += [given["href"]] if tag == "a" else []
+        fetched = [value for name, value in attributes if name in ("src", "srcset", "data", "poster", "background", "action") and not value.startswith("data:")]
+        self.fetches += fetched + ([tag] if tag in ("script", "link", "iframe", "object", "embed", "base") else [])
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.inside == "style":
+            self.fetches += re.findall(r"@import|url\(", data)
+        elif data.strip():
+            self.texts.append(" ".join(data.split()))
+
+    def after(self, text: str) -> str:
+        return self.texts[self.texts.index(text) + 1]
+
+    def leads_to(self, link: str) -> bool:
+        "Whether a link ends at something that is there."
+        return link[1:] in self.ids if link.startswith("#") else (self.path.parent / unquote(link)).is_file() and bool(link)
+
+
+def pages(folder: Path) -> list[Page]:
+    return [Page(path) for path in sorted((folder / "runs").rglob("*.html"))]
+
+
+def kept_texts(folder: Path) -> dict[Path, str]:
+    "Notebooks, pages and ledger: what is kept for months."
+    return {path: path.read_text(encoding="utf-8") for kind in ("ipynb", "html", "jsonl") for path in (folder / "runs").rglob(f"*.{kind}")}
 
 
 def processed(demo: Path, table: str) -> list[dict]:
@@ -58,16 +196,36 @@ def test_the_wheel_holds_jobs_explorations_and_pages(wheel):
         assert (wheel / "dmscdc" / name).is_file(), name
 
 
-def test_after_the_story_every_lake_table_equals_its_source(demo):
-    said = (demo.parent / "said.txt").read_text()
+def test_the_wheel_holds_every_module_and_none_that_is_gone(wheel):
+    assert {path.name for path in (wheel / "dmscdc").glob("*.py")} == {path.name for path in (ROOT / "dmscdc").glob("*.py")}
+
+
+def test_the_command_is_the_one_of_the_wheel(shell):
+    said = shell.python("import dmscdc.cli, dmscdc.demo; print(dmscdc.cli.__file__, dmscdc.demo.__file__)")
+    assert said.split() == [str(shell.site / "dmscdc" / name) for name in ("cli.py", "demo.py")]
+
+
+def test_after_the_story_every_lake_table_equals_its_source(shell, demo):
+    said = shell.steps["demo"].err
     for words in ("sampledb.store: equal, 9 rows", "sampledb.product: equal, 24 rows", "sampledb.productorder: equal, 9,770 rows"):
         assert words in said
 
 
-def test_every_run_is_a_kept_notebook_with_a_page_and_a_line_in_the_ledger(demo):
-    runs = [line for line in Ledger(demo / "runs").lines() if line["job"] == "process_table"][:6]
-    assert len(runs) == 6 and {line["verdict"] for line in runs} == {"ok"}
+def test_in_a_pipe_the_story_is_plain_lines_with_their_time(shell, demo):
+    said = shell.steps["demo"].err.splitlines()
+    assert len(said) > 20 and not [line for line in said if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (    )?\S[^\r]*", line)]
+    assert "\x1b" not in shell.steps["demo"].err + shell.steps["demo"].out
+    assert shell.steps["demo"].out == "The front page: demo/runs/index.html\n"
+
+
+def test_every_run_is_a_kept_notebook_with_a_page_and_a_line_in_the_ledger(shell, demo):
+    runs = [line for line in shell.steps["demo"].lines if line["job"] == "process_table"]
+    assert len(runs) == len(shell.steps["demo"].notebooks) == 6 and {line["verdict"] for line in runs} == {"ok"}
     assert all((demo / "runs" / line[kind]).is_file() for line in runs for kind in ("notebook", "html"))
+
+
+def test_each_pass_of_the_story_starts_one_spark_for_all_tables(shell, demo):
+    assert len(set(filter(None, shell.steps["demo"].tokens))) == 2
 
 
 def test_a_run_records_what_it_did_with_every_row(demo):
@@ -78,11 +236,103 @@ def test_a_run_records_what_it_did_with_every_row(demo):
     assert second["position"]["before"] != second["position"]["after"] and second["lake"]["files_rewritten"] == 1
 
 
-def test_a_page_is_free_of_code_and_network_and_below_300_kb(demo):
-    for page in (demo / "runs").rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        assert len(text.encode()) < 300_000 and not re.search(r"(src|href)=[\"']?(https?:)?//", text), page
-        assert "process_table(" not in text and "<script" not in text
-    page = min((demo / "runs/process_table/sampledb.product").glob("*.html")).read_text(encoding="utf-8")
-    for words in ("dmscdc pass --only sampledb.product", "position", "pyspark", "LOAD00000001.parquet"):
-        assert words in page, words
+def test_a_second_look_applies_nothing_starts_no_java_and_leaves_one_line(second_look):
+    assert (second_look.code, second_look.out) == (0, "3 tables: 3 nothing\n")
+    assert (second_look.notebooks, second_look.tokens) == ([], [])
+    assert [(line["job"], line["verdict"], line["words"]) for line in second_look.lines] == [("pass", "nothing", "3 tables: 3 nothing")]
+
+
+def test_a_refused_table_does_not_hold_up_the_good_one_beside_it(refusal):
+    assert (refusal.code, refusal.out) == (1, "3 tables: 1 refused, 1 ok, 1 nothing\n")
+    assert {line["table"]: line["verdict"] for line in refusal.lines} == {"sampledb.product": "refused", "sampledb.store": "ok", None: "refused"}
+    assert "sampledb.store: ok, 1 file, 1 row read: 1 updated" in refusal.err
+
+
+def test_a_refused_batch_moves_nothing(shell, refusal):
+    assert shell.facts["stands"] == shell.facts["stood"] and shell.facts["stood"][0]
+
+
+def test_a_refusal_names_file_row_column_and_command(shell, refusal):
+    words = f"sampledb.product: row 0 of {shell.facts['bad']}: key column id is null"
+    said = next(line for line in refusal.err.splitlines() if "refused" in line)
+    assert words in said and said.endswith("then: dmscdc pass --only sampledb.product")
+    assert next(line["words"] for line in refusal.lines if line["verdict"] == "refused").startswith(words)
+
+
+def test_the_front_page_names_the_refused_table_and_what_to_do(shell, refusal):
+    front = Page(shell.folder / "runs/index.html")
+    assert "3 tables: 1 refused, 2 ok." in front.texts and "One thing needs a person." in front.texts
+    person = front.texts[front.texts.index("What needs a person") :]
+    assert person[2] == "sampledb.product" and shell.facts["bad"] in person[3] and person[4] == "dmscdc pass --only sampledb.product"
+
+
+def test_every_link_of_every_page_ends_at_something_that_is_there(shell, refusal):
+    found = pages(shell.folder)
+    assert len(found) == 9 and all(page.points for page in found)  # eight runs, and the front page
+    assert not [(page.path.name, link) for page in found for link in page.points if not page.leads_to(link)]
+    front = Page(shell.folder / "runs/index.html")
+    linked = {(front.path.parent / unquote(link)) for link in front.points if not link.startswith("#")}
+    assert linked == {page.path for page in found} - {front.path}
+
+
+def test_no_page_fetches_anything_and_each_is_below_300_kb(shell, refusal):
+    for page in pages(shell.folder):
+        text = page.path.read_text(encoding="utf-8")
+        assert not page.fetches and not re.search(r"https?://|=\s*[\"']?//", text), page.path
+        assert "default-src 'none'" in text and len(text.encode()) < 300_000
+        assert "process_table(" not in text
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_report_shows_all_that_its_run_recorded(shell, refusal, table):
+    notebook = max((shell.folder / "runs/process_table" / table).glob("*.ipynb"))
+    page, done = Page(notebook.with_suffix(".html")), records(notebook)["processed"]
+    facts = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]
+    again = page.texts.index("To run it again:")
+    assert page.texts[again - 2 : again] == [done["verdict"], done["words"].removeprefix(f"{table}: ")]
+    assert page.texts[again + 1] == f"dmscdc pass --only {table}"
+    assert page.after("Plan") == done["plan"]["sentence"].removeprefix(f"{table}: ")
+    tiles = page.texts[page.texts.index("rows read") - 1 :]
+    rows = {name.removeprefix("rows "): count for count, name in zip(tiles[0:14:2], tiles[1:14:2])}
+    assert rows == {name: f"{count:,}" for name, count in done["rows"].items()}
+    assert {"read", "inserted", "updated", "deleted", "unchanged", "refused"} <= set(rows)
+    for file in done["files"]:
+        assert page.texts[page.texts.index("size") + 1 :][:3] == [file["path"], file["kind"], f"{file['rows']:,}"]
+    assert all(done[which] in page.texts for which in ("first", "last") if done["files"])
+    assert all(change in page.texts for change in done["schema"])
+    assert (page.after("Position before"), page.after("Position after")) == (done["position"]["before"], done["position"]["after"])
+    for name in ("files_rewritten", "files_added", "files_removed", "rows"):
+        assert page.after(name.replace("_", " ").capitalize()) == f"{done['lake'][name]:,}", name
+    assert re.fullmatch(r"[\d.,]+ (bytes|kB)", page.after("Bytes written"))
+    assert done["seconds"] and all(re.fullmatch(r"[\d.]+ m?s", page.after(step)) for step in done["seconds"])
+    assert all(page.after(name) == str(value) for name, value in done["versions"].items()) and "pyspark" in done["versions"]
+    parameters = facts["papermill"]["parameters"]
+    assert {"table", "landing", "lake", "state", "settle", "run", "fence"} <= set(parameters)
+    assert all(page.texts.index(name) > page.texts.index("Parameters") for name in parameters if name != "table")
+
+
+def test_a_new_column_is_told_in_the_report(shell, refusal):
+    done = processed(shell.folder, "sampledb.store")[-1]
+    assert len(done["schema"]) == 1 and "phone" in done["schema"][0]
+    assert "phone" in Page(max((shell.folder / "runs/process_table/sampledb.store").glob("*.html"))).after("Schema")
+
+
+def test_no_token_password_or_address_of_a_server_is_kept(shell, refusal):
+    kept, tokens = kept_texts(shell.folder), set(filter(None, shell.starts()))
+    assert len(kept) == 8 + 9 + 1 and len(tokens) == 3
+    for path, text in kept.items():
+        assert not [word for word in (*tokens, PASSWORD) if word in text], path
+        assert not re.search(r"sc://|token=|session_id=|localhost:\d|127\.0\.0\.1", text), path
+
+
+def test_rebuild_brings_the_positions_back_out_of_the_lake(shell, rebuilt):
+    assert rebuilt.code == 0 and rebuilt.tokens == []
+    known, found = ({name: (row["commit"], row["position"]) for name, row in shell.facts[when].items()} for when in ("known", "found"))
+    assert set(known) == set(TABLES) and known == found
+    assert rebuilt.out.splitlines() == [f"{name}: commit {known[name][0]}, {known[name][1]}" for name in TABLES]
+
+
+def test_after_a_rebuild_nothing_is_applied_twice(shell, rebuilt):
+    assert shell.type("table", "set", "sampledb.store", "--key", "id").code == 0
+    step = shell.type("pass", "--only", "sampledb.store")
+    assert (step.code, step.out, step.notebooks, step.tokens) == (0, "1 table: 1 nothing\n", [], [])

@@ -1,0 +1,117 @@
+"""The README promises nothing that is not there: every command, flag, target and file that it names exists."""
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from dmscdc.cli import app
+
+HOME = Path(__file__).parents[2]
+README = (HOME / "README.md").read_text(encoding="utf-8")
+ROOT = typer.main.get_command(app)  # of click's kind, which some typers bring themselves: so we ask what it has, not what it is
+
+
+def codes() -> list[str]:
+    "Lines of shell blocks without their comments, what a comment offers instead (`or: …`), and everything between backticks."
+    fence = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
+    lines = [line for block in fence.findall(README) for line in block.splitlines()]
+    typed = [line.split("#")[0].strip() for line in lines] + [found for line in lines for found in re.findall(r"# or: (.*)", line)]
+    return [code for code in [*typed, *re.findall(r"`([^`\n]+)`", fence.sub("", README))] if code]
+
+
+def commands() -> list[str]:
+    return sorted({code for code in codes() if code.startswith("dmscdc ")})
+
+
+def options(command: Any) -> set[str]:
+    "Long flags of a command, the second names of switches too."
+    return {name for one in command.params for name in (*one.opts, *one.secondary_opts) if name.startswith("--")} | {"--help"}
+
+
+def walked(words: list[str]) -> tuple[Any, list[str]]:
+    "The command that words name, and what is left of them. Fails where there is none."
+    command = ROOT
+    while hasattr(command, "commands") and words and not words[0].startswith("-"):
+        assert words[0] in command.commands, f"`dmscdc {words[0]}`: known are {', '.join(sorted(command.commands))}"
+        command, words = command.commands[words[0]], words[1:]
+    return command, words
+
+
+def every_command(group: Any = ROOT, above: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    "Paths of all commands of the app."
+    found = set()
+    for name, one in group.commands.items():
+        found |= every_command(one, (*above, name)) if hasattr(one, "commands") else {(*above, name)}
+    return found
+
+
+def table_of_commands() -> list[tuple[str, ...]]:
+    "What the table of commands names; words behind a comma go on from the first word's group: `table list`, `set`."
+    section = README.split("## Commands")[1].split("\n## ")[0]
+    found = []
+    for cell in re.findall(r"^\| (`dmscdc .*?) \|", section, re.MULTILINE):
+        first, *others = re.findall(r"`([^`]+)`", cell)
+        path = tuple(word for word in first.removeprefix("dmscdc ").split() if re.fullmatch("[a-z]+", word))
+        path = path[: 2 if path[0] in ("table", "runs") else 1]
+        found += [path, *((*path[:-1], other.split()[0]) for other in others)]
+    return found
+
+
+@pytest.mark.parametrize("code", commands())
+def test_every_command_of_the_readme_is_known_with_its_flags(code):
+    command, left = walked(shlex.split(code.replace("[", "").replace("]", ""))[1:])
+    flags = [word.split("=")[0] for word in left if word.startswith("--")]
+    assert set(flags) <= options(command), f"{code}: known are {sorted(options(command))}"
+    taken = [one for one in command.params if one.param_type_name == "argument"]
+    assert taken or not left or left[0].startswith("-"), f"{code}: {command.name} takes no argument"
+
+
+def test_the_table_of_commands_is_the_app():
+    assert set(table_of_commands()) == every_command() and len(table_of_commands()) == len(every_command())
+
+
+def test_every_flag_in_prose_belongs_to_some_command():
+    known = set().union(*(options(walked(list(path))[0]) for path in every_command()), options(ROOT))
+    named = {word for code in codes() for word in re.findall(r"(?<!\S)--[a-z][a-z-]*", code) if not code.startswith(("apt-get", "pip", "make"))}
+    assert named and named <= known, sorted(named - known)
+
+
+def test_every_make_target_of_the_readme_is_in_the_makefile():
+    made = set(re.findall(r"^([a-z]+):", (HOME / "Makefile").read_text(), re.MULTILINE))
+    named = {target for code in codes() for target in re.findall(r"^make ([a-z]+)", code)}
+    assert {"demo", "test"} <= named <= made, sorted(named - made)
+    assert made >= set(re.search(r"^\.PHONY: (.*)$", (HOME / "Makefile").read_text(), re.MULTILINE)[1].split())
+
+
+def test_every_file_and_notebook_of_the_readme_is_there():
+    for link in re.findall(r"\]\(([^)#]+)\)", README):
+        assert not link.startswith(("http", "/")) and (HOME / link).exists(), link
+    for name in re.findall(r"`(?:explore/)?\d\d_[a-z_]+`|`explore/[a-z_]+`", README):
+        assert (HOME / "notebooks" / f"{name.strip('`')}.ipynb").is_file(), name
+
+
+def test_the_readme_is_what_its_notebook_says(tmp_path):
+    jupyter = Path(sys.executable).parent / "jupyter"
+    make = [jupyter, "nbconvert", "--to", "markdown", "--log-level=ERROR", "--output-dir", tmp_path, "--output", "README", HOME / "notebooks/index.ipynb"]
+    subprocess.run(make, check=True, capture_output=True, timeout=120)
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == README, "run make readme"
+
+
+def test_the_example_is_whole_small_and_from_no_machine():
+    example = HOME / "runs" / "example"
+    files = [path for path in example.rglob("*") if path.is_file() and path.name != "make.py"]
+    assert sum(path.stat().st_size for path in files) < 500_000 and {path.suffix for path in files} == {".ipynb", ".html", ".jsonl", ".png"}
+    for path in files:
+        text = path.read_text(encoding="utf-8") if path.suffix != ".png" else ""
+        found = re.search(r"(?<![\w.:/<])/(home|root|tmp|work|Users|var|private|opt|usr)/\w|sc://|token=|127\.0\.0\.1", text)
+        assert not found, f"{path.name} holds {found[0]}"
+    for page in example.rglob("*.html"):
+        links = re.findall(r'href="([^"#]+)"', page.read_text(encoding="utf-8"))
+        assert links and all((page.parent / link).is_file() for link in links), page.name
