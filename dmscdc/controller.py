@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -173,13 +173,18 @@ def finish(
     config: Config,
     result: PassResult,
     looks: list[Look],
+    only: Sequence[str] = (),  # tables that the pass was about; all where there are none
 ) -> PassResult:  # the same
-    "Write the pass into the ledger and the front page."
+    "Write the pass into the ledger and the front page, which shows the other tables too."
+    command = " ".join(["dmscdc pass", *(f"--only {table}" for table in only)])
     line = {"run": result.id, "job": "pass", "table": None, "start": result.start, "end": result.end}
-    said = {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": "dmscdc pass"}
+    said = {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
     numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": "", "html": ""}
     Ledger(config.runs).append({**line, **said, **numbers})
-    write_front_page(config.runs, [status_after(look, result.tables.get(str(look.table))) for look in looks])
+    seen = {look.table for look in looks}
+    every = [*looks, *(look for look in (survey(config) if only else ()) if look.table not in seen)]
+    every.sort(key=lambda look: look.table)
+    write_front_page(config.runs, [status_after(look, result.tables.get(str(look.table))) for look in every])
     return result
 
 # %% ../notebooks/47_controller.ipynb #cell-022
@@ -216,6 +221,7 @@ def run_pass(
     "Look at every table, run what is needed, leave a ledger line and a front page. Raises `UnknownTable`."
     now = iso(datetime.now(timezone.utc))
     begun, stop = PassResult(uuid.uuid4().hex[:8], now, now, "attention", ""), stop or threading.Event()
+    only = tuple(only)
     close_lost(config.runs)
     try:
         looks = survey(config, only)
@@ -225,4 +231,4 @@ def run_pass(
     with a_crew(config, begun.id, classic=classic, start=start, **more) as crew:
         ran = run_needed(crew, looks)
     tables = {str(look.table): ran.get(str(look.table)) or without_run(look) for look in looks}
-    return finish(config, _ended(begun, tables=tables, **weighed(tables, stop.is_set())), looks)
+    return finish(config, _ended(begun, tables=tables, **weighed(tables, stop.is_set())), looks, only)
