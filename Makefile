@@ -1,11 +1,12 @@
 # make demo: environment and the whole story.  make test: environment and every test.
+# make torture: every kill point, HISTORIES=200 random histories, the cluster; prints what was tried.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.made
 DEMO   ?= ./demo
 
-.PHONY: env demo test export readme clean bench lab
+.PHONY: env demo test torture export readme clean bench lab
 
 env: $(STAMP)
 
@@ -23,6 +24,9 @@ demo: $(STAMP)
 test: $(STAMP)
 	@set -e; for room in notebooks/[0-9]*.ipynb; do echo "$$room"; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
 	$(BIN)/python -m pytest
+
+torture: $(STAMP)
+	TORTURE=1 HISTORIES=$(or $(HISTORIES),200) $(BIN)/python -m pytest -m "torture or not torture" -s tests/crashes tests/histories tests/cluster
 
 export: $(STAMP)
 	$(BIN)/nbdev_export
