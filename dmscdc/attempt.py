@@ -37,8 +37,15 @@ def to_facts(
     "What an entry keeps of a draft."
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     schema = [[c.name, c.type] for c in draft.schema]
-    layout = {"key": list(draft.key), "partition": list(draft.partition)}
-    return {"position": dict(draft.position), "run": draft.run, "schema": schema, **layout, "rows": rows, "at": now}
+    return {
+        "position": dict(draft.position),
+        "run": draft.run,
+        "schema": schema,
+        "key": list(draft.key),
+        "partition": list(draft.partition),
+        "rows": rows,
+        "at": now,
+    }
 
 # %% ../notebooks/25_attempt.ipynb #cell-009
 def to_commit(
@@ -104,11 +111,11 @@ def _named(place: Place, aside: str, kind: str, number: int) -> str:
     folder = aside[len(kind) + 1:].rpartition("/")[0]
     return f"{folder}/{place.prefix}-{kind}{number:05d}.parquet".lstrip("/")
 
-# %% ../notebooks/25_attempt.ipynb #cell-019
+# %% ../notebooks/25_attempt.ipynb #cell-020
 class LostRows(Exception):
     "The files that were written do not hold the rows they should; nothing was committed."
 
-# %% ../notebooks/25_attempt.ipynb #cell-020
+# %% ../notebooks/25_attempt.ipynb #cell-021
 def commit_draft(
     place: Place,
     head: Entry | None,  # the commit that the run planned from
@@ -118,11 +125,13 @@ def commit_draft(
 ) -> Entry:
     "Make the draft the newest commit. Raises `LostRows`, `StaleCommit`, and what the draft's guard raises."
     removes = set(removes)
-    rows = sum(f.rows for f in adds) + sum(f.rows for f in (head.files if head else ()) if f.name not in removes)
+    stay = [f for f in head.files if f.name not in removes] if head else []
+    rows = sum(f.rows for f in [*adds, *stay])
     if expected not in (None, rows):
         raise LostRows(
-            f"{place.journal.folder}: {expected:,} rows were expected after commit {place.draft.number}, the files "
-            f"written hold {rows:,}; nothing was committed. The next pass does it anew; if it happens again, report it"
+            f"{place.journal.folder}: {expected:,} rows were expected after commit {place.draft.number}, "
+            f"the files written hold {rows:,}; nothing was committed. The next pass does it anew; "
+            "if it happens again, report it"
         )
     place.draft.guard()
     return commit(place.journal, head, place.draft.attempt, adds, removes, to_facts(place.draft, rows))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,11 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from .changes import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes
 from .fold import FIRST, FRESH, HAS, WRITE, Folding, fold
 from .schema import FILE, OP, OURS, ROW, Column, Refused, Schema, ddl
-from .tasks import facts_out, get_text, in_tasks, lake_values, numbers_in, open_raw, put_text, unique_columns, write_table
+from .tasks import Batches, facts_out, get_text, in_tasks, lake_values, numbers_in, open_raw, put_text
+from .tasks import unique_columns, write_table
 
 # %% auto #0
 __all__ = ['SHARE', 'DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'write_down', 'read_file', 'fold_files',
-           'fold_shuffled', 'Batch', 'batch_frame', 'together', 'stage', 'refuse_bad']
+           'fold_shuffled', 'Batch', 'batch_frame', 'together', 'fold_all', 'stage', 'refuse_bad']
 
 # %% ../notebooks/19_batch.ipynb #cell-007
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Staging:
 
     out: str  # the folder of the batch's files
     how: Folding
-    files: tuple[tuple[str, str, int, str], ...]  # url, path below the table, group, kind; () where Spark brings the rows
+    files: tuple[tuple[str, str, int, str], ...]  # url, path, group, kind; () where Spark brings the rows
 
 
 def encode_staging(staging: Staging) -> str:
@@ -48,25 +49,26 @@ def load_staging(url: str) -> Staging:
     lists = {name: tuple(how.pop(name)) for name in ("keys", "texts")}
     return Staging(said["out"], Folding(schema, sets=sets, **lists, **how), tuple(map(tuple, said["files"])))
 
-# %% ../notebooks/19_batch.ipynb #cell-009
+# %% ../notebooks/19_batch.ipynb #cell-010
 def batch_types(
     schema: Schema,  # the source's columns as the lake holds them
     sets: int,  # how many sets of columns
 ) -> dict[str, str]:  # lake types by column
     "The columns of a batch row."
     names = (OURS[0], *schema, *OURS[1:])
-    flags = {WRITE: "boolean", FRESH: "boolean", FIRST: "string"} | {f"{HAS}{i}": "boolean" for i in range(sets)}
-    return {c.name: c.type for c in names} | flags
+    known = {f"{HAS}{i}": "boolean" for i in range(sets)}
+    return {c.name: c.type for c in names} | {WRITE: "boolean", FRESH: "boolean", FIRST: "string"} | known
 
 
 def write_down(changes: pa.Table, staging: Staging) -> dict[str, Any]:
     "Fold changes, and write their batch rows into a file of their own."
     batch, facts = fold(changes, staging.how)
     types = batch_types(staging.how.schema, len(staging.how.sets))
-    write_table(batch, f"{staging.out}/{secrets.token_hex(8)}.parquet", types, unique_columns(staging.how.keys))
+    url = f"{staging.out}/{secrets.token_hex(8)}.parquet"
+    write_table(batch, url, types, unique_columns(staging.how.keys))
     return facts
 
-# %% ../notebooks/19_batch.ipynb #cell-011
+# %% ../notebooks/19_batch.ipynb #cell-013
 def read_file(
     url: str,
     path: str,  # below the table's folder
@@ -83,25 +85,29 @@ def read_file(
     return pa.table({OP: op, **lake_values(have, schema), **place})
 
 
-def fold_files(batches: Iterator[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
+def fold_files(batches: Batches, url: str) -> Batches:
     "For `in_tasks`: all files in one piece."
     staging = load_staging(url)
     for _ in numbers_in(batches):
         tables = [read_file(*file, staging.how.schema) for file in staging.files]
         yield facts_out(write_down(pa.concat_tables(tables).combine_chunks(), staging))
 
-# %% ../notebooks/19_batch.ipynb #cell-013
+# %% ../notebooks/19_batch.ipynb #cell-016
 SHARE = 64 << 20  # bytes of changes, before compression, that a task folds
 
 
-def fold_shuffled(spark: SparkSession, files: ChangeFiles, staging: Staging) -> list[dict[str, Any]]:  # facts of each share
+def fold_shuffled(
+    spark: SparkSession,
+    files: ChangeFiles,
+    staging: Staging,  # without files
+) -> list[dict[str, Any]]:  # facts of each share
     "Bring all changes of a key together, and fold each share in its task."
     url, how = f"{staging.out}.json", staging.how
     put_text(url, encode_staging(staging))
     frame = read_changes(spark, files)
     shares = max(2, round(files.bytes / SHARE))
 
-    def fold_share(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def fold_share(batches: Batches) -> Batches:
         found = list(batches)
         if found:
             yield facts_out(write_down(pa.Table.from_batches(found), load_staging(url)))
@@ -109,7 +115,7 @@ def fold_shuffled(spark: SparkSession, files: ChangeFiles, staging: Staging) -> 
     together = frame.repartition(shares, *[quoted(k) for k in how.keys])
     return [json.loads(line["done"]) for line in together.mapInArrow(fold_share, "done string").collect()]
 
-# %% ../notebooks/19_batch.ipynb #cell-015
+# %% ../notebooks/19_batch.ipynb #cell-018
 @dataclass(frozen=True)
 class Batch:
     "A fold that was written down: at most one row a key."
@@ -127,7 +133,7 @@ def batch_frame(spark: SparkSession, batch: Batch) -> DataFrame:
     types = batch_types(batch.schema, len(batch.sets))
     return spark.read.schema(ddl([Column(*column) for column in types.items()])).parquet(batch.url)
 
-# %% ../notebooks/19_batch.ipynb #cell-017
+# %% ../notebooks/19_batch.ipynb #cell-020
 def together(
     done: Sequence[Mapping[str, Any]],  # facts of shares
 ) -> dict[str, Any]:
@@ -135,13 +141,24 @@ def together(
     numbers = {name for facts in done for name, value in facts.items() if isinstance(value, int)}
     said = {name: sum(facts[name] for facts in done) for name in numbers}
     for name in ("first_bad", "lowest", "empty"):
-        said[name] = min((facts[name] for facts in done if facts[name]), key=lambda value: value[:3], default=None)
+        found = [facts[name] for facts in done if facts[name]]
+        said[name] = min(found, key=lambda value: value[:3], default=None)
     return said | {"highest": max((facts["highest"] for facts in done), default="")}
 
-# %% ../notebooks/19_batch.ipynb #cell-020
+# %% ../notebooks/19_batch.ipynb #cell-023
 DIRECT = 128 << 20  # bytes of changes, before compression, up to which one task folds them all
 
 
+def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) -> dict[str, Any]:  # facts
+    "Fold and write down, in one task or in shares."
+    direct = int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
+    if files.bytes > direct:
+        return together(fold_shuffled(spark, files, Staging(out, how, ())))
+    places = tuple((files.urls[f.path], f.path, *files.place[f.path]) for f in files.footers)
+    staged = encode_staging(Staging(out, how, places))
+    return together(in_tasks(spark, f"{out}.json", staged, 1, fold_files))
+
+# %% ../notebooks/19_batch.ipynb #cell-024
 def stage(
     spark: SparkSession,
     files: ChangeFiles,
@@ -153,18 +170,12 @@ def stage(
     "Fold and write down. Where one row lacks the sequence, it proves nothing: the files' order decides."
     at = f"{url}/by-{'sequence' if sequence else 'file'}"
     how = Folding(files.schema, tuple(keys), files.sets, sequence=sequence, **more)
-    direct = int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
-    if files.bytes <= direct:
-        staging = Staging(at, how, tuple((files.urls[f.path], f.path, *files.place[f.path]) for f in files.footers))
-        done = in_tasks(spark, f"{at}.json", encode_staging(staging), 1, fold_files)
-    else:
-        done = fold_shuffled(spark, files, Staging(at, how, ()))
-    facts = together(done)
+    facts = fold_all(spark, files, at, how)
     if sequence and facts["unproven"]:
         return stage(spark, files, keys, url, **more)
     return Batch(at, tuple(keys), files.schema, tuple(names for _, names in files.sets), how.soft, facts)
 
-# %% ../notebooks/19_batch.ipynb #cell-026
+# %% ../notebooks/19_batch.ipynb #cell-030
 def refuse_bad(
     table: str,  # for messages
     facts: Mapping[str, Any],  # of a batch with bad rows

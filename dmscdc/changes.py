@@ -17,12 +17,13 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 from .schema import FILE, OP, ROW, Column, Footer, Refused, Schema, ddl
 
 # %% auto #0
-__all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'SEQUENCE', 'ChangeFiles', 'change_files', 'quoted', 'value_of', 'path_of',
+__all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'Sets', 'SEQUENCE', 'ChangeFiles', 'change_files', 'quoted', 'value_of', 'path_of',
            'without_pattern', 'read_group', 'read_changes', 'sequence_column', 'check_key']
 
 # %% ../notebooks/12_changes.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
 OPS = ("I", "U", "D")
+Sets = tuple[tuple[tuple[int, ...], tuple[str, ...]], ...]  # groups, and the columns that exactly those carry
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,17 @@ class ChangeFiles:
     urls: Mapping[str, str]  # path below the table's folder -> where it lies
     schema: Schema  # the source's columns as the lake will hold them
     place: Mapping[str, tuple[int, str]]  # path -> number of its group; new, late or again
-    sets: tuple[tuple[tuple[int, ...], tuple[str, ...]], ...]  # groups, and the columns that exactly those carry
+    sets: Sets
 
-    rows = property(lambda self: sum(f.rows for f in self.footers), doc="Rows of all files.")
-    bytes = property(lambda self: sum(f.bytes for f in self.footers), doc="Bytes of all files before compression.")
+    @property
+    def rows(self) -> int:
+        "Rows of all files."
+        return sum(f.rows for f in self.footers)
+
+    @property
+    def bytes(self) -> int:
+        "Bytes of all files before compression."
+        return sum(f.bytes for f in self.footers)
 
 # %% ../notebooks/12_changes.ipynb #cell-008
 def change_files(
@@ -54,9 +62,10 @@ def change_files(
     for c in schema:
         carrying = tuple(group for names, group in groups.items() if c.name in names)
         sets.setdefault(carrying, []).append(c.name)
-    return ChangeFiles(tuple(footers), urls, schema, place, tuple((g, tuple(names)) for g, names in sets.items()))
+    known = tuple((carrying, tuple(names)) for carrying, names in sets.items())
+    return ChangeFiles(tuple(footers), urls, schema, place, known)
 
-# %% ../notebooks/12_changes.ipynb #cell-012
+# %% ../notebooks/12_changes.ipynb #cell-013
 def quoted(name: str) -> str:
     "A column's name as Spark's expressions take it."
     return f"`{name.replace('`', '``')}`"
@@ -74,7 +83,7 @@ def value_of(
         raw = F.date_format(F.timestamp_millis(raw), "HH:mm:ss.SSS")
     return raw.cast(c.type).alias(c.name)
 
-# %% ../notebooks/12_changes.ipynb #cell-014
+# %% ../notebooks/12_changes.ipynb #cell-016
 def path_of(
     footers: Sequence[Footer],  # of files that lie equally deep
 ) -> SparkColumn:
@@ -91,7 +100,7 @@ def without_pattern(path: str) -> str:
     "A path in which Spark sees no pattern."
     return "".join("\\" + ch if ch in "{}[]*?\\" else ch for ch in path)
 
-# %% ../notebooks/12_changes.ipynb #cell-016
+# %% ../notebooks/12_changes.ipynb #cell-018
 def read_group(
     spark: SparkSession,
     footers: Sequence[Footer],  # of files with the same columns
@@ -103,25 +112,26 @@ def read_group(
     natural = tuple(Column(c.name, "int" if c.type == "time" else c.type) for c in footers[0].schema)
     frame = spark.read.schema(ddl(natural)).parquet(*[without_pattern(urls[f.path]) for f in footers])
     op = F.col(OP) if OP in file else F.lit(None).cast("string")
-    place = [path_of(footers).alias(FILE), F.col("_metadata.row_index").alias(ROW), F.col("_metadata.file_name").alias(NAME)]
+    number, name = F.col("_metadata.row_index"), F.col("_metadata.file_name")
+    place = [path_of(footers).alias(FILE), number.alias(ROW), name.alias(NAME)]
     return frame.select(op.alias(OP), *[value_of(c, file) for c in schema], *place)
 
-# %% ../notebooks/12_changes.ipynb #cell-017
+# %% ../notebooks/12_changes.ipynb #cell-021
 def read_changes(
     spark: SparkSession,
     files: ChangeFiles,
-) -> DataFrame:  # Op, the lake's columns, _cdc_file, _cdc_row, base name, group, kind; one row a row of a file, in no order
+) -> DataFrame:  # a row of a file each, in no order: Op, the lake's columns, file, row, base name, group, kind
     "Read raw files of one table into one frame, each row with its file and its number in it."
     alike: dict[tuple, list[Footer]] = {}
     for f in files.footers:
         alike.setdefault((f.schema, f.path.count("/"), *files.place[f.path]), []).append(f)
-    frames = [
-        read_group(spark, same, files.urls, files.schema).withColumns({GROUP: F.lit(group), KIND: F.lit(kind)})
-        for (_, _, group, kind), same in alike.items()
-    ]
+    frames = []
+    for (_, _, group, kind), same in alike.items():
+        rows = read_group(spark, same, files.urls, files.schema)
+        frames.append(rows.withColumns({GROUP: F.lit(group), KIND: F.lit(kind)}))
     return reduce(DataFrame.unionByName, frames)
 
-# %% ../notebooks/12_changes.ipynb #cell-020
+# %% ../notebooks/12_changes.ipynb #cell-024
 SEQUENCE = r"^[0-9]{35}$"
 
 
@@ -138,7 +148,7 @@ def sequence_column(
     row = batch.to_pylist()[0]
     return next((name for name in texts if re.fullmatch(SEQUENCE, str(row[name] or ""))), "")
 
-# %% ../notebooks/12_changes.ipynb #cell-023
+# %% ../notebooks/12_changes.ipynb #cell-027
 def check_key(
     table: str,  # for messages
     schema: Schema,  # the source's columns
@@ -155,4 +165,7 @@ def check_key(
             )
         for f in footers:
             if k not in [c.name for c in f.schema]:
-                raise Refused(f"{table}: {f.path} does not carry the key column {k}; a change without its key cannot be applied")
+                raise Refused(
+                    f"{table}: {f.path} does not carry the key column {k}; "
+                    "a change without its key cannot be applied"
+                )

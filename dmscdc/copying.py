@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from .schema import FILE, OP, ROW, Column, Footer
-from .tasks import facts_out, get_text, lake_values, numbers_in, open_raw, unique_columns, write_table
+from .tasks import Batches, facts_out, get_text, lake_values, numbers_in, open_raw, unique_columns, write_table
 
 # %% auto #0
 __all__ = ['SMALL', 'Part', 'Copying', 'cut_file', 'cut', 'lake_rows', 'read_part', 'write_copy', 'copy_piece', 'encode_copying',
@@ -43,7 +43,10 @@ class Copying:
     rows_a_file: int
     pieces: tuple[tuple[Part, ...], ...]
 
-    source = property(lambda self: [Column(*c) for c in self.schema if c[0] not in (OP, FILE, ROW)], doc="The source's columns.")
+    @property
+    def source(self) -> list[Column]:
+        "The source's columns."
+        return [Column(*c) for c in self.schema if c[0] not in (OP, FILE, ROW)]
 
 # %% ../notebooks/24_copying.ipynb #cell-007
 def cut_file(
@@ -103,7 +106,8 @@ def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
     "The rows of a part, at most a lake file's at a time."
     file, at = open_raw(part.url), part.first
     names = [c.name for c in copying.source if c.name in file.schema_arrow.names]
-    for batch in file.iter_batches(copying.rows_a_file, row_groups=list(part.groups), columns=names, use_threads=False):
+    groups = list(part.groups)
+    for batch in file.iter_batches(copying.rows_a_file, row_groups=groups, columns=names, use_threads=False):
         yield lake_rows(pa.Table.from_batches([batch]), part, at, copying)
         at += batch.num_rows
 
@@ -113,7 +117,8 @@ def write_copy(
     copying: Copying,
 ) -> str:  # its name below the attempt's place
     "Write a lake file aside. The name is new each time: Spark may run a task twice."
-    name, rows = f"{copying.prefix}-{secrets.token_hex(6)}.parquet", pa.concat_tables(tables).unify_dictionaries()
+    name = f"{copying.prefix}-{secrets.token_hex(6)}.parquet"
+    rows = pa.concat_tables(tables).unify_dictionaries()
     write_table(rows, f"{copying.out}/{name}", dict(copying.schema), unique_columns(copying.keys))
     return name
 
@@ -132,7 +137,7 @@ def copy_piece(
             waiting, count = [], 0
     return names + ([write_copy(waiting, copying)] if waiting else [])
 
-# %% ../notebooks/24_copying.ipynb #cell-021
+# %% ../notebooks/24_copying.ipynb #cell-022
 def encode_copying(copying: Copying) -> str:
     "The list that tasks read."
     return json.dumps(asdict(copying))
@@ -142,12 +147,17 @@ def encode_copying(copying: Copying) -> str:
 def load_copying(url: str) -> Copying:
     "The list, read once a worker."
     said = json.loads(get_text(url))
-    pieces = tuple(tuple(Part(**{**p, "groups": tuple(p["groups"])}) for p in piece) for piece in said.pop("pieces"))
+    pieces = tuple(tuple(_part(**part) for part in piece) for piece in said.pop("pieces"))
     schema, keys = tuple(map(tuple, said.pop("schema"))), tuple(said.pop("keys"))
     return Copying(**said, schema=schema, keys=keys, pieces=pieces)
 
 
-def copy_numbers(batches: Iterator[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
+def _part(url: str, file: str, groups: list[int], first: int) -> Part:
+    "A part out of JSON."
+    return Part(url, file, tuple(groups), first)
+
+
+def copy_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of pieces in, a line of facts a piece out."
     copying = load_copying(url)
     for i in numbers_in(batches):

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .changes import GROUP, KIND, NAME, OPS, SEQUENCE
+from .changes import GROUP, KIND, NAME, OPS, SEQUENCE, Sets
 from .schema import FILE, OP, ROW, Schema
 
 # %% auto #0
 __all__ = ['WRITE', 'FRESH', 'FIRST', 'HAS', 'places', 'key_codes', 'bad_rows', 'Lives', 'latest', 'lives', 'Folding', 'known_at',
-           'pick', 'batch_rows', 'next_upsert', 'of_late_keys', 'fold', 'count_changes', 'first_of', 'sequence_range',
-           'count_batch', 'disorder', 'first_empty']
+           'next_upsert', 'pick', 'batch_rows', 'of_late_keys', 'fold', 'count_changes', 'count_true', 'first_of',
+           'sequence_range', 'count_batch', 'count_late', 'disorder', 'first_empty']
 
 # %% ../notebooks/17_fold.ipynb #cell-008
 def places(
@@ -68,7 +68,7 @@ class Lives:
     top: np.ndarray  # of its last upsert, -1 for none
     cut: np.ndarray  # of the last delete before that, less than `start` for none
 
-
+# %% ../notebooks/17_fold.ipynb #cell-015
 def latest(mask: np.ndarray) -> np.ndarray:
     "For each position the last one up to it where the mask is true, -1 for none."
     return np.maximum.accumulate(np.where(mask, np.arange(len(mask)), -1))
@@ -87,8 +87,8 @@ def lives(
     top = np.where(top >= start, top, -1)
     return Lives(order, start, last, top, latest(ops[order] == "D")[top])
 
-# %% ../notebooks/17_fold.ipynb #cell-017
-WRITE, FRESH, FIRST, HAS = "_cdc_write", "_cdc_fresh", "_cdc_first", "_cdc_has_"  # columns of a batch row, see below
+# %% ../notebooks/17_fold.ipynb #cell-019
+WRITE, FRESH, FIRST, HAS = "_cdc_write", "_cdc_fresh", "_cdc_first", "_cdc_has_"  # of a batch row, see below
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ class Folding:
 
     schema: Schema  # the source's columns as the lake holds them
     keys: tuple[str, ...]  # the columns that identify a row
-    sets: tuple[tuple[tuple[int, ...], tuple[str, ...]], ...]  # groups of files, and the columns that exactly those carry
+    sets: Sets  # groups of files, and the columns that exactly those carry
     soft: bool = False  # deletes mark the row instead of removing it
     sequence: str = ""  # the column of the change sequence, "" when there is none
     only_inserts: bool = False  # a table without a key: updates and deletes are counted and left out
     texts: tuple[str, ...] = ()  # columns that must not hold the empty text
 
-# %% ../notebooks/17_fold.ipynb #cell-018
+# %% ../notebooks/17_fold.ipynb #cell-020
 def known_at(
     at: Lives,
     upserts: np.ndarray,  # by position
@@ -115,16 +115,22 @@ def known_at(
     return np.where((at.top >= 0) & (found >= at.start) & (found > at.cut), found, -1)
 
 
+def next_upsert(upserts: np.ndarray) -> np.ndarray:
+    "For each position the first one from it on that is an upsert; what comes after all is out of reach."
+    numbers = np.where(upserts, np.arange(len(upserts)), len(upserts))
+    return np.minimum.accumulate(numbers[::-1])[::-1]
+
+# %% ../notebooks/17_fold.ipynb #cell-023
 def pick(
     column: pa.ChunkedArray,  # in the order of the table
-    order: np.ndarray,
+    order: np.ndarray,  # row numbers, as in `Lives`
     positions: np.ndarray,  # -1 gives null
 ) -> pa.ChunkedArray:
     "Values at positions."
     rows = order[np.maximum(positions, 0)] if len(order) else positions
     return column.take(pa.array(rows, mask=positions < 0))
 
-# %% ../notebooks/17_fold.ipynb #cell-019
+# %% ../notebooks/17_fold.ipynb #cell-025
 def batch_rows(
     changes: pa.Table,  # without bad ones
     how: Folding,
@@ -143,16 +149,10 @@ def batch_rows(
         out |= {n: pick(changes[n], at.order, source) for n in names if n not in how.keys}
         flags[f"{HAS}{i}"] = source >= 0
     names = [OP, *[c.name for c in how.schema], FILE, ROW]
-    batch = pa.table({n: out[n] for n in names} | {n: pa.array(v) if isinstance(v, np.ndarray) else v for n, v in flags.items()})
+    batch = pa.table({n: out[n] for n in names} | flags)
     return batch.take(pc.sort_indices(batch, sort_keys=[(k, "ascending") for k in how.keys]))
 
-
-def next_upsert(upserts: np.ndarray) -> np.ndarray:
-    "For each position the first one from it on that is an upsert; what comes after all is out of reach."
-    numbers = np.where(upserts, np.arange(len(upserts)), len(upserts))
-    return np.minimum.accumulate(numbers[::-1])[::-1]
-
-# %% ../notebooks/17_fold.ipynb #cell-021
+# %% ../notebooks/17_fold.ipynb #cell-027
 def of_late_keys(
     kinds: np.ndarray,  # "new", "late" or "again"
     codes: np.ndarray,  # keys as numbers
@@ -163,9 +163,9 @@ def of_late_keys(
     late = np.bincount(codes, kinds == "late", minlength=codes.max() + 1) > 0
     return (kinds != "again") | late[codes]
 
-# %% ../notebooks/17_fold.ipynb #cell-022
+# %% ../notebooks/17_fold.ipynb #cell-029
 def fold(
-    changes: pa.Table,  # every change of its keys: Op, the source's columns, file and row, base name, group, kind
+    changes: pa.Table,  # every change of its keys: Op, the source's columns, file, row, base name, group, kind
     how: Folding,
 ) -> tuple[pa.Table, dict[str, Any]]:  # batch rows, one a key; facts, see `count_changes` and `count_batch`
     "Fold all changes of a key, in order, into one batch row that does the same."
@@ -182,21 +182,31 @@ def fold(
     place = places(changes, "" if facts["unproven"] else how.sequence)
     at = lives(codes, place, changes[OP].to_numpy())
     batch = batch_rows(changes, how, at)
-    return batch, facts | count_batch(changes, batch, how, at, place)
+    return batch, facts | count_batch(changes, batch, how, at)
 
-# %% ../notebooks/17_fold.ipynb #cell-024
+# %% ../notebooks/17_fold.ipynb #cell-031
 def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     "What is said of the rows as they come."
     bad, kinds, ops = bad_rows(changes, how.keys), changes[KIND].to_numpy(), changes[OP]
     mine = pa.array(kinds != "again")
-    counts = {op: pc.sum(pc.and_(mine, pc.equal(ops, op))).as_py() or 0 for op in OPS}
-    proven = pc.match_substring_regex(changes[how.sequence], SEQUENCE) if how.sequence else pa.nulls(len(kinds), pa.bool_())
-    unproven = len(kinds) - (pc.sum(proven).as_py() or 0)
+    counts = {op: count_true(pc.and_(mine, pc.equal(ops, op))) for op in OPS}
+    proven = count_true(pc.match_substring_regex(changes[how.sequence], SEQUENCE)) if how.sequence else 0
+    unproven = changes.num_rows - proven
     said = {"bad": int(bad.sum()), "first_bad": first_of(changes, bad, how.keys), "unproven": unproven}
-    return counts | said | (sequence_range(changes, kinds, how.sequence) if not unproven else {"lowest": None, "highest": ""})
+    reach = sequence_range(changes, kinds, "" if unproven else how.sequence)
+    return counts | said | reach
 
 
-def first_of(changes: pa.Table, mask: np.ndarray, names: Sequence[str]) -> list | None:  # name, file, row, Op, {column: null?}
+def count_true(mask: pa.Array | pa.ChunkedArray) -> int:
+    "How many are true; null is not."
+    return pc.sum(mask).as_py() or 0
+
+# %% ../notebooks/17_fold.ipynb #cell-032
+def first_of(
+    changes: pa.Table,
+    mask: np.ndarray,  # the rows that are meant
+    names: Sequence[str],  # columns that may be null
+) -> list | None:  # base name, file, row, Op, whether each of the columns is null
     "The first of the rows by its place, in plain values; None for none."
     if not mask.any():
         return None
@@ -205,26 +215,41 @@ def first_of(changes: pa.Table, mask: np.ndarray, names: Sequence[str]) -> list 
     return [row[NAME], row[FILE], row[ROW], row[OP], {n: row[n] is None for n in names}]
 
 
-def sequence_range(changes: pa.Table, kinds: np.ndarray, sequence: str) -> dict[str, Any]:
+def sequence_range(
+    changes: pa.Table,
+    kinds: np.ndarray,  # "new", "late" or "again"
+    sequence: str,  # the column of the change sequence, "" when there is none
+) -> dict[str, Any]:
     "The lowest change sequence of a new file, with the file, and the highest of all."
-    new = changes.filter(pa.array(kinds == "new")) if sequence else changes.slice(0, 0)
-    lowest = new.take(pc.sort_indices(new, sort_keys=[(sequence, "ascending")])[:1]).to_pylist() if new.num_rows else []
-    highest = pc.max(changes[sequence]).as_py() if sequence and changes.num_rows else ""
-    return {"lowest": [lowest[0][sequence], lowest[0][FILE]] if lowest else None, "highest": highest or ""}
+    if not sequence or not changes.num_rows:
+        return {"lowest": None, "highest": ""}
+    new = changes.filter(pa.array(kinds == "new"))
+    first = pc.sort_indices(new, sort_keys=[(sequence, "ascending")])[:1]
+    lowest = [[row[sequence], row[FILE]] for row in new.take(first).to_pylist()]
+    return {"lowest": lowest[0] if lowest else None, "highest": pc.max(changes[sequence]).as_py()}
 
-# %% ../notebooks/17_fold.ipynb #cell-025
-def count_batch(changes: pa.Table, batch: pa.Table, how: Folding, at: Lives, place: np.ndarray) -> dict[str, Any]:
+# %% ../notebooks/17_fold.ipynb #cell-034
+def count_batch(changes: pa.Table, batch: pa.Table, how: Folding, at: Lives) -> dict[str, Any]:
     "What is said of the keys."
-    kinds = changes[KIND].to_numpy()[at.order]
-    late, again = (np.add.reduceat(kinds == kind, at.start) if len(at.start) else np.zeros(0, int) for kind in ("late", "again"))
-    write = batch[WRITE]
-    patches = pc.and_(pc.and_(write, pc.invert(batch[FRESH])), pc.equal(batch[FIRST], "U"))
-    counts = {"late": late.sum(), "again": again.sum(), "met": ((late > 0) & (again > 0)).sum(), "disorder": disorder(changes, how, at, place)}
-    counts |= {"keys": batch.num_rows, "writes": pc.sum(write).as_py() or 0, "patches": pc.sum(patches).as_py() or 0}
-    return {name: int(n) for name, n in counts.items()} | {"empty": first_empty(batch, how.texts)}
+    write, patch = batch[WRITE], pc.and_(pc.invert(batch[FRESH]), pc.equal(batch[FIRST], "U"))
+    counts = {"keys": batch.num_rows, "writes": count_true(write), "patches": count_true(pc.and_(write, patch))}
+    counts |= count_late(changes[KIND].to_numpy()[at.order], at)
+    return counts | {"disorder": disorder(changes, how, at), "empty": first_empty(batch, how.texts)}
 
 
-def disorder(changes: pa.Table, how: Folding, at: Lives, place: np.ndarray) -> int:
+def count_late(
+    kinds: np.ndarray,  # "new", "late" or "again", by position
+    at: Lives,
+) -> dict[str, int]:
+    "Rows of late files, rows folded again, and keys that have both."
+    if not len(at.start):
+        return {"late": 0, "again": 0, "met": 0}
+    late, again = (np.add.reduceat((kinds == kind).astype(int), at.start) for kind in ("late", "again"))
+    counts = {"late": late.sum(), "again": again.sum(), "met": ((late > 0) & (again > 0)).sum()}
+    return {name: int(n) for name, n in counts.items()}
+
+# %% ../notebooks/17_fold.ipynb #cell-035
+def disorder(changes: pa.Table, how: Folding, at: Lives) -> int:
     "Keys whose newest change by the sequence lies in another file than the newest by the names."
     if not how.sequence or not len(at.start):
         return 0
@@ -234,7 +259,10 @@ def disorder(changes: pa.Table, how: Folding, at: Lives, place: np.ndarray) -> i
     return int((files[newest] != files[at.order[at.last]]).sum())
 
 
-def first_empty(batch: pa.Table, texts: Sequence[str]) -> list | None:  # file, row, column
+def first_empty(
+    batch: pa.Table,
+    texts: Sequence[str],  # columns that must not hold the empty text
+) -> list | None:  # file, row, column
     "The first row that would be written with an empty text in one of the columns."
     for name in texts:
         rows = batch.filter(pc.and_(batch[WRITE], pc.fill_null(pc.equal(batch[name], ""), False)))

@@ -15,14 +15,14 @@ from .batch import Batch, refuse_bad, stage
 from .changes import ChangeFiles, change_files, check_key, quoted, read_changes, sequence_column
 from .files import FolderLanding, RawFile, TableRef
 from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
-from .tables import Clock, Commit, Draft, LakeTable, LoadFiles, StaleCommit, Written
+from .tables import Clock, Commit, Draft, LakeTable, LoadFiles, StaleCommit, Written, no_guard
 from .unique import check_unique
 
 # %% auto #0
-__all__ = ['Task', 'planned', 'Loaded', 'footers_of', 'files_of', 'load_rows', 'check_columns', 'empty_texts', 'refuse_empty',
-           'check_rows', 'load_initial', 'replace_table', 'replaced_columns', 'fold_files', 'note_left_out', 'reached',
-           'is_proven', 'note_sequence', 'note_late', 'note_disorder', 'note_strangers', 'load_incremental', 'begin',
-           'batch_notes']
+__all__ = ['COUNTED', 'Task', 'planned', 'Loaded', 'rows_of', 'lake_of', 'seconds_of', 'footers_of', 'files_of', 'load_rows',
+           'check_columns', 'empty_texts', 'refuse_empty', 'check_rows', 'load_initial', 'replace_table',
+           'replaced_columns', 'fold_files', 'note_left_out', 'reached', 'is_proven', 'note_sequence', 'note_late',
+           'note_disorder', 'note_strangers', 'load_incremental', 'begin', 'batch_notes']
 
 # %% ../notebooks/37_load.ipynb #cell-006
 @dataclass(frozen=True)
@@ -36,12 +36,15 @@ class Task:
     partition: tuple[str, ...] = ()  # the columns that lay out the lake
     soft: bool = False  # deletes mark the row
     run: str = ""  # the run's id
-    base: int | None = None  # number of the commit that the plan was made from, 0 for none; None takes the newest
-    guard: Callable[[], None] = lambda: None  # raises just before the commit when the run has become void
+    base: int | None = None  # number of the commit that was planned from, 0 for none; None takes the newest
+    guard: Callable[[], None] = no_guard  # raises just before the commit when the run has become void
 
-    row_key = property(lambda self: self.key or (FILE, ROW), doc="What identifies a row; without a key, where it came from.")
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        "What identifies a row; without a key, where it came from."
+        return self.key or (FILE, ROW)
 
-
+# %% ../notebooks/37_load.ipynb #cell-007
 def planned(task: Task) -> Commit | None:
     "The commit that the plan was made from. Raises `StaleCommit` when the table has moved on."
     head = task.lake.head()
@@ -53,7 +56,7 @@ def planned(task: Task) -> Commit | None:
         "nothing of this run is in the table, the next pass plans anew"
     )
 
-# %% ../notebooks/37_load.ipynb #cell-007
+# %% ../notebooks/37_load.ipynb #cell-008
 @dataclass(frozen=True)
 class Loaded:
     "What one load did."
@@ -66,7 +69,40 @@ class Loaded:
     notes: tuple[str, ...] = ()  # reasons for a person to look
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
 
-# %% ../notebooks/37_load.ipynb #cell-009
+# %% ../notebooks/37_load.ipynb #cell-010
+COUNTED = ("inserted", "updated", "deleted", "unchanged")
+
+
+def rows_of(
+    loads: Sequence[Loaded],
+    refused: int = 0,
+) -> dict[str, int]:
+    "Rows read, keys they speak of, what became of those, and rows refused."
+    read, keys = sum(load.read for load in loads), sum(load.keys for load in loads)
+    done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
+    return {"read": read, "keys": keys, **done, "refused": refused}
+
+
+def lake_of(
+    loads: Sequence[Loaded],
+    head: Commit | None,
+) -> dict[str, int]:
+    "Lake files rewritten, added, removed, opened and kept; bytes read and written; rows of the table."
+    names, sizes = ("rewritten", "added", "removed", "opened"), ("bytes_read", "bytes_written")
+    files = {f"files_{name}": sum(load.written.files.get(name, 0) for load in loads) for name in names}
+    files["files_kept"] = loads[-1].written.files.get("kept", 0) if loads else 0
+    size = {name: sum(getattr(load.written, name) for load in loads) for name in sizes}
+    return {**files, **size, "rows": head.rows if head else 0}
+
+
+def seconds_of(loads: Sequence[Loaded], clock: Clock) -> dict[str, float]:
+    "Seconds by step, of all loads together."
+    seconds = dict(clock.seconds)
+    for name, more in (step for load in loads for step in load.seconds.items()):
+        seconds[name] = round(seconds.get(name, 0.0) + more, 3)
+    return seconds
+
+# %% ../notebooks/37_load.ipynb #cell-013
 def footers_of(
     task: Task,
     files: Sequence[RawFile],
@@ -76,12 +112,18 @@ def footers_of(
     return urls, read_footers(urls)
 
 
-def files_of(files: Sequence[RawFile], footers: Sequence[Footer], kinds: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
+def files_of(
+    files: Sequence[RawFile],
+    footers: Sequence[Footer],  # of the same files
+    kinds: Mapping[str, str],  # by path; "change" where nothing is said
+) -> tuple[dict[str, Any], ...]:
     "The files of a load as the report shows them."
-    pairs = zip(files, footers)
-    return tuple({"path": f.path, "kind": kinds.get(f.path, "change"), "rows": g.rows, "bytes": f.size} for f, g in pairs)
+    return tuple(
+        {"path": f.path, "kind": kinds.get(f.path, "change"), "rows": g.rows, "bytes": f.size}
+        for f, g in zip(files, footers)
+    )
 
-# %% ../notebooks/37_load.ipynb #cell-011
+# %% ../notebooks/37_load.ipynb #cell-015
 def load_rows(
     raw: DataFrame,  # rows of the load files
     schema: Schema,  # the source's columns
@@ -91,7 +133,7 @@ def load_rows(
     columns = [quoted(c.name) for c in schema]
     return raw.select(F.lit("I").alias(OP), *columns, F.concat(FILE, F.lit(f"#{number}")).alias(FILE), ROW)
 
-# %% ../notebooks/37_load.ipynb #cell-013
+# %% ../notebooks/37_load.ipynb #cell-017
 def check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None:
     "Key and partition must be columns of the table; every file must carry the key. Raises `Refused`."
     check_key(str(task.table), schema, task.key, footers)
@@ -115,12 +157,12 @@ def empty_texts(
 def refuse_empty(task: Task, path: str, row: int, column: str) -> None:
     "Raise `Refused` for a row whose partition column is the empty text."
     raise Refused(
-        f"{task.table}: row {row} of {path}: partition column {column} is the empty text, which no folder can hold: readers "
-        f"would take it for null. Nothing was applied. Lay the table out by other columns: "
+        f"{task.table}: row {row} of {path}: partition column {column} is the empty text, which no folder can "
+        f"hold: readers would take it for null. Nothing was applied. Lay the table out by other columns: "
         f"dmscdc table set {task.table} --partition …, then dmscdc table rewind {task.table} --reload"
     )
 
-# %% ../notebooks/37_load.ipynb #cell-014
+# %% ../notebooks/37_load.ipynb #cell-018
 def check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
     "The key must identify the rows of a load, and no partition be the empty text. Raises `Refused`."
     if task.key:
@@ -130,7 +172,7 @@ def check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
         if row := empty.first():
             refuse_empty(task, row[FILE], row[ROW], name)
 
-# %% ../notebooks/37_load.ipynb #cell-015
+# %% ../notebooks/37_load.ipynb #cell-019
 def load_initial(
     spark: SparkSession,
     task: Task,
@@ -150,9 +192,10 @@ def load_initial(
     draft = Draft(base, position, task.run, schema, task.key, task.partition, guard=task.guard)
     written = replace_table(spark, task, draft, load, number)
     told = files_of(files, footers, {f.path: "load" for f in files})
-    return Loaded(written, told, written.inserted, written.inserted, replaced_columns(base, schema), (), clock.seconds | written.seconds)
+    changed, seconds = replaced_columns(base, schema), clock.seconds | written.seconds
+    return Loaded(written, told, written.inserted, written.inserted, changed, (), seconds)
 
-# %% ../notebooks/37_load.ipynb #cell-016
+# %% ../notebooks/37_load.ipynb #cell-020
 def replace_table(spark: SparkSession, task: Task, draft: Draft, load: ChangeFiles, number: int) -> Written:
     "The files as they are, where the format can take them so; else their rows as a frame."
     if task.lake.can_copy(draft):
@@ -174,7 +217,7 @@ def replaced_columns(
     other = [f"column {n} was {old[n]}, is {t}" for n, t in new.items() if n in old and old[n] != t]
     return (*added, *gone, *other)
 
-# %% ../notebooks/37_load.ipynb #cell-022
+# %% ../notebooks/37_load.ipynb #cell-029
 def fold_files(
     spark: SparkSession,
     task: Task,
@@ -182,8 +225,9 @@ def fold_files(
     url: str,  # a new folder
 ) -> Batch:
     "Stage the fold; a batch with rows that cannot be applied is refused."
-    how = {"soft": task.soft, "only_inserts": not task.key, "texts": empty_texts(files.schema, task.partition)}
-    batch = stage(spark, files, task.row_key, url, sequence_column(files) if task.key else "", **how)
+    texts, sequence = empty_texts(files.schema, task.partition), sequence_column(files) if task.key else ""
+    how = {"soft": task.soft, "only_inserts": not task.key, "texts": texts}
+    batch = stage(spark, files, task.row_key, url, sequence, **how)
     if batch.facts["bad"]:
         refuse_bad(str(task.table), batch.facts)
     if batch.facts["empty"]:
@@ -200,7 +244,7 @@ def note_left_out(task: Task, batch: Batch) -> str:
         f"Set a key and reload: dmscdc table set {task.table} --key …"
     )
 
-# %% ../notebooks/37_load.ipynb #cell-024
+# %% ../notebooks/37_load.ipynb #cell-031
 def reached(
     position: Mapping[str, Any],  # after the batch, as the plan has it
     base: Commit,  # before it
@@ -214,16 +258,16 @@ def is_proven(batch: Batch) -> bool:
     "Every change that was compared carries a change sequence."
     return bool(batch.facts["keys"]) and not batch.facts["unproven"]
 
-# %% ../notebooks/37_load.ipynb #cell-025
+# %% ../notebooks/37_load.ipynb #cell-032
 def note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds; empty where there is none."
     before, (lowest, path) = base.position.get("sequence", ""), batch.facts["lowest"] or ("", "")
     if not lowest or lowest >= before:
         return ""
     return (
-        f"the change sequence of {path} begins at {lowest}, below {before}, which the table has applied from files before it; "
-        f"the file names decided. Look whether two tasks write to one folder. A reload makes it certain: "
-        f"dmscdc table rewind {task.table} --reload"
+        f"the change sequence of {path} begins at {lowest}, below {before}, which the table has applied from "
+        f"files before it; the file names decided. Look whether two tasks write to one folder. "
+        f"A reload makes it certain: dmscdc table rewind {task.table} --reload"
     )
 
 
@@ -232,18 +276,19 @@ def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
     if not batch.facts["met"] or is_proven(batch):
         return ""
     return (
-        f"late file {late[0].path} met {batch.facts['met']} keys that newer files had changed; by file names the newer ones won. "
-        f"No change sequence proves it. A reload makes it certain: dmscdc table rewind {task.table} --reload"
+        f"late file {late[0].path} met {batch.facts['met']} keys that newer files had changed; by file names the "
+        f"newer ones won. No change sequence proves it. A reload makes it certain: "
+        f"dmscdc table rewind {task.table} --reload"
     )
 
-# %% ../notebooks/37_load.ipynb #cell-026
+# %% ../notebooks/37_load.ipynb #cell-033
 def note_disorder(task: Task, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch; else empty."
     if not batch.facts["disorder"]:
         return ""
     return (
-        f"the change sequence and the file names disagree about the newest change of {batch.facts['disorder']} keys; the "
-        f"sequence decided. Look at the task's endpoint: two tasks may write to one folder"
+        f"the change sequence and the file names disagree about the newest change of {batch.facts['disorder']} "
+        f"keys; the sequence decided. Look at the task's endpoint: two tasks may write to one folder"
     )
 
 
@@ -252,12 +297,12 @@ def note_strangers(task: Task, written: Written) -> str:
     if not written.strangers:
         return ""
     return (
-        f"{written.strangers} updates met no row and were inserted: a key was changed at the source (the row with the old key "
-        f"is still in the lake), or inserts are missing. Add before-image columns to the task, and reload: "
-        f"dmscdc table rewind {task.table} --reload"
+        f"{written.strangers} updates met no row and were inserted: a key was changed at the source (the row with "
+        f"the old key is still in the lake), or inserts are missing. Add before-image columns to the task, "
+        f"and reload: dmscdc table rewind {task.table} --reload"
     )
 
-# %% ../notebooks/37_load.ipynb #cell-027
+# %% ../notebooks/37_load.ipynb #cell-034
 def load_incremental(
     spark: SparkSession,
     task: Task,
@@ -281,18 +326,20 @@ def load_incremental(
         batch = fold_files(spark, task, chosen, f"{task.lake.workplace(draft)}/staged")
     written = task.lake.apply(spark, batch, replace(draft, position=reached(position, base, batch)))
     read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
-    notes = batch_notes(task, base, batch, written, late)
-    seconds = clock.seconds | written.seconds
-    return Loaded(written, files_of(files, footers, kinds), read, batch.facts["keys"], grown.sentences, notes, seconds)
+    notes, seconds = batch_notes(task, base, batch, written, late), clock.seconds | written.seconds
+    told = files_of(files, footers, kinds)
+    return Loaded(written, told, read, batch.facts["keys"], grown.sentences, notes, seconds)
 
-# %% ../notebooks/37_load.ipynb #cell-028
+# %% ../notebooks/37_load.ipynb #cell-035
 def begin(task: Task, grown: Evolution) -> Commit:
     "The first commit of a table without a load: no rows."
     draft = Draft(None, {}, task.run, grown.schema, task.key, task.partition, guard=task.guard)
     return task.lake.advance(draft).commit
 
 
-def batch_notes(task: Task, base: Commit, batch: Batch, written: Written, late: Sequence[RawFile]) -> tuple[str, ...]:
+def batch_notes(
+    task: Task, base: Commit, batch: Batch, written: Written, late: Sequence[RawFile]
+) -> tuple[str, ...]:
     "What a person must know of a batch that was applied."
     notes = [note_left_out(task, batch), note_late(task, batch, late), note_disorder(task, batch)]
     return tuple(filter(None, [*notes, note_sequence(task, base, batch), note_strangers(task, written)]))

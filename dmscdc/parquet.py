@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from .tasks import in_tasks
 # %% auto #0
 __all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'rewrite_touched', 'put_down', 'insert_in_tasks', 'new_rows',
            'rows_a_file', 'insert_rows', 'gather', 'removed', 'total', 'counts_of', 'written', 'apply_batch', 'base_of',
-           'replace_rows', 'read_table', 'ParquetTable', 'open_table']
+           'move_on', 'replace_rows', 'read_table', 'ParquetTable', 'open_table']
 
 # %% ../notebooks/26_parquet.ipynb #cell-006
 def read_entry(
@@ -42,7 +42,8 @@ def read_entry(
     wanted = lake_columns(at.schema)
     stored = sorted(wanted, key=lambda c: c.name in at.partition)  # the partition's columns come last
     reader = spark.read.schema(ddl(stored))
-    frames = [reader.option("basePath", base).parquet(*urls) for base, urls in whereabouts(journal, entry).items()]
+    places = whereabouts(journal, entry)
+    frames = [reader.option("basePath", base).parquet(*urls) for base, urls in places.items()]
     whole = reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], ddl(wanted))
     return whole.select(*[quoted(c.name) for c in wanted])
 
@@ -58,7 +59,8 @@ def copy_load(
     schema = tuple((c.name, c.type) for c in lake_columns(draft.schema))
     pieces = tuple(cut(load.footers, load.urls, load.number, target_bytes))
     copying = Copying(place.path, place.prefix, schema, draft.key, a_file, pieces)
-    done = in_tasks(spark, f"{place.path}/facts/copy.json", encode_copying(copying), len(pieces), copy_numbers)
+    url = f"{place.path}/facts/copy.json"
+    done = in_tasks(spark, url, encode_copying(copying), len(pieces), copy_numbers)
     return described(place, {name: name for line in done for name in line["adds"]})
 
 # %% ../notebooks/26_parquet.ipynb #cell-010
@@ -106,11 +108,17 @@ def put_down(
     return [url for line in done for url in line.get(kind, [])]
 
 
-def insert_in_tasks(place: Place, spark: SparkSession, work: Work, done: Sequence[dict[str, Any]]) -> list[LakeFile]:
+def insert_in_tasks(
+    place: Place,
+    spark: SparkSession,
+    work: Work,
+    done: Sequence[dict[str, Any]],  # what units have done
+) -> list[LakeFile]:
     "Write what no file held, a task a file of the batch."
     pieces = tuple(sorted(str(part) for part in Path(work.batch).glob("*.parquet")))
     inserting = Inserting(replace(work, units=()), tuple(put_down(done, "matched")), pieces)
-    lines = in_tasks(spark, f"{work.facts_out}/insert.json", encode_work(inserting), len(pieces), insert_numbers)
+    url = f"{work.facts_out}/insert.json"
+    lines = in_tasks(spark, url, encode_work(inserting), len(pieces), insert_numbers)
     return described(place, {name: name for line in lines for name in line["adds"]})
 
 # %% ../notebooks/26_parquet.ipynb #cell-014
@@ -118,7 +126,8 @@ def new_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], 
     "Rows that no file held, and rows that moved to another partition."
     rows = lake_columns(schema)
     keys, names = [c for c in rows if c.name in batch.keys], [quoted(c.name) for c in rows]
-    fresh, matched, moved = batch_frame(spark, batch).where(WRITE), put_down(done, "matched"), put_down(done, "moved")
+    matched, moved = put_down(done, "matched"), put_down(done, "moved")
+    fresh = batch_frame(spark, batch).where(WRITE)
     if matched:
         fresh = fresh.join(spark.read.schema(ddl(keys)).parquet(*matched), list(batch.keys), "left_anti")
     fresh = fresh.select(*names)
@@ -161,7 +170,8 @@ def gather(
     "Make one file of many small ones that the batch has not touched."
     gone = removed(done)
     small = gather_small([file for file in head.files if file.name not in gone], work.target_bytes)
-    return run_units(spark, replace(work, batch="", units=tuple(unit(journal, group, True) for group in small)))
+    units = tuple(unit(journal, group, True) for group in small)
+    return run_units(spark, replace(work, batch="", units=units))
 
 
 def removed(
@@ -188,7 +198,7 @@ def counts_of(batch: Batch, done: Sequence[dict[str, Any]]) -> dict[str, int]:
         "strangers": batch.facts["patches"] - total(done, "patches"),
     }
 
-# %% ../notebooks/26_parquet.ipynb #cell-020
+# %% ../notebooks/26_parquet.ipynb #cell-022
 def written(
     entry: Entry,
     counts: dict[str, int],
@@ -206,7 +216,7 @@ def written(
     size = {"bytes_read": total(done, "bytes_read"), "bytes_written": sum(f.bytes for f in entry.added)}
     return Written(to_commit(entry), **counts, files=files, **size, seconds=clock.seconds)
 
-# %% ../notebooks/26_parquet.ipynb #cell-022
+# %% ../notebooks/26_parquet.ipynb #cell-024
 def apply_batch(
     table: ParquetTable,
     spark: SparkSession,
@@ -229,7 +239,7 @@ def apply_batch(
         entry = commit_draft(place, head, adds, removed(done), expected)
     return written(entry, counts, done, clock)
 
-# %% ../notebooks/26_parquet.ipynb #cell-024
+# %% ../notebooks/26_parquet.ipynb #cell-026
 def base_of(
     table: ParquetTable,
     draft: Draft,
@@ -237,10 +247,18 @@ def base_of(
     "The draft's predecessor. Raises `StaleCommit` when it is not the head."
     numbers = table.journal.numbers()
     if (numbers or [0])[-1] != draft.number - 1:
-        raise StaleCommit(f"{table.table}: another writer made commit {draft.number} meanwhile; the next pass plans anew")
+        raise StaleCommit(
+            f"{table.table}: another writer made commit {draft.number} meanwhile; the next pass plans anew"
+        )
     return table.journal.entry(draft.number - 1) if draft.base else None
 
 
+def move_on(table: ParquetTable, draft: Draft) -> Written:
+    "A commit without rows: the position moves."
+    entry = commit_draft(Place(table.journal, draft), base_of(table, draft), [], [])
+    return written(entry, {}, [], Clock())
+
+# %% ../notebooks/26_parquet.ipynb #cell-027
 def replace_rows(
     table: ParquetTable,
     draft: Draft,
@@ -261,7 +279,7 @@ def read_table(table: ParquetTable, spark: SparkSession, number: int | None) -> 
     entry = table.journal.head() if number is None else table.journal.entry(number)
     return read_entry(spark, table.journal, entry)
 
-# %% ../notebooks/26_parquet.ipynb #cell-025
+# %% ../notebooks/26_parquet.ipynb #cell-028
 class ParquetTable:
     "A table of plain Parquet files; see `tables.LakeTable` for what it promises."
 
@@ -286,19 +304,20 @@ class ParquetTable:
         return not draft.partition
 
     def copy(self, spark: SparkSession, load: LoadFiles, draft: Draft) -> Written:
-        return replace_rows(self, draft, lambda place: copy_load(place, spark, load, self.target_bytes), load.rows)
+        copy = partial(copy_load, spark=spark, load=load, target_bytes=self.target_bytes)
+        return replace_rows(self, draft, copy, load.rows)
 
     def replace(self, spark: SparkSession, frame: DataFrame, draft: Draft, rows: int, bytes: int) -> Written:
         a_file = max(1, int(self.target_bytes * rows / max(bytes, 1)))
-        return replace_rows(self, draft, lambda place: write_frame(place, frame, "rows", a_file))
+        return replace_rows(self, draft, partial(write_frame, frame=frame, kind="rows", rows_a_file=a_file))
 
     def apply(self, spark: SparkSession, batch: Batch, draft: Draft) -> Written:
         return apply_batch(self, spark, batch, draft)
 
     def advance(self, draft: Draft) -> Written:
-        return written(commit_draft(Place(self.journal, draft), base_of(self, draft), [], []), {}, [], Clock())
+        return move_on(self, draft)
 
-
+# %% ../notebooks/26_parquet.ipynb #cell-029
 def open_table(lake: str, table: TableRef, **settings: Any) -> ParquetTable:
     "What `tables.open_table` calls."
     return ParquetTable(lake, table, **settings)

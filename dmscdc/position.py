@@ -37,7 +37,8 @@ class Position:
     def __str__(self) -> str:
         count = len(self.load_files)
         base = f"load {self.load} ({count} file{'s' * (count != 1)})" if self.has_load else "no load"
-        return f"{base}, changes up to {self.last.rpartition('/')[2] or 'none'}"
+        last = self.last.rpartition("/")[2]
+        return f"{base}, changes up to {last}" if last else f"{base}, no changes yet"
 
     def to_json(self) -> dict:  # of plain JSON values, at most 64 KB as text
         fitted = fit_window(self)

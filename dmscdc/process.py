@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -18,20 +17,19 @@ from pyspark.sql import SparkSession
 from .attempt import LostRows
 from .files import FolderLanding, RawFile, TableRef, open_landing
 from .leases import Lease, LeaseLost
-from .load import Loaded, Task, load_incremental, load_initial
+from .load import COUNTED, Loaded, Task, lake_of, load_incremental, load_initial, rows_of, seconds_of
 from .plan import plan_table
 from .position import Position
 from .schema import Refused
 from .session import open_session
 from .state import SqliteState, TableItem, open_state
-from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit, open_table
+from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit, check_settings, open_table, versions
 from .worklist import Plan, changed_inputs, count
 
 # %% auto #0
-__all__ = ['COUNTED', 'HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'stand', 'plan_standing', 'Processed', 'rows_of', 'lake_of',
-           'version_of', 'versions', 'lag_of', 'InputChanged', 'Busy', 'hold', 'check_inputs', 'guard_of', 'after_load',
-           'check_settings', 'carry_out', 'move_position', 'verdict_of', 'check_ready', 'problem_of', 'process_table',
-           'task_of', 'saver', 'processed', 'seconds_of']
+__all__ = ['HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'stand', 'plan_standing', 'Processed', 'lag_of', 'InputChanged',
+           'Busy', 'hold', 'held', 'check_inputs', 'guard_of', 'after_load', 'carry_out', 'move_position', 'verdict_of',
+           'check_ready', 'problem_of', 'process_table', 'task_of', 'saver', 'processed']
 
 # %% ../notebooks/38_process.ipynb #cell-006
 @dataclass(frozen=True)
@@ -44,9 +42,12 @@ class Standing:
     position: Position | None  # what it has applied
     notes: tuple[str, ...] = ()  # what settling found
 
-    number = property(lambda self: self.head.number if self.head else 0, doc="Of the newest commit, 0 for none.")
+    @property
+    def number(self) -> int:
+        "Of the newest commit, 0 for none."
+        return self.head.number if self.head else 0
 
-
+# %% ../notebooks/38_process.ipynb #cell-007
 def stand(
     state: SqliteState,
     table: TableRef,
@@ -62,7 +63,7 @@ def stand(
         item = state.get(table)
     return Standing(item, there, head, position, tuple(notes))
 
-# %% ../notebooks/38_process.ipynb #cell-007
+# %% ../notebooks/38_process.ipynb #cell-008
 def plan_standing(
     standing: Standing,
     landing: FolderLanding,
@@ -72,9 +73,10 @@ def plan_standing(
     "The plan of a table as it stands; one listing."
     item, now = standing.item, time.time() if now is None else now
     known = {"insert_only": item.insert_only, "instruction": item.instruction, "commit": standing.number}
-    return plan_table(item.table, landing.files(item.table), standing.position, now=now, settle=settle, **known)
+    files = landing.files(item.table)
+    return plan_table(item.table, files, standing.position, now=now, settle=settle, **known)
 
-# %% ../notebooks/38_process.ipynb #cell-010
+# %% ../notebooks/38_process.ipynb #cell-012
 @dataclass(frozen=True)
 class Processed:
     "What was done for one table, as the report shows it."
@@ -92,7 +94,7 @@ class Processed:
     lake: Mapping[str, int] = field(default_factory=dict)  # see `lake_of`
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
     versions: Mapping[str, str] = field(default_factory=dict)  # of the parts
-    lag: float | None = None  # seconds from the newest applied change file's close to now; None without change files
+    lag: float | None = None  # see `lag_of`
     notes: tuple[str, ...] = ()  # why a person must look
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,52 +102,17 @@ class Processed:
         names = [file["path"] for file in self.files] or [""]
         return {**asdict(self), "first": names[0], "last": names[-1]}
 
-# %% ../notebooks/38_process.ipynb #cell-011
-COUNTED = ("inserted", "updated", "deleted", "unchanged")
-
-
-def rows_of(
-    loads: Sequence[Loaded],
-    refused: int = 0,
-) -> dict[str, int]:
-    "Rows read, keys they speak of, what became of those, and rows refused."
-    done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
-    return {"read": sum(load.read for load in loads), "keys": sum(load.keys for load in loads), **done, "refused": refused}
-
-
-def lake_of(
-    loads: Sequence[Loaded],
-    head: Commit | None,
-) -> dict[str, int]:
-    "Lake files rewritten, added, removed, opened and kept; bytes read and written; rows of the table."
-    names, sizes = ("rewritten", "added", "removed", "opened"), ("bytes_read", "bytes_written")
-    files = {f"files_{name}": sum(load.written.files.get(name, 0) for load in loads) for name in names}
-    files["files_kept"] = loads[-1].written.files.get("kept", 0) if loads else 0
-    size = {name: sum(getattr(load.written, name) for load in loads) for name in sizes}
-    return {**files, **size, "rows": head.rows if head else 0}
-
-# %% ../notebooks/38_process.ipynb #cell-012
-def version_of(package: str) -> str:
-    "The version of an installed package, a dash for one that is not there."
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "–"
-
-
-def versions() -> dict[str, str]:
-    "The parts at work."
-    return {"python": platform.python_version(), **{name: version_of(name) for name in ("dmscdc", "pyspark", "pyarrow")}}
-
-
+# %% ../notebooks/38_process.ipynb #cell-013
 def lag_of(
     position: Position | None,
     now: float,  # epoch seconds
 ) -> float | None:
-    "Seconds from the close of the newest change file that the lake holds to now."
-    return round(now - RawFile(position.last, 0, 0).stamp.timestamp(), 1) if position and position.last else None
+    "Seconds from the close of the newest change file that the lake holds to now; None without change files."
+    if position is None or not position.last:
+        return None
+    return round(now - RawFile(position.last, 0, 0).stamp.timestamp(), 1)
 
-# %% ../notebooks/38_process.ipynb #cell-015
+# %% ../notebooks/38_process.ipynb #cell-016
 HOLD = 120.0  # seconds of a lease that the controller holds; it renews it all the time
 HOLD_BY_HAND = 600.0  # of a run by hand, which renews only at its commits
 
@@ -157,7 +124,7 @@ class InputChanged(Exception):
 class Busy(Exception):
     "Another run holds the table's lease."
 
-
+# %% ../notebooks/38_process.ipynb #cell-017
 def hold(
     state: SqliteState,
     table: TableRef,
@@ -169,25 +136,33 @@ def hold(
         return state.renew(Lease(table, owner, 0.0, fence), HOLD)
     lease = state.acquire(table, f"by hand, process {os.getpid()}", HOLD_BY_HAND)
     if lease is None:
-        raise Busy(f"{table}: {state.holder(table).owner} is at work on it; wait for it, or see dmscdc status")
+        other = state.holder(table).owner
+        raise Busy(f"{table}: {other} is at work on it; wait for it, or see dmscdc status")
     return lease
 
-# %% ../notebooks/38_process.ipynb #cell-016
-def check_inputs(
-    landing: FolderLanding,
-    plan: Plan,
-) -> None:
+
+@contextmanager
+def held(state: SqliteState, table: TableRef, owner: str, fence: int) -> Iterator[Callable[[], Any]]:
+    "Work under the lease, which the call that is yielded renews; our own is given back."
+    lease = hold(state, table, owner, fence)
+    try:
+        yield lambda: state.renew(lease, HOLD if owner else HOLD_BY_HAND)
+    finally:
+        if not owner:
+            state.release(lease)
+
+# %% ../notebooks/38_process.ipynb #cell-019
+def check_inputs(landing: FolderLanding, plan: Plan) -> None:
     "List the inputs again. Raises `InputChanged` where one is gone or another one."
     if words := changed_inputs(plan, landing.files(plan.table)):
         raise InputChanged(
-            f"{'; '.join(words[:5])}. Nothing was applied; the next pass plans anew: dmscdc pass --only {plan.table}"
+            f"{'; '.join(words[:5])}. Nothing was applied; "
+            f"the next pass plans anew: dmscdc pass --only {plan.table}"
         )
 
 
 def guard_of(
-    state: SqliteState,
-    lease: Lease,
-    seconds: float,  # that a renewal gives
+    renew: Callable[[], Any],  # renews the lease, or raises
     landing: FolderLanding,
     plan: Plan,
 ) -> Callable[[], None]:
@@ -195,30 +170,17 @@ def guard_of(
 
     def guard() -> None:
         check_inputs(landing, plan)
-        state.renew(lease, seconds)
+        renew()
 
     return guard
 
-# %% ../notebooks/38_process.ipynb #cell-018
+# %% ../notebooks/38_process.ipynb #cell-022
 def after_load(plan: Plan) -> Position:
     "The position of the load alone."
     after = plan.after
     return Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
 
-
-def check_settings(standing: Standing, plan: Plan) -> None:
-    "Other settings than those the lake stands on need a reload. Raises `Refused`."
-    item, head = standing.item, standing.head
-    if head is None or plan.load or not head.rows:
-        return
-    for what, wanted, stands in (("key", item.key, head.key), ("partition", item.partition, head.partition)):
-        if wanted != stands:
-            raise Refused(
-                f"{item.table}: the {what} is set to {','.join(wanted) or 'none'}, the lake stands on "
-                f"{','.join(stands) or 'none'}. A reload rewrites it: dmscdc table rewind {item.table} --reload"
-            )
-
-# %% ../notebooks/38_process.ipynb #cell-019
+# %% ../notebooks/38_process.ipynb #cell-023
 def carry_out(
     spark: Callable[[], SparkSession],  # called only when there is something to load
     standing: Standing,
@@ -227,13 +189,16 @@ def carry_out(
     save: Callable[[Commit], None],  # copies a commit's position into the state
 ) -> Iterator[Loaded]:
     "Do what the plan says; each load is committed, and its position saved, before it is given back."
-    check_settings(standing, plan)
+    if plan.is_empty:
+        return
     if plan.load:
         position = after_load(plan) if plan.changes else plan.after
         done = load_initial(spark(), task, plan.load, plan.load_number, position.to_json())
         save(done.written.commit)
         yield done
         task = replace(task, base=done.written.commit.number)
+    elif standing.head:
+        check_settings(str(task.table), standing.head, task.key, task.partition)
     if plan.changes or plan.late:
         done = load_incremental(spark(), task, plan.changes, plan.after.to_json(), plan.late, plan.again)
         save(done.written.commit)
@@ -241,16 +206,16 @@ def carry_out(
     elif not plan.load:
         save(move_position(standing, plan, task))
 
-
+# %% ../notebooks/38_process.ipynb #cell-024
 def move_position(standing: Standing, plan: Plan, task: Task) -> Commit:
     "A commit without rows: a person's word moves the position."
     head = standing.head
-    sequence = head.position.get("sequence", "") if head else ""
+    sequence, schema = (head.position.get("sequence", ""), head.schema) if head else ("", ())
     position = {**plan.after.to_json(), "sequence": sequence}
-    draft = Draft(head, position, task.run, head.schema if head else (), task.key, task.partition, guard=task.guard)
+    draft = Draft(head, position, task.run, schema, task.key, task.partition, guard=task.guard)
     return task.lake.advance(draft).commit
 
-# %% ../notebooks/38_process.ipynb #cell-021
+# %% ../notebooks/38_process.ipynb #cell-026
 EXPECTED = (Refused, StaleCommit, LeaseLost, LostRows, InputChanged, NotOurs, Busy)
 
 
@@ -271,7 +236,7 @@ def verdict_of(
     more = f" (and {len(notes) - 1} more)" if notes[1:] else ""
     return "attention", f"{words}. {notes[0]}{more}"
 
-# %% ../notebooks/38_process.ipynb #cell-022
+# %% ../notebooks/38_process.ipynb #cell-028
 def check_ready(item: TableItem) -> None:
     "A table that is paused, or has no key, is left alone. Raises `Refused`, with the command that helps."
     if item.is_ready:
@@ -283,22 +248,22 @@ def check_ready(item: TableItem) -> None:
         f"Set one: dmscdc table set {item.table} --key …, or --insert-only"
     )
 
-
+# %% ../notebooks/38_process.ipynb #cell-030
 def problem_of(
     error: Exception,  # that ended a run
     landing: FolderLanding,
     plan: Plan,
-) -> Exception | None:  # None: nobody expected it
-    "What to say of an error. A file that vanished fails in a hundred ways; the listing tells."
+) -> Exception:
+    "What to say of an error; one that nobody expected is raised on."
     if isinstance(error, EXPECTED):
         return error
     try:
         check_inputs(landing, plan)
     except InputChanged as changed:
         return changed
-    return None
+    raise error
 
-# %% ../notebooks/38_process.ipynb #cell-024
+# %% ../notebooks/38_process.ipynb #cell-034
 def process_table(
     table: str,  # "schema.table"
     landing: str,  # where DMS writes
@@ -313,26 +278,20 @@ def process_table(
 ) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
     ref, store, source, clock = TableRef.parse(table), open_state(state), open_landing(landing), Clock()
-    lease, standing, plan, loads, problem = None, None, Plan(ref), [], None
+    standing, plan, loads, problem = None, Plan(ref), [], None
     try:
-        lease = hold(store, ref, owner, fence)
-        with clock.step("settle and plan"):
-            standing = stand(store, ref, lake)
-            check_ready(standing.item)
-            plan = plan_standing(standing, source, settle)
-        if not plan.is_empty:
-            guard = guard_of(store, lease, HOLD if owner else HOLD_BY_HAND, source, plan)
-            loads.extend(carry_out(spark, standing, plan, task_of(standing, source, run, guard), saver(store, standing, plan)))
+        with held(store, ref, owner, fence) as renew:
+            with clock.step("settle and plan"):
+                standing = stand(store, ref, lake)
+                check_ready(standing.item)
+                plan = plan_standing(standing, source, settle)
+            task = task_of(standing, source, run, guard_of(renew, source, plan))
+            loads.extend(carry_out(spark, standing, plan, task, saver(store, standing, plan)))
     except Exception as error:
         problem = problem_of(error, source, plan)
-        if problem is None:
-            raise
-    finally:
-        if lease and not owner:
-            store.release(lease)
     return processed(standing, plan, loads, problem, clock)
 
-# %% ../notebooks/38_process.ipynb #cell-025
+# %% ../notebooks/38_process.ipynb #cell-035
 def task_of(standing: Standing, landing: FolderLanding, run: str, guard: Callable[[], None]) -> Task:
     "What the loaders are told."
     item = standing.item
@@ -351,7 +310,7 @@ def saver(state: SqliteState, standing: Standing, plan: Plan) -> Callable[[Commi
 
     return save
 
-# %% ../notebooks/38_process.ipynb #cell-026
+# %% ../notebooks/38_process.ipynb #cell-036
 def processed(
     standing: Standing | None,  # None: it did not come so far
     plan: Plan,
@@ -367,19 +326,11 @@ def processed(
     if problem:
         verdict, words = "refused" if isinstance(problem, Refused) else "failed", str(problem)
     return Processed(
-        table, verdict, words, command=f"dmscdc pass --only {table}",
+        table, verdict, words, command=f"dmscdc pass --only {table}", versions=versions(),
         plan={"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},
         files=tuple(file for load in loads for file in load.files), rows=rows_of(loads, getattr(problem, "rows", 0)),
         schema=tuple(sentence for load in loads for sentence in load.schema), notes=notes,
         position={"before": str(plan.before or "never loaded"), "after": str(position or "never loaded")},
-        commit=head.number if head else 0, lake=lake_of(loads, head), seconds=seconds_of(loads, clock),
-        versions=versions(), lag=lag_of(position, time.time()),
+        commit=head.number if head else 0, lake=lake_of(loads, head),
+        seconds=seconds_of(loads, clock), lag=lag_of(position, time.time()),
     )
-
-
-def seconds_of(loads: Sequence[Loaded], clock: Clock) -> dict[str, float]:
-    "Seconds by step, of all loads together."
-    seconds = dict(clock.seconds)
-    for name, more in (step for load in loads for step in load.seconds.items()):
-        seconds[name] = round(seconds.get(name, 0.0) + more, 3)
-    return seconds

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from .fold import FIRST, FRESH, HAS, WRITE
 from .schema import FILE, OP, ROW, arrow_type
-from .tasks import facts_out, get_text, numbers_in, unique_columns, write_table
+from .tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 
 # %% auto #0
 __all__ = ['CODED', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs',
@@ -61,7 +61,7 @@ class Work:
 
     types = property(lambda self: dict(self.schema), doc="Lake types by column.")
     names = property(lambda self: [name for name, _ in self.schema], doc="All columns in their order.")
-    coded = property(lambda self: [n for n in CODED if n not in self.keys], doc="Columns that are kept as codes.")
+    coded = property(lambda self: [n for n in CODED if n not in self.keys], doc="Columns kept as codes.")
 
 # %% ../notebooks/22_rewrite.ipynb #cell-009
 CODED = (OP, FILE)
@@ -130,10 +130,10 @@ def read_rows(
     names: Sequence[str],  # the columns wanted
 ) -> pa.Table:
     "Columns of the unit's files in the lake's types; `Op` and the file as codes, unless they are the key."
-    parts = []
+    parts, how = [], {"coerce_int96_timestamp_unit": "us", "read_dictionary": work.coded}
     for url in unit.files:
         fs, path = pafs.FileSystem.from_uri(url)
-        file = pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us", read_dictionary=work.coded)
+        file = pq.ParquetFile(path, filesystem=fs, **how)
         have = file.read(columns=[n for n in names if n in file.schema_arrow.names], use_threads=False)
         parts.append(_coded(pa.table({n: _column(n, have, unit, work) for n in names}), work.coded))
     return pa.concat_tables(parts).combine_chunks()
@@ -215,8 +215,10 @@ def differs(
     return out
 
 # %% ../notebooks/22_rewrite.ipynb #cell-025
-def _values(old: pa.Table, new: pa.Table, work: Work, write: np.ndarray, afresh: np.ndarray) -> dict[str, pa.ChunkedArray]:
-    "The source's columns: known ones from the batch, others as they were, or null for a row that starts afresh."
+def _values(
+    old: pa.Table, new: pa.Table, work: Work, write: np.ndarray, afresh: np.ndarray
+) -> dict[str, pa.ChunkedArray]:
+    "The source's columns: known ones from the batch, others as they were; null for a row that starts afresh."
     out = {}
     for i, names in enumerate(work.sets):
         known = write & _flag(new, f"{HAS}{i}")
@@ -238,7 +240,7 @@ def apply_rows(
     out = _values(old, new, work, write, afresh) | {n: _pick(says, new[n], old[n]) for n in (OP, FILE, ROW)}
     return pa.table({n: out[n] for n in work.names}), ~write & (not work.soft)
 
-# %% ../notebooks/22_rewrite.ipynb #cell-029
+# %% ../notebooks/22_rewrite.ipynb #cell-030
 def write_lake(
     rows: pa.Table,
     unit: Unit,  # that they come from
@@ -255,7 +257,7 @@ def write_lake(
         write_table(rows.slice(low, high - low), url, work.types, unique_columns(work.keys))
     return names
 
-# %% ../notebooks/22_rewrite.ipynb #cell-031
+# %% ../notebooks/22_rewrite.ipynb #cell-032
 def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
     "Rows for the next step, in a file of their own."
     if not table.num_rows:
@@ -270,7 +272,7 @@ def _size(unit: Unit) -> int:
     places = [pafs.FileSystem.from_uri(url) for url in unit.files]
     return sum(fs.get_file_info(path).size for fs, path in places)
 
-# %% ../notebooks/22_rewrite.ipynb #cell-033
+# %% ../notebooks/22_rewrite.ipynb #cell-034
 def _told(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
     "What became of the matched rows, and the keys and rows that are put down."
     write, same = _flag(new, WRITE), ~differs(old, after, work.names) & ~removed
@@ -285,7 +287,7 @@ def _told(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, wo
     }
     return files | {"hits": len(same)} | {n: int(mask.sum()) for n, mask in counts.items()}
 
-# %% ../notebooks/22_rewrite.ipynb #cell-034
+# %% ../notebooks/22_rewrite.ipynb #cell-035
 def rewrite(
     unit: Unit,
     work: Work,
@@ -308,7 +310,7 @@ def rewrite(
     leaves = removed | differs(old, after, work.partition)
     return done | _replaced(_woven(rows, hit, after, leaves, work), unit, work, size)
 
-# %% ../notebooks/22_rewrite.ipynb #cell-035
+# %% ../notebooks/22_rewrite.ipynb #cell-036
 def _replaced(rows: pa.Table, unit: Unit, work: Work, size: int) -> dict[str, Any]:
     "The unit's files give way to these rows."
     return {"removes": unit.names, "adds": write_lake(rows, unit, work, size)}
@@ -321,7 +323,7 @@ def _woven(rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray,
     both = pa.concat_tables([rows, _coded(after, work.coded)]).unify_dictionaries()
     return both.take(place[place >= 0])
 
-# %% ../notebooks/22_rewrite.ipynb #cell-044
+# %% ../notebooks/22_rewrite.ipynb #cell-045
 @dataclass(frozen=True)
 class Inserting:
     "New rows to be written in tasks."
@@ -348,15 +350,15 @@ def insert(piece: str, inserting: Inserting) -> list[str]:
     rows = fresh_rows(piece, inserting)
     return write_lake(_coded(rows, work.coded), home, work, _size(home))
 
-# %% ../notebooks/22_rewrite.ipynb #cell-047
-def rewrite_numbers(batches: Iterator[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
+# %% ../notebooks/22_rewrite.ipynb #cell-049
+def rewrite_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of units in, a line of facts a unit out."
     work = load_work(url)
     for i in numbers_in(batches):
         yield facts_out({"unit": i, **rewrite(work.units[i], work)})
 
 
-def insert_numbers(batches: Iterator[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
+def insert_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of batch files in, a line of facts a file out."
     said = json.loads(get_text(url))
     inserting = Inserting(_work(said["work"]), tuple(said["matched"]), tuple(said["pieces"]))

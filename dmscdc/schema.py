@@ -65,7 +65,7 @@ PLAIN = {
 def column_type(
     t: pa.DataType,  # as pyarrow reads the footer
 ) -> str:  # as the lake will hold it, or "" when Spark cannot read it
-    "The lake's type of a type in a file. Unsigned integers take the next wider signed type, as Spark reads them."
+    "The lake's type of a file's type. Unsigned integers take the next wider signed type, as Spark reads them."
     if pa.types.is_decimal(t):
         return f"decimal({t.precision},{t.scale})"
     if pa.types.is_timestamp(t) and t.unit in ("ms", "us"):
@@ -102,7 +102,7 @@ def read_footer(
     path: str,  # below the table's folder, for messages
     url: str,  # where to open it
 ) -> Footer:
-    "Read one footer. Raises `Refused`, by name, for a file that is no Parquet file and a type that Spark cannot read."
+    "Read one footer. Raises `Refused` for a file that is not Parquet, and for a type that Spark cannot read."
     try:
         meta = pq.read_metadata(url)
     except FileNotFoundError:
@@ -115,7 +115,8 @@ def read_footer(
         if not column.type:
             raise Refused(f"{path}: column {column.name} has type {f.type}, which Spark cannot read")
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
-    return Footer(path, schema, meta.num_rows, sum(g.total_byte_size for g in groups), tuple(g.num_rows for g in groups))
+    size = sum(g.total_byte_size for g in groups)
+    return Footer(path, schema, meta.num_rows, size, tuple(g.num_rows for g in groups))
 
 # %% ../notebooks/11_schema.ipynb #cell-022
 def read_footers(
@@ -175,9 +176,9 @@ def _grown(table: str, have: str, c: Column, path: str) -> str:
     if new := wider(have, c.type):
         return new
     raise Refused(
-        f"{table}: column {c.name} of {path} is {c.type}, the lake holds {have}. A column may be added or grow "
-        "(int to bigint, float to double, a wider decimal); this is neither. Correct the task's mapping and reload "
-        f"the table: dmscdc table rewind {table} --reload"
+        f"{table}: column {c.name} of {path} is {c.type}, the lake holds {have}. A column may be "
+        "added or grow (int to bigint, float to double, a wider decimal); this is neither. "
+        f"Correct the task's mapping and reload the table: dmscdc table rewind {table} --reload"
     )
 
 
@@ -193,7 +194,7 @@ def evolve(
     lake: Schema,  # the lake's source columns, () before the first load
     footers: Iterable[Footer],  # the files of a batch in their order
 ) -> Evolution:
-    "What the columns become. Raises `Refused`, by file and column, for a difference beyond added and widened."
+    "What the columns become. Raises `Refused`, by file and column, for what is neither added nor widened."
     have, said = {c.name: c.type for c in lake}, []
     for footer in footers:
         for c in (stored(c) for c in footer.schema if c.name not in (OP, FILE, ROW)):

@@ -5,23 +5,26 @@
 # %% ../notebooks/20_tables.ipynb #cell-003
 from __future__ import annotations
 
+import platform
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
 from .batch import Batch
 from .files import TableRef
-from .schema import Footer, Schema
+from .schema import Footer, Refused, Schema
 from .session import FormatMissing
 
 # %% auto #0
-__all__ = ['FORMATS', 'Commit', 'Draft', 'Written', 'Clock', 'LoadFiles', 'LakeTable', 'StaleCommit', 'NotOurs', 'open_table']
+__all__ = ['FORMATS', 'Commit', 'new_attempt', 'no_guard', 'Draft', 'check_settings', 'Written', 'Clock', 'version_of',
+           'versions', 'LoadFiles', 'LakeTable', 'StaleCommit', 'NotOurs', 'open_table']
 
 # %% ../notebooks/20_tables.ipynb #cell-006
 @dataclass(frozen=True)
@@ -36,7 +39,16 @@ class Commit:
     rows: int  # rows it holds
     at: str  # UTC time it was made
 
-# %% ../notebooks/20_tables.ipynb #cell-007
+# %% ../notebooks/20_tables.ipynb #cell-008
+def new_attempt() -> str:
+    "A name that no other attempt has."
+    return secrets.token_hex(6)
+
+
+def no_guard() -> None:
+    "Nothing to look at before the commit."
+
+
 @dataclass(frozen=True)
 class Draft:
     "What a run means to commit on top of the commit that it planned from."
@@ -46,15 +58,30 @@ class Draft:
     schema: Schema  # the source's columns afterwards
     key: tuple[str, ...]  # the columns that identify a row
     partition: tuple[str, ...] = ()  # the columns that lay out the files
-    attempt: str = field(default_factory=lambda: secrets.token_hex(6))  # of this draft alone: file names begin with it
-    guard: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)  # see below
+    attempt: str = field(default_factory=new_attempt)  # of this draft alone: file names begin with it
+    guard: Callable[[], None] = field(default=no_guard, compare=False, repr=False)  # see below
 
     @property
     def number(self) -> int:
         "Of the commit that it may become."
         return (self.base.number if self.base else 0) + 1
 
-# %% ../notebooks/20_tables.ipynb #cell-011
+# %% ../notebooks/20_tables.ipynb #cell-012
+def check_settings(
+    table: str,  # for messages
+    head: Commit,
+    key: tuple[str, ...],  # as it is set now
+    partition: tuple[str, ...],  # as it is set now
+) -> None:
+    "Other settings than those that the rows of a table stand on need a reload. Raises `Refused`."
+    for what, wanted, stands in (("key", key, head.key), ("partition", partition, head.partition)):
+        if head.rows and wanted != stands:
+            raise Refused(
+                f"{table}: the {what} is set to {','.join(wanted) or 'none'}, the lake stands on "
+                f"{','.join(stands) or 'none'}. A reload rewrites it: dmscdc table rewind {table} --reload"
+            )
+
+# %% ../notebooks/20_tables.ipynb #cell-015
 @dataclass(frozen=True)
 class Written:
     "What one commit did to the table; rows are counted once a key."
@@ -64,12 +91,12 @@ class Written:
     deleted: int = 0  # rows removed or marked
     unchanged: int = 0  # batch rows that changed nothing
     strangers: int = 0  # inserted rows whose first change was an update: a key change, or a lost insert
-    files: Mapping[str, int] = field(default_factory=dict)  # rewritten, added, removed, kept, opened: numbers of files
+    files: Mapping[str, int] = field(default_factory=dict)  # how many rewritten, added, removed, kept, opened
     bytes_read: int = 0  # of lake files
     bytes_written: int = 0  # of lake files
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
 
-# %% ../notebooks/20_tables.ipynb #cell-013
+# %% ../notebooks/20_tables.ipynb #cell-018
 class Clock:
     "Seconds by step."
 
@@ -85,7 +112,21 @@ class Clock:
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - start, 3)
 
-# %% ../notebooks/20_tables.ipynb #cell-016
+# %% ../notebooks/20_tables.ipynb #cell-021
+def version_of(package: str) -> str:
+    "The version of an installed package, a dash for one that is not there."
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "–"
+
+
+def versions() -> dict[str, str]:
+    "The parts at work."
+    parts = {name: version_of(name) for name in ("dmscdc", "pyspark", "pyarrow")}
+    return {"python": platform.python_version(), **parts}
+
+# %% ../notebooks/20_tables.ipynb #cell-024
 @dataclass(frozen=True)
 class LoadFiles:
     "A load set as its files."
@@ -94,10 +135,17 @@ class LoadFiles:
     urls: Mapping[str, str]  # path below the table's folder -> where it lies
     number: int  # of the load
 
-    rows = property(lambda self: sum(f.rows for f in self.footers), doc="Rows of all files.")
-    bytes = property(lambda self: sum(f.bytes for f in self.footers), doc="Bytes of all files before compression.")
+    @property
+    def rows(self) -> int:
+        "Rows of all files."
+        return sum(f.rows for f in self.footers)
 
-# %% ../notebooks/20_tables.ipynb #cell-018
+    @property
+    def bytes(self) -> int:
+        "Bytes of all files before compression."
+        return sum(f.bytes for f in self.footers)
+
+# %% ../notebooks/20_tables.ipynb #cell-027
 class LakeTable(Protocol):
     "A table of the lake in one format."
     table: TableRef
@@ -130,15 +178,15 @@ class LakeTable(Protocol):
     def advance(self, draft: Draft) -> Written:
         "Commit a position and no rows. Needs no Spark."
 
-# %% ../notebooks/20_tables.ipynb #cell-019
+# %% ../notebooks/20_tables.ipynb #cell-028
 class StaleCommit(Exception):
-    "Somebody else committed since the run planned; nothing of the run is in the table. The next pass plans anew."
+    "Somebody else committed since the run planned; nothing of the run is in the table, the next pass plans anew."
 
 
 class NotOurs(Exception):
     "The folder holds files that no commit of ours knows."
 
-# %% ../notebooks/20_tables.ipynb #cell-021
+# %% ../notebooks/20_tables.ipynb #cell-030
 FORMATS = {"parquet": "dmscdc.parquet"}
 
 

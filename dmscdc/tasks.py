@@ -18,11 +18,12 @@ from pyspark.sql import SparkSession
 from .schema import ROW, Schema, arrow_type
 
 # %% auto #0
-__all__ = ['Piece', 'SPARK', 'in_tasks', 'numbers_in', 'facts_out', 'put_text', 'get_text', 'lake_values', 'open_raw', 'footer',
-           'write_table', 'unique_columns']
+__all__ = ['Batches', 'Piece', 'SPARK', 'in_tasks', 'numbers_in', 'facts_out', 'put_text', 'get_text', 'lake_values', 'open_raw',
+           'footer', 'write_table', 'unique_columns']
 
 # %% ../notebooks/16_tasks.ipynb #cell-006
-Piece = Callable[[Iterator[pa.RecordBatch], str], Iterator[pa.RecordBatch]]  # numbers of pieces in, JSON lines out
+Batches = Iterator[pa.RecordBatch]
+Piece = Callable[[Batches, str], Batches]  # numbers of pieces in, JSON lines out
 
 
 def in_tasks(
@@ -41,7 +42,7 @@ def in_tasks(
     return [json.loads(line["done"]) for line in lines]
 
 
-def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+def numbers_in(batches: Batches) -> Iterator[int]:
     "The numbers that a task got."
     for batch in batches:
         yield from batch.column(0).to_pylist()
@@ -66,15 +67,16 @@ def get_text(url: str) -> str:
     with fs.open_input_stream(path) as file:
         return file.read().decode()
 
-# %% ../notebooks/16_tasks.ipynb #cell-010
+# %% ../notebooks/16_tasks.ipynb #cell-011
 def lake_values(
     have: pa.Table,  # rows as the file has them
     schema: Schema,  # the source's columns as the lake holds them
 ) -> dict[str, pa.ChunkedArray | pa.Array]:  # by column
     "The source's columns in the lake's types."
+    types = {c.name: arrow_type(c.type) for c in schema}
     return {
-        c.name: have[c.name].cast(arrow_type(c.type)) if c.name in have.column_names else pa.nulls(have.num_rows, arrow_type(c.type))
-        for c in schema
+        name: have[name].cast(t) if name in have.column_names else pa.nulls(have.num_rows, t)
+        for name, t in types.items()
     }
 
 
@@ -83,7 +85,7 @@ def open_raw(url: str) -> pq.ParquetFile:
     fs, path = pafs.FileSystem.from_uri(url)
     return pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us")
 
-# %% ../notebooks/16_tasks.ipynb #cell-013
+# %% ../notebooks/16_tasks.ipynb #cell-014
 SPARK = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 
 
@@ -97,9 +99,10 @@ def footer(
     names = [(name, SPARK.get(types[name], types[name])) for name in schema.names]
     fields = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in names]
     row = json.dumps({"type": "struct", "fields": fields})
-    return {b"org.apache.spark.version": version.encode(), b"org.apache.spark.sql.parquet.row.metadata": row.encode()}
+    said = {"org.apache.spark.version": version, "org.apache.spark.sql.parquet.row.metadata": row}
+    return {name.encode(): text.encode() for name, text in said.items()}
 
-# %% ../notebooks/16_tasks.ipynb #cell-014
+# %% ../notebooks/16_tasks.ipynb #cell-015
 def write_table(
     table: pa.Table,
     url: str,

@@ -18,8 +18,8 @@ from .changes import ChangeFiles, quoted, read_changes
 from .schema import FILE, ROW, Footer, Refused, arrow_type
 
 # %% auto #0
-__all__ = ['COMPARABLE', 'is_rising', 'keys_of_file', 'are_apart', 'are_ranges_apart', 'check_unique', 'is_null', 'refuse_null',
-           'refuse_twice']
+__all__ = ['COMPARABLE', 'EQUAL', 'is_rising', 'keys_of_file', 'can_tell', 'are_ranges_apart', 'are_apart', 'check_unique',
+           'is_null', 'refuse_null', 'refuse_twice']
 
 # %% ../notebooks/18_unique.ipynb #cell-006
 def is_rising(
@@ -40,15 +40,35 @@ def keys_of_file(
     rows = pq.ParquetFile(path, filesystem=fs).read(columns=list(keys), use_threads=False)
     first, nulls = rows[keys[0]], sum(rows[k].null_count for k in keys)
     rises = not nulls and len(keys) == 1 and is_rising(first)
-    different = rows.num_rows if rises else rows.group_by(list(keys), use_threads=False).aggregate([]).num_rows
+    different = rows if rises else rows.group_by(list(keys), use_threads=False).aggregate([])
     ends = pc.min_max(first)
     low, high = (pa.array([ends[end].as_py()], arrow_type(kind)) for end in ("min", "max"))
-    return {"nulls": [nulls], "keys": [different], "low": low, "high": high}
+    return {"nulls": [nulls], "keys": [different.num_rows], "low": low, "high": high}
 
 # %% ../notebooks/18_unique.ipynb #cell-010
-COMPARABLE = ("tinyint", "smallint", "int", "bigint", "string", "decimal")
+COMPARABLE = {"tinyint", "smallint", "int", "bigint", "string", "decimal"}  # types that give a file a range
+EQUAL = COMPARABLE | {"date", "timestamp", "boolean", "binary"}  # types of which equal values are equal
 
 
+def can_tell(
+    files: Sequence[Footer],  # of files that hold rows
+    keys: Sequence[str],
+    types: Mapping[str, str],  # lake types by column
+) -> bool:
+    "Whether the key's types, in the files and in the lake, allow to look file by file."
+    first = types[keys[0]].split("(")[0]
+    found = {c.type.split("(")[0] for f in files for c in f.schema if c.name in keys}
+    return bool(files) and first in COMPARABLE and found <= EQUAL
+
+
+def are_ranges_apart(
+    rows: Sequence[Row],  # one a file: nulls, low, high
+) -> bool:
+    "Whether no key is null and the ranges do not meet."
+    ranges = sorted((row["low"], row["high"]) for row in rows if not row["nulls"])
+    return len(ranges) == len(rows) and all(one[1] < other[0] for one, other in zip(ranges, ranges[1:]))
+
+# %% ../notebooks/18_unique.ipynb #cell-012
 def are_apart(
     spark: SparkSession,
     footers: Sequence[Footer],  # of the load files
@@ -58,8 +78,7 @@ def are_apart(
 ) -> bool:  # False also where they cannot tell
     "Whether no file repeats a key or lacks one, and no two files can share one; a task a file."
     files, kind = [f for f in footers if f.rows], types[keys[0]]
-    found = {c.type.split("(")[0] for f in files for c in f.schema if c.name in keys} | {kind.split("(")[0]}
-    if not files or not found <= {*COMPARABLE, "date", "timestamp", "boolean", "binary"} or kind.split("(")[0] not in COMPARABLE:
+    if not can_tell(files, keys, types):
         return False
     places, names = [urls[f.path] for f in files], list(keys)
 
@@ -71,15 +90,7 @@ def are_apart(
     rows = numbers.mapInArrow(look, f"nulls bigint, keys bigint, low {kind}, high {kind}").collect()
     return are_ranges_apart(rows) and sum(row["keys"] for row in rows) == sum(f.rows for f in files)
 
-
-def are_ranges_apart(
-    rows: Sequence[Row],  # one a file: nulls, low, high
-) -> bool:
-    "Whether no key is null and the ranges do not meet."
-    ranges = sorted((row["low"], row["high"]) for row in rows if not row["nulls"])
-    return len(ranges) == len(rows) and all(one[1] < other[0] for one, other in zip(ranges, ranges[1:]))
-
-# %% ../notebooks/18_unique.ipynb #cell-012
+# %% ../notebooks/18_unique.ipynb #cell-014
 def check_unique(
     spark: SparkSession,
     table: str,  # for messages
@@ -102,14 +113,14 @@ def is_null(keys: Sequence[str]) -> SparkColumn:
     "Whether a part of the key is null."
     return reduce(lambda a, b: a | b, [F.col(quoted(k)).isNull() for k in keys])
 
-# %% ../notebooks/18_unique.ipynb #cell-013
+# %% ../notebooks/18_unique.ipynb #cell-015
 def refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int) -> None:
     "Raise `Refused` naming the first row without a key."
     row = frame.where(is_null(keys)).orderBy(FILE, ROW).select(FILE, ROW, *[quoted(k) for k in keys]).first()
     key = next(k for k in keys if row[k] is None)
     raise Refused(
-        f"{table}: row {row[ROW]} of {row[FILE]}: key column {key} is null. {number} such rows in this load; nothing was "
-        f"loaded. Set another key: dmscdc table set {table} --key …, or --insert-only"
+        f"{table}: row {row[ROW]} of {row[FILE]}: key column {key} is null. {number} such rows in this load; "
+        f"nothing was loaded. Set another key: dmscdc table set {table} --key …, or --insert-only"
     )
 
 
@@ -120,7 +131,7 @@ def refuse_twice(table: str, frame: DataFrame, keys: Sequence[str]) -> None:
     row = found.where("n > 1").orderBy(*names).first()
     value = ", ".join(f"{k}={row[k]}" for k in keys)
     raise Refused(
-        f"{table}: the key {','.join(keys)} was expected to identify a row, but {value} stands in {row['n']} rows of the "
-        f"load, row {row['a'][1]} of {row['a'][0]} and row {row['b'][1]} of {row['b'][0]} among them; nothing was loaded. "
-        f"Set another key: dmscdc table set {table} --key …, or --insert-only"
+        f"{table}: the key {','.join(keys)} was expected to identify a row, but {value} stands in {row['n']} "
+        f"rows of the load, row {row['a'][1]} of {row['a'][0]} and row {row['b'][1]} of {row['b'][0]} among them; "
+        f"nothing was loaded. Set another key: dmscdc table set {table} --key …, or --insert-only"
     )
