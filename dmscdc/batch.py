@@ -185,7 +185,9 @@ def refuse_bad(
     what = f"column {OP} is {'null' if op is None else repr(op)}; I, U or D was expected"
     if key := next((k for k, null in is_null.items() if null), ""):
         what = f"key column {key} is null" if op in ("I", "U", "D") else what
+    such = "such row" if facts["bad"] == 1 else "such rows"
     raise Refused(
-        f"{table}: row {row} of {path}: {what}. {facts['bad']} such rows in this batch; nothing was applied. "
-        f"Put the file right or take it out of the landing, then: dmscdc pass --only {table}"
+        f"{table}: row {row} of {path}: {what}. {facts['bad']:,} {such} in this batch; nothing was applied. Put the file right "
+        f"or take it out of the landing, then: dmscdc pass --only {table}",
+        facts["bad"],
     )

@@ -22,7 +22,11 @@ __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'ARROW', 'LADDERS', '
 class Refused(Exception):
     "A batch holds something that cannot be applied; it is refused whole and nothing has moved."
 
-# %% ../notebooks/11_schema.ipynb #cell-007
+    def __init__(self, words: str, rows: int = 0):
+        super().__init__(words)
+        self.rows = rows  # that cannot be applied, where they were counted
+
+# %% ../notebooks/11_schema.ipynb #cell-008
 @dataclass(frozen=True)
 class Column:
     "One column: its name and its type in the words of Spark's DDL."
@@ -37,7 +41,7 @@ Schema = tuple[Column, ...]
 OP, FILE, ROW = "Op", "_cdc_file", "_cdc_row"
 OURS: Schema = (Column(OP, "string"), Column(FILE, "string"), Column(ROW, "bigint"))
 
-# %% ../notebooks/11_schema.ipynb #cell-008
+# %% ../notebooks/11_schema.ipynb #cell-009
 def columns(
     text: str,  # e.g. "id int, price decimal(10,2)"
 ) -> Schema:  # the columns in that order
@@ -52,7 +56,7 @@ def ddl(
     "The columns as Spark's DDL, names quoted."
     return ", ".join(f"`{c.name.replace('`', '``')}` {c.type}" for c in schema)
 
-# %% ../notebooks/11_schema.ipynb #cell-012
+# %% ../notebooks/11_schema.ipynb #cell-013
 PLAIN = {
     pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint",
     pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint", pa.uint64(): "decimal(20,0)",
@@ -61,7 +65,7 @@ PLAIN = {
     pa.time32("ms"): "time",
 }
 
-# %% ../notebooks/11_schema.ipynb #cell-013
+# %% ../notebooks/11_schema.ipynb #cell-014
 def column_type(
     t: pa.DataType,  # as pyarrow reads the footer
 ) -> str:  # as the lake will hold it, or "" when Spark cannot read it
@@ -72,7 +76,7 @@ def column_type(
         return "timestamp"
     return "binary" if pa.types.is_fixed_size_binary(t) else PLAIN.get(t, "")
 
-# %% ../notebooks/11_schema.ipynb #cell-017
+# %% ../notebooks/11_schema.ipynb #cell-018
 ARROW = {
     "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
     "float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "date": pa.date32(),
@@ -86,7 +90,7 @@ def arrow_type(
     "The Arrow type of a lake type."
     return pa.decimal128(*map(int, t[8:-1].split(","))) if t.startswith("decimal") else ARROW[t]
 
-# %% ../notebooks/11_schema.ipynb #cell-020
+# %% ../notebooks/11_schema.ipynb #cell-021
 @dataclass(frozen=True)
 class Footer:
     "What the end of one raw file says."
@@ -97,7 +101,7 @@ class Footer:
     bytes: int  # size of the rows before compression
     groups: tuple[int, ...] = ()  # rows of each row group
 
-# %% ../notebooks/11_schema.ipynb #cell-021
+# %% ../notebooks/11_schema.ipynb #cell-022
 def read_footer(
     path: str,  # below the table's folder, for messages
     url: str,  # where to open it
@@ -118,7 +122,7 @@ def read_footer(
     size = sum(g.total_byte_size for g in groups)
     return Footer(path, schema, meta.num_rows, size, tuple(g.num_rows for g in groups))
 
-# %% ../notebooks/11_schema.ipynb #cell-022
+# %% ../notebooks/11_schema.ipynb #cell-023
 def read_footers(
     urls: Mapping[str, str],  # path below the table's folder -> where to open it
     threads: int = 16,  # footers read at the same time
@@ -127,7 +131,7 @@ def read_footers(
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(read_footer, urls, urls.values()))
 
-# %% ../notebooks/11_schema.ipynb #cell-025
+# %% ../notebooks/11_schema.ipynb #cell-026
 LADDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 
@@ -143,7 +147,7 @@ def wider(
             return max(a, b, key=ladder.index)
     return _wider_decimal(_digits(a), _digits(b))
 
-# %% ../notebooks/11_schema.ipynb #cell-026
+# %% ../notebooks/11_schema.ipynb #cell-027
 def _digits(t: str) -> tuple[int, int] | None:
     "Digits before and after a decimal's point."
     found = re.fullmatch(r"decimal\((\d+),(\d+)\)", t)
@@ -157,7 +161,7 @@ def _wider_decimal(a: tuple[int, int] | None, b: tuple[int, int] | None) -> str:
     whole, scale = max(a[0], b[0]), max(a[1], b[1])
     return f"decimal({whole + scale},{scale})" if whole + scale <= 38 else ""
 
-# %% ../notebooks/11_schema.ipynb #cell-029
+# %% ../notebooks/11_schema.ipynb #cell-030
 @dataclass(frozen=True)
 class Evolution:
     "What the lake's columns become by a batch."
@@ -170,7 +174,7 @@ class Evolution:
         "Something changed."
         return bool(self.sentences)
 
-# %% ../notebooks/11_schema.ipynb #cell-030
+# %% ../notebooks/11_schema.ipynb #cell-031
 def _grown(table: str, have: str, c: Column, path: str) -> str:
     "The type that a column grows to by a file."
     if new := wider(have, c.type):
@@ -188,7 +192,7 @@ def stored(
     "A time of day is kept as text; all else as it is."
     return Column(c.name, "string" if c.type == "time" else c.type)
 
-# %% ../notebooks/11_schema.ipynb #cell-031
+# %% ../notebooks/11_schema.ipynb #cell-032
 def evolve(
     table: str,  # for messages
     lake: Schema,  # the lake's source columns, () before the first load

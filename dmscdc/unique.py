@@ -118,9 +118,11 @@ def refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int) 
     "Raise `Refused` naming the first row without a key."
     row = frame.where(is_null(keys)).orderBy(FILE, ROW).select(FILE, ROW, *[quoted(k) for k in keys]).first()
     key = next(k for k in keys if row[k] is None)
+    such = "such row" if number == 1 else "such rows"
     raise Refused(
-        f"{table}: row {row[ROW]} of {row[FILE]}: key column {key} is null. {number} such rows in this load; "
-        f"nothing was loaded. Set another key: dmscdc table set {table} --key …, or --insert-only"
+        f"{table}: row {row[ROW]} of {row[FILE]}: key column {key} is null. {number:,} {such} "
+        f"in this load; nothing was loaded. Set another key: dmscdc table set {table} --key …, or --insert-only",
+        number,
     )
 
 

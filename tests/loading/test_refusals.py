@@ -38,6 +38,7 @@ def refuse(w, rows, schema=SCHEMA, **more):
 def test_a_row_that_cannot_be_applied_refuses_the_batch(world, rows, words):
     done, still = refuse(world, rows)
     assert done.verdict == "refused" and done.words.startswith("shop.item: ") and words in done.words and still
+    assert done.rows["refused"] == (2 if "2 such rows" in words else 1)
 
 
 @pytest.mark.parametrize("rows, schema, more, words", [
