@@ -146,6 +146,16 @@ def test_settling_an_old_commit_again_changes_nothing(tmp_path):
         assert lake.folder() == lake.listed() and lake.words() == ["d", "e", "g"]
 
 
+def test_settling_leaves_what_a_writer_prepares_for_the_next_commit(tmp_path):
+    lake = Lake(tmp_path)
+    loaded(lake)
+    prepared = tmp_path / lake.journal.aside / name_prefix(2, "b2") / "four.parquet"
+    prepared.parent.mkdir(parents=True)
+    prepared.write_text("f")
+    settle(lake.journal, lake.journal.head())
+    assert lake.asides() == [f"{lake.journal.aside}/{name_prefix(2, 'b2')}/four.parquet"]
+
+
 def test_an_answer_that_was_lost_is_no_reason_to_clean_up(tmp_path):
     lake = Lake(tmp_path)
     loaded(lake)
