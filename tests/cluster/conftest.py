@@ -47,7 +47,7 @@ def said(process: subprocess.Popen, log: Path, pattern: str, seconds: float = 60
     return found[0]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     "The address of a cluster of two workers, one core each."
     home, processes = tmp_path_factory.mktemp("cluster"), []
