@@ -1,0 +1,71 @@
+"""One runner and one warm Spark server for all tests of this folder, and what was tried, said at the end."""
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from contextlib import contextmanager
+
+import pytest
+
+from dmscdc.server import serve
+
+import house as rooms
+import stories
+
+TRIED: Counter = Counter()
+BEGUN = time.monotonic()
+
+
+@contextmanager
+def a_server(folder, control):
+    "A server whose tasks are watched; which, and what happens to them, stands in the file `control`."
+    mine = {"PYTHONPATH": os.pathsep.join(filter(None, [str(rooms.HERE / "inside"), os.environ.get("PYTHONPATH", "")])),
+            "DMSCDC_CRASHES": str(rooms.HERE), "DMSCDC_CONTROL": str(control),
+            "JDK_JAVA_OPTIONS": f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    before = {name: os.environ.get(name) for name in mine}
+    os.environ.update(mine)
+    try:
+        with serve(master="local[2]", memory="1g", log=folder / "server.log") as server:
+            for name, value in before.items(): os.environ.pop(name) if value is None else os.environ.update({name: value})
+            yield server
+    finally:
+        for name, value in before.items(): os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("crashes")
+    runner = rooms.a_runner()
+    control = folder / "control.json"
+    control.write_text('{"root": "/nowhere"}')
+    with a_server(folder, control) as server:
+        house = rooms.House(folder, server, runner)
+        try:
+            assert house.ask() == "ready"
+            yield house
+        finally:
+            house.close()
+            os.kill(server.pid, signal.SIGKILL)  # it would take its time to say goodbye to every session
+
+
+@pytest.fixture
+def tried():
+    "tried(what): counts what was tried, for the summary."
+    return lambda what: TRIED.update([what])
+
+
+def pytest_collection_modifyitems(config, items):
+    "All points are for `make torture`; on other days a sample is enough."
+    if os.environ.get("TORTURE") or "torture" in config.option.markexpr: return
+    heavy = [item for item in items if item.path.parent == rooms.HERE and item.get_closest_marker("torture")]
+    config.hook.pytest_deselected(items=heavy)
+    items[:] = [item for item in items if item not in heavy]
+
+
+def pytest_terminal_summary(terminalreporter):
+    if TRIED:
+        terminalreporter.section("crashes")
+        for what, count in TRIED.items(): terminalreporter.line(f"{what}: {count}")
+        terminalreporter.line(f"repeat with CRASH_SEED={stories.SEED}; {time.monotonic() - BEGUN:.0f} seconds since collection")

@@ -1,0 +1,201 @@
+"What must hold for any changes: folding is applying one by one, to repeat is to change nothing, and arrival is not order."
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, seed, settings, strategies as st
+
+from dmscdc.changes import GROUP, KIND, NAME, change_files
+from dmscdc.dms_writer import change_sequence, moment_of
+from dmscdc.fold import WRITE, Folding, fold
+from dmscdc.rewrite import Work, apply_rows, match
+from dmscdc.schema import FILE, OP, OURS, ROW, Column, Footer, arrow_type
+
+from history import COUNT, KEYS, LAKE, SEED, TRIED, History, Life, Told, ordered, same
+from strategies import QUIET, for_random_histories
+from world import World, closed
+
+FEW = max(4, COUNT // 10)  # histories for each property of a table
+
+
+# Folding
+
+SCHEMA = {"h": "int", "k": "string", "a": "int", "b": "string", "c": "decimal(10,2)", "seq": "string"}
+FOLDED, VALUES = ("h", "k"), ("a", "b", "c")
+Change = tuple[str, tuple, tuple]  # Op, key, values
+
+keys = st.tuples(st.sampled_from([1, 2]), st.sampled_from(["", "é"]))
+values = st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from([None, "", "x"]), st.sampled_from([None, 1, 2]))
+changes = st.lists(st.tuples(st.sampled_from("IUD"), keys, values), max_size=6)
+files = st.lists(st.tuples(st.sets(st.sampled_from(VALUES)), changes), min_size=1, max_size=6)  # the columns that a file carries, its changes
+
+
+def rows_of(number: int, carried: set[str], changes: list[Change], sequences: list[str]) -> list[dict[str, Any]]:
+    "A file's rows: what it does not carry is null."
+    rows = [dict(zip(FOLDED + VALUES, key + values)) | {OP: op} for op, key, values in changes]
+    return [{n: v for n, v in row.items() if n in carried or n not in VALUES} | {"seq": s, FILE: closed(number), ROW: i} for i, (row, s) in enumerate(zip(rows, sequences))]
+
+
+def one_by_one(rows: list[dict[str, Any]], soft: bool) -> list[dict[str, Any]]:
+    "The table after all changes, applied one after the other."
+    table: dict[tuple, dict] = {}
+    for row in rows:
+        key, ours = tuple(row[k] for k in FOLDED), {n: row[n] for n in (OP, FILE, ROW)}
+        old = table.get(key)
+        if row[OP] != "D": table[key] = {**(old if old and old[OP] != "D" else dict.fromkeys(SCHEMA)), **row}
+        elif soft and old: table[key] = {**old, **ours}
+        else: table.pop(key, None)
+    return sorted(table.values(), key=repr)
+
+
+def folded(lake: pa.Table, rows: dict[int, list[dict]], carried: dict[int, set[str]], kinds: dict[int, str], soft: bool, sequence: str = "") -> pa.Table:
+    "The lake after one batch: all changes of a key folded into one row, which is applied to the row of that key."
+    schema = tuple(Column(*item) for item in SCHEMA.items())
+    footers = [Footer(closed(n), tuple(c for c in schema if c.name in carried[n] or c.name not in VALUES), len(rows[n]), 0) for n in rows]
+    of = change_files(footers, {}, schema, {closed(n): kind for n, kind in kinds.items()})
+    types = {c.name: arrow_type(c.type) for c in (*schema, *OURS)} | {NAME: pa.string(), GROUP: pa.int32(), KIND: pa.string()}
+    told = [row | {NAME: closed(n), GROUP: of.place[closed(n)][0], KIND: kinds.get(n, "new")} for n in rows for row in rows[n]]
+    batch, _ = fold(pa.Table.from_pylist(told, pa.schema(list(types.items()))), Folding(schema, FOLDED, of.sets, soft, sequence))
+    work = Work("", "", "", "", tuple((c.name, c.type) for c in (OURS[0], *schema, *OURS[1:])), FOLDED, (), tuple(names for _, names in of.sets), soft, 0, ())
+    at = match(lake, batch, FOLDED)
+    after, removed = apply_rows(lake.filter(pa.array(at >= 0)), batch.take(at[at >= 0]), work)
+    new = batch.filter(batch[WRITE])
+    new = new.filter(pa.array(match(new, lake, FOLDED) < 0)).select(work.names)
+    return pa.concat_tables([lake.filter(pa.array(at < 0)), after.filter(pa.array(~removed)), new]).combine_chunks()
+
+
+def empty_lake() -> pa.Table:
+    return pa.schema([(c.name, arrow_type(c.type)) for c in (OURS[0], *(Column(*item) for item in SCHEMA.items()), *OURS[1:])]).empty_table()
+
+
+def told(lake: pa.Table) -> list[dict[str, Any]]:
+    "Rows in the order of the oracle, decimals as numbers, columns too."
+    return sorted(({n: row[n] if n != "c" or row[n] is None else int(row[n]) for n in (*SCHEMA, OP, FILE, ROW)} for row in lake.to_pylist()), key=repr)
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]: return sorted(({n: row.get(n) for n in (*SCHEMA, OP, FILE, ROW)} for row in rows), key=repr)
+
+
+@settings(**QUIET, max_examples=10 * COUNT)
+@seed(SEED)
+@given(files, st.lists(st.integers(0, 2), min_size=6, max_size=6), st.booleans())
+def test_folding_equals_applying_one_by_one_however_files_are_cut_into_batches_and_whenever_they_arrive(files, arrivals, soft):
+    rows = {n: rows_of(n, carried, changes, [""] * len(changes)) for n, (carried, changes) in enumerate(files)}
+    carried = {n: carried for n, (carried, _) in enumerate(files)}
+    lake, there = empty_lake(), []
+    for batch in range(3):
+        come = [n for n in rows if arrivals[n] == batch]
+        late = [n for n in come if there and n < max(there)]
+        again = [n for n in there if late and n > late[0]]
+        if come: lake = folded(lake, {n: rows[n] for n in sorted([*come, *again])}, carried, dict.fromkeys(late, "late") | dict.fromkeys(again, "again"), soft)
+        there = sorted([*there, *come])
+        assert told(lake) == in_order(one_by_one([row for n in there for row in rows[n]], soft)), f"after batch {batch}: files {come}, late {late}, again {again}"
+
+
+@settings(**QUIET, max_examples=5 * COUNT)
+@seed(SEED)
+@given(files, st.randoms(use_true_random=False), st.booleans())
+def test_where_every_row_carries_a_change_sequence_it_decides_whatever_the_files_are_called(files, chance, soft):
+    numbers = list(range(sum(len(changes) for _, changes in files)))
+    chance.shuffle(numbers)
+    sequences = iter([change_sequence(moment_of("2018-12-15 10:00:00"), n) for n in numbers])
+    rows = {n: rows_of(n, carried, changes, [next(sequences) for _ in changes]) for n, (carried, changes) in enumerate(files)}
+    lake = folded(empty_lake(), rows, {n: carried for n, (carried, _) in enumerate(files)}, {}, soft, "seq")
+    assert told(lake) == in_order(one_by_one(sorted(sum(rows.values(), []), key=lambda row: row["seq"]), soft))
+
+
+# A table, at the end of a random history
+
+def loaded(life: Life) -> list[tuple[str, Told, World]]:
+    "The tables that the lake has."
+    return [(name, told, told.world) for name, told in life.tables.items() if told.world.lake_table.head()]
+
+
+def as_it_lies(world: World) -> dict[str, tuple]:
+    "Every file of the lake table: its inode, its time, its bytes."
+    return {name: (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes()) for name in world.files() for path in [world.folder / name]}
+
+
+def moves_only_the_position(world: World, what: str, **asked: Any) -> None:
+    "One pass, which commits, and leaves every file of the table as it is."
+    if asked: world.state.instruct(world.ref, asked)
+    number, files = world.lake_table.head().number, as_it_lies(world)
+    done = world.go()
+    assert done.verdict in ("ok", "nothing", "attention") and done.commit == number + 1, f"{what}: {done.verdict}, {done.words}"
+    assert as_it_lies(world) == files, f"{what}: the files of {world.table} were written again"
+    TRIED["passes that must keep every byte"] += 1
+
+
+def test_a_file_or_all_files_replayed_change_no_byte(live):
+    def replay(life: Life) -> None:
+        for name, told, world in loaded(life):
+            applied = [path for path, _ in world.state.get(world.ref).position.window]
+            for path in dict.fromkeys([*applied[:1], *applied[-1:]]): moves_only_the_position(world, f"replay {path}", kind="replay", files=[path])
+            for way in ("to", "after") * bool(applied[1:]): moves_only_the_position(world, f"rewind {way} {applied[0]}", kind="rewind", **{way: applied[0]})
+            life.check(name, told)
+    for_random_histories(FEW, lambda history: live(history, replay))
+
+
+def test_a_table_loaded_again_from_its_files_is_the_same(live):
+    def reload(life: Life) -> None:
+        for name, told, world in loaded(life):
+            if told.load: world.state.instruct(world.ref, {"kind": "reload", "changes": "supersede"})
+            else: shutil.rmtree(life.root / "lake" / "_dmscdc" / "shop" / name), shutil.rmtree(world.folder, ignore_errors=True)
+            assert world.go().verdict in ("ok", "nothing", "attention")
+            life.check(name, told)
+    for_random_histories(FEW, lambda history: live(history, reload))
+
+
+def test_a_state_rebuilt_from_the_lake_is_the_state(live):
+    def lose(life: Life) -> None:
+        items = {name: world.state.get(world.ref) for name, _, world in loaded(life)}
+        for path in life.root.glob("state.db*"): path.unlink()
+        life.set()
+        for name, told, world in loaded(life):
+            files = as_it_lies(world)
+            assert world.idle().verdict in ("nothing", "attention")
+            item = world.state.get(world.ref)
+            assert (item.position, item.commit) == (items[name].position, items[name].commit) and as_it_lies(world) == files
+    for_random_histories(FEW, lambda history: live(history, lose))
+
+
+def test_a_commit_that_moves_only_the_position_keeps_every_byte(live):
+    def move(life: Life) -> None:
+        for name, _, world in loaded(life):
+            absent = {"id": 77, "city": "nowhere", "day": "2018-12-15", "word": "unsaid"}
+            life.now += 2 * life.step
+            world.changes(f"{life.now:%Y%m%d-%H%M%S}000", [("D", *[absent[k] for k in KEYS[name]])] * 2, {k: KINDS[k] for k in KEYS[name]}, time=life.now)
+            moves_only_the_position(world, "deletes of what is not there")
+            moves_only_the_position(world, "accept", kind="accept")
+    for_random_histories(FEW, lambda history: live(history, move))
+
+
+KINDS = {"id": "int", "city": "string", "day": "date", "word": "string"}
+
+
+# Arrival
+
+def without_passes(history: History) -> tuple:
+    "The same statements; at most one load, before all files; many small files."
+    words = [step for step in history.steps if isinstance(step, str) and step.split()[0] in ("LOAD", "CLOSE")]
+    begins = words[:1] and words[0].startswith("LOAD")
+    steps, at = [], history.steps.index(words[0]) if begins else -1
+    for i, step in enumerate(history.steps):
+        if i == at: steps.append("LOAD")
+        elif isinstance(step, tuple) or step.split()[0] not in ("LOAD", "CLOSE", "PASS", "AWAY", "BACK"): steps.append(step)
+        elif i > at and step.startswith("CLOSE"): steps.append("CLOSE 1")
+    return (*steps, "CLOSE 1")
+
+
+def arriving(folder: Path, world: World, batches: list[list[Path]]) -> list[dict]:
+    "The lake after files have come in batches, with a pass after each."
+    world.raw.mkdir(parents=True)
+    for batch in batches:
+        for path in batch: shutil.copy2(path, world.raw)
+        done = world.go()
+        assert done.verdict in ("ok", "nothing", "attention"), done.words
+    return []
