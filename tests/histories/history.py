@@ -128,19 +128,19 @@ class Life:
     "A history as it is lived: a database, the stand-in for DMS, and the lake."
 
     def __init__(self, root: Path, spark, history: History):
-        self.root, self.history, self.now, self.seen = root, history, BEGIN, set()
+        self.root, self.spark, self.history, self.now, self.seen = root, spark, history, BEGIN, set()
         self.db = sqlite3.connect(root / "shop.db", isolation_level=None)
         self.db.execute("PRAGMA journal_mode = WAL")
         for name, columns in TABLES.items(): self.db.execute(f"CREATE TABLE {name} ({columns})")
         self.source = SqliteSource(root / "shop.db", schema="shop")
         self.source.install()
-        worlds = {name: World(root, spark, {}, f"shop.{name}") for name in TABLES}
-        self.tables = {name: Told(world) for name, world in worlds.items()}
-        for name, told in self.tables.items():
-            told.world.set(key=KEYS[name], delete="soft" if history.soft else "hard", **SETTINGS[name])
-            told.columns = self.moment(name).columns
+        self.tables = {name: Told(self.world(name), columns=self.moment(name).columns) for name in TABLES}
         self.duck = duckdb.connect()
         self.look()
+
+    def world(self, table: str, root: Path | None = None) -> World:
+        "Where a table's files come and go, with a state that knows its settings."
+        return World(root or self.root, self.spark, {}, f"shop.{table}").set(key=KEYS[table], delete="soft" if self.history.soft else "hard", **SETTINGS[table])
 
     def live(self) -> Life:
         "Everything that happens, to the end."

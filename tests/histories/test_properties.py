@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from dmscdc.fold import WRITE, Folding, fold
 from dmscdc.rewrite import Work, apply_rows, match
 from dmscdc.schema import FILE, OP, OURS, ROW, Column, Footer, arrow_type
 
-from history import COUNT, KEYS, LAKE, SEED, TRIED, History, Life, Told, ordered, same
+from history import COUNT, KEYS, SEED, STEP, TRIED, History, Life, Told, ordered, same
 from strategies import QUIET, for_random_histories
 from world import World, closed
 
@@ -154,7 +154,7 @@ def test_a_state_rebuilt_from_the_lake_is_the_state(live):
     def lose(life: Life) -> None:
         items = {name: world.state.get(world.ref) for name, _, world in loaded(life)}
         for path in life.root.glob("state.db*"): path.unlink()
-        life.set()
+        for name in life.tables: life.world(name)
         for name, told, world in loaded(life):
             files = as_it_lies(world)
             assert world.idle().verdict in ("nothing", "attention")
@@ -167,7 +167,7 @@ def test_a_commit_that_moves_only_the_position_keeps_every_byte(live):
     def move(life: Life) -> None:
         for name, _, world in loaded(life):
             absent = {"id": 77, "city": "nowhere", "day": "2018-12-15", "word": "unsaid"}
-            life.now += 2 * life.step
+            life.now += STEP
             world.changes(f"{life.now:%Y%m%d-%H%M%S}000", [("D", *[absent[k] for k in KEYS[name]])] * 2, {k: KINDS[k] for k in KEYS[name]}, time=life.now)
             moves_only_the_position(world, "deletes of what is not there")
             moves_only_the_position(world, "accept", kind="accept")
@@ -191,11 +191,14 @@ def without_passes(history: History) -> tuple:
     return (*steps, "CLOSE 1")
 
 
-def arriving(folder: Path, world: World, batches: list[list[Path]]) -> list[dict]:
-    "The lake after files have come in batches, with a pass after each."
-    world.raw.mkdir(parents=True)
-    for batch in batches:
-        for path in batch: shutil.copy2(path, world.raw)
-        done = world.go()
-        assert done.verdict in ("ok", "nothing", "attention"), done.words
-    return []
+def test_two_orders_of_arrival_give_one_table(live):
+    def arrive(life: Life) -> None:
+        for name, told, world in loaded(life):
+            loads, files, other = sorted(world.raw.glob("LOAD*")), [file.path for file in told.files], life.world(name, life.root / "other")
+            other.raw.mkdir(parents=True)
+            for batch in ([*loads, *files[2::3]], files[1::3], files[::3]):
+                for path in batch: shutil.copy2(path, other.raw)
+                assert other.go().verdict in ("ok", "nothing", "attention")
+            rows, others = ([dict(sorted(row.items())) for row in life.read(name, at).rows] for at in (world, other))
+            same(f"{name}: every third file first", ordered(others), ordered(rows))
+    for_random_histories(FEW, lambda history: live(replace(history, steps=without_passes(history)), arrive))
