@@ -142,7 +142,8 @@ def batch_rows(
     fresh, begun = any_ & (at.cut >= at.start), np.maximum(at.cut + 1, at.start)
     first = next_upsert(upserts)[np.minimum(begun, len(ops) - 1)] if len(ops) else begun
     write = any_ & (how.soft | (ops[at.last] != "D"))
-    out = {n: pick(changes[n], at.order, at.last) for n in (OP, *how.keys, FILE, ROW)}
+    named = np.minimum(np.maximum(at.top + 1, at.start), at.last)
+    out = {n: pick(changes[n], at.order, named) for n in (OP, *how.keys, FILE, ROW)}
     flags = {WRITE: write, FRESH: fresh, FIRST: pick(changes[OP], at.order, np.where(any_, first, -1))}
     for i, (carrying, names) in enumerate(how.sets):
         source = known_at(at, upserts, groups, carrying)

@@ -67,10 +67,8 @@ class Work:
 CODED = (OP, FILE)
 
 
-def encode_work(
-    work: Any,  # `Work`, or `Inserting` with its work
-) -> str:
-    "The list that tasks read."
+def encode_work(work: Any) -> str:
+    "The list that tasks read: a `Work`, or an `Inserting` with its work."
     return json.dumps(asdict(work))
 
 
@@ -202,12 +200,8 @@ def _flag(table: pa.Table, name: str) -> np.ndarray:
     return table[name].to_numpy().astype(bool)
 
 
-def differs(
-    a: pa.Table,
-    b: pa.Table,  # as many rows
-    names: Sequence[str],  # columns that are compared
-) -> np.ndarray:
-    "Which rows differ in one of the columns; null equals null."
+def differs(a: pa.Table, b: pa.Table, names: Sequence[str]) -> np.ndarray:
+    "Which rows of two tables of one length differ in one of these columns; null equals null."
     out = np.zeros(a.num_rows, bool)
     for n in names:
         unequal = pc.fill_null(pc.not_equal(a[n], b[n]), False).to_numpy()
@@ -227,6 +221,15 @@ def _values(
             out[n] = old[n] if n in work.keys else _pick(known, new[n], rest)
     return out
 
+# %% ../notebooks/22_rewrite.ipynb #cell-027
+def _died_before(old: pa.Table, new: pa.Table) -> np.ndarray:
+    "Which rows of the lake are marked, by a change before the one that the batch row names."
+    places = [(pc.replace_substring_regex(t[FILE], "^.*/", ""), t[FILE], t[ROW]) for t in (old, new)]
+    out = pa.chunked_array([pa.repeat(False, len(old))])
+    for a, b in reversed(list(zip(*places))):
+        out = pc.or_(pc.less(a, b), pc.and_(pc.equal(a, b), out))
+    return pc.and_(out, pc.equal(old[OP], "D")).to_numpy().astype(bool)
+
 
 def apply_rows(
     old: pa.Table,  # matched rows of the lake
@@ -234,13 +237,13 @@ def apply_rows(
     work: Work,
 ) -> tuple[pa.Table, np.ndarray]:  # what they become, and which are removed
     "Apply batch rows to lake rows, one to one."
-    write, was_marked = _flag(new, WRITE), pc.equal(old[OP], "D").to_numpy().astype(bool)
-    afresh = _flag(new, FRESH) | (was_marked & differs(old, new, (FILE, ROW)))
-    says = write | (~write & work.soft)  # the batch row's Op, file and row are the row's from now on
-    out = _values(old, new, work, write, afresh) | {n: _pick(says, new[n], old[n]) for n in (OP, FILE, ROW)}
+    write, was_dead = _flag(new, WRITE), _died_before(old, new)
+    says = write | (~was_dead & work.soft)  # the batch row's Op, file and row are the row's from now on
+    out = _values(old, new, work, write, was_dead | _flag(new, FRESH))
+    out |= {n: _pick(says, new[n], old[n]) for n in (OP, FILE, ROW)}
     return pa.table({n: out[n] for n in work.names}), ~write & (not work.soft)
 
-# %% ../notebooks/22_rewrite.ipynb #cell-030
+# %% ../notebooks/22_rewrite.ipynb #cell-032
 def write_lake(
     rows: pa.Table,
     unit: Unit,  # that they come from
@@ -257,7 +260,7 @@ def write_lake(
         write_table(rows.slice(low, high - low), url, work.types, unique_columns(work.keys))
     return names
 
-# %% ../notebooks/22_rewrite.ipynb #cell-032
+# %% ../notebooks/22_rewrite.ipynb #cell-034
 def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
     "Rows for the next step, in a file of their own."
     if not table.num_rows:
@@ -272,7 +275,7 @@ def _size(unit: Unit) -> int:
     places = [pafs.FileSystem.from_uri(url) for url in unit.files]
     return sum(fs.get_file_info(path).size for fs, path in places)
 
-# %% ../notebooks/22_rewrite.ipynb #cell-034
+# %% ../notebooks/22_rewrite.ipynb #cell-036
 def _told(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
     "What became of the matched rows, and the keys and rows that are put down."
     write, same = _flag(new, WRITE), ~differs(old, after, work.names) & ~removed
@@ -287,7 +290,7 @@ def _told(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, wo
     }
     return files | {"hits": len(same)} | {n: int(mask.sum()) for n, mask in counts.items()}
 
-# %% ../notebooks/22_rewrite.ipynb #cell-035
+# %% ../notebooks/22_rewrite.ipynb #cell-037
 def rewrite(
     unit: Unit,
     work: Work,
@@ -310,7 +313,7 @@ def rewrite(
     leaves = removed | differs(old, after, work.partition)
     return done | _replaced(_woven(rows, hit, after, leaves, work), unit, work, size)
 
-# %% ../notebooks/22_rewrite.ipynb #cell-036
+# %% ../notebooks/22_rewrite.ipynb #cell-038
 def _replaced(rows: pa.Table, unit: Unit, work: Work, size: int) -> dict[str, Any]:
     "The unit's files give way to these rows."
     return {"removes": unit.names, "adds": write_lake(rows, unit, work, size)}
@@ -323,7 +326,7 @@ def _woven(rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray,
     both = pa.concat_tables([rows, _coded(after, work.coded)]).unify_dictionaries()
     return both.take(place[place >= 0])
 
-# %% ../notebooks/22_rewrite.ipynb #cell-045
+# %% ../notebooks/22_rewrite.ipynb #cell-047
 @dataclass(frozen=True)
 class Inserting:
     "New rows to be written in tasks."
@@ -350,7 +353,7 @@ def insert(piece: str, inserting: Inserting) -> list[str]:
     rows = fresh_rows(piece, inserting)
     return write_lake(_coded(rows, work.coded), home, work, _size(home))
 
-# %% ../notebooks/22_rewrite.ipynb #cell-049
+# %% ../notebooks/22_rewrite.ipynb #cell-051
 def rewrite_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of units in, a line of facts a unit out."
     work = load_work(url)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, seed, settings, strategies as st
+from hypothesis import Phase, example, given, seed, settings, strategies as st
 
 from dmscdc.changes import GROUP, KIND, NAME, change_files
 from dmscdc.dms_writer import change_sequence, moment_of
@@ -31,13 +31,13 @@ Change = tuple[str, tuple, tuple]  # Op, key, values
 keys = st.tuples(st.sampled_from([1, 2]), st.sampled_from(["", "é"]))
 values = st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from([None, "", "x"]), st.sampled_from([None, 1, 2]))
 changes = st.lists(st.tuples(st.sampled_from("IUD"), keys, values), max_size=6)
-files = st.lists(st.tuples(st.sets(st.sampled_from(VALUES)), changes), min_size=1, max_size=6)  # the columns that a file carries, its changes
+files = st.lists(st.tuples(st.sets(st.sampled_from(VALUES)), changes, st.integers(0, 2)), min_size=1, max_size=6)  # the columns that a file carries, its changes, when it comes
 
 
-def rows_of(number: int, carried: set[str], changes: list[Change], sequences: list[str]) -> list[dict[str, Any]]:
-    "A file's rows: what it does not carry is null."
-    rows = [dict(zip(FOLDED + VALUES, key + values)) | {OP: op} for op, key, values in changes]
-    return [{n: v for n, v in row.items() if n in carried or n not in VALUES} | {"seq": s, FILE: closed(number), ROW: i} for i, (row, s) in enumerate(zip(rows, sequences))]
+def rows_of(number: int, carried: set[str], changes: list[Change]) -> list[dict[str, Any]]:
+    "A file's rows, without what it does not carry; their sequence is empty."
+    rows = [dict(zip(FOLDED + VALUES, key + values)) | {OP: op, "seq": "", FILE: closed(number), ROW: i} for i, (op, key, values) in enumerate(changes)]
+    return [{n: v for n, v in row.items() if n in carried or n not in VALUES} for row in rows]
 
 
 def one_by_one(rows: list[dict[str, Any]], soft: bool) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def one_by_one(rows: list[dict[str, Any]], soft: bool) -> list[dict[str, Any]]:
         key, ours = tuple(row[k] for k in FOLDED), {n: row[n] for n in (OP, FILE, ROW)}
         old = table.get(key)
         if row[OP] != "D": table[key] = {**(old if old and old[OP] != "D" else dict.fromkeys(SCHEMA)), **row}
-        elif soft and old: table[key] = {**old, **ours}
+        elif soft: table |= {key: {**old, **ours}} if old and old[OP] != "D" else {}
         else: table.pop(key, None)
     return sorted(table.values(), key=repr)
 
@@ -80,15 +80,24 @@ def told(lake: pa.Table) -> list[dict[str, Any]]:
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]: return sorted(({n: row.get(n) for n in (*SCHEMA, OP, FILE, ROW)} for row in rows), key=repr)
 
 
-@settings(**QUIET, max_examples=10 * COUNT)
+def encoded(files: list[tuple]) -> tuple[dict[int, list[dict]], dict[int, set[str]]]:
+    "Rows by the file's number, and what the file carries."
+    return {n: rows_of(n, carried, changes) for n, (carried, changes, _) in enumerate(files)}, {n: file[0] for n, file in enumerate(files)}
+
+
+MADE, UNMADE = ("I", (2, ""), (1, None, None)), ("D", (2, ""), (None, None, None))
+
+
+@settings(**QUIET, max_examples=25 * COUNT, phases=[Phase.explicit, Phase.generate, Phase.shrink])
 @seed(SEED)
-@given(files, st.lists(st.integers(0, 2), min_size=6, max_size=6), st.booleans())
-def test_folding_equals_applying_one_by_one_however_files_are_cut_into_batches_and_whenever_they_arrive(files, arrivals, soft):
-    rows = {n: rows_of(n, carried, changes, [""] * len(changes)) for n, (carried, changes) in enumerate(files)}
-    carried = {n: carried for n, (carried, _) in enumerate(files)}
-    lake, there = empty_lake(), []
+@given(files, st.booleans())
+@example([({"a"}, [MADE, UNMADE], 0), (set(), [MADE], 1), (set(), [UNMADE], 0)], True)  # made again in a late file, between two deletes
+@example([({"a"}, [MADE], 0), (set(), [MADE, UNMADE], 1), (set(), [UNMADE], 0)], True)  # deleted earlier than we knew
+@example([({"a"}, [MADE], 0), (set(), [UNMADE], 1), (set(), [MADE], 2), (set(), [UNMADE], 0)], True)  # the same, and made again between
+def test_folding_equals_applying_one_by_one_however_files_are_cut_into_batches_and_whenever_they_arrive(files, soft):
+    (rows, carried), lake, there = encoded(files), empty_lake(), []
     for batch in range(3):
-        come = [n for n in rows if arrivals[n] == batch]
+        come = [n for n, (_, _, arrival) in enumerate(files) if arrival == batch]
         late = [n for n in come if there and n < max(there)]
         again = [n for n in there if late and n > late[0]]
         if come: lake = folded(lake, {n: rows[n] for n in sorted([*come, *again])}, carried, dict.fromkeys(late, "late") | dict.fromkeys(again, "again"), soft)
@@ -96,16 +105,15 @@ def test_folding_equals_applying_one_by_one_however_files_are_cut_into_batches_a
         assert told(lake) == in_order(one_by_one([row for n in there for row in rows[n]], soft)), f"after batch {batch}: files {come}, late {late}, again {again}"
 
 
-@settings(**QUIET, max_examples=5 * COUNT)
+@settings(**QUIET, max_examples=10 * COUNT, phases=[Phase.generate, Phase.shrink])
 @seed(SEED)
 @given(files, st.randoms(use_true_random=False), st.booleans())
 def test_where_every_row_carries_a_change_sequence_it_decides_whatever_the_files_are_called(files, chance, soft):
-    numbers = list(range(sum(len(changes) for _, changes in files)))
+    rows, carried = encoded(files)
+    numbers = list(range(sum(map(len, rows.values()))))
     chance.shuffle(numbers)
-    sequences = iter([change_sequence(moment_of("2018-12-15 10:00:00"), n) for n in numbers])
-    rows = {n: rows_of(n, carried, changes, [next(sequences) for _ in changes]) for n, (carried, changes) in enumerate(files)}
-    lake = folded(empty_lake(), rows, {n: carried for n, (carried, _) in enumerate(files)}, {}, soft, "seq")
-    assert told(lake) == in_order(one_by_one(sorted(sum(rows.values(), []), key=lambda row: row["seq"]), soft))
+    for row, number in zip(sum(rows.values(), []), numbers): row["seq"] = change_sequence(moment_of("2018-12-15 10:00:00"), number)
+    assert told(folded(empty_lake(), rows, carried, {}, soft, "seq")) == in_order(one_by_one(sorted(sum(rows.values(), []), key=lambda row: row["seq"]), soft))
 
 
 # A table, at the end of a random history
