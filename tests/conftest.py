@@ -6,8 +6,6 @@ import pytest
 
 from dmscdc.session import open_session
 
-collect_ignore = [] if os.environ.get("TORTURE") else ["crashes", "histories"]  # heavy: make torture
-
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):

@@ -56,14 +56,6 @@ def tried():
     return lambda what: TRIED.update([what])
 
 
-def pytest_collection_modifyitems(config, items):
-    "All points are for `make torture`; on other days a sample is enough."
-    if os.environ.get("TORTURE") or "torture" in config.option.markexpr: return
-    heavy = [item for item in items if item.path.parent == rooms.HERE and item.get_closest_marker("torture")]
-    config.hook.pytest_deselected(items=heavy)
-    items[:] = [item for item in items if item not in heavy]
-
-
 def pytest_terminal_summary(terminalreporter):
     if TRIED:
         terminalreporter.section("crashes")
