@@ -10,6 +10,8 @@ from conftest import a_server
 from house import House, every, wake
 from stories import STORIES, at_places, places
 
+EACH = int(os.environ.get("SERVERS") or 5)  # servers that `make torture` kills in each story, and as many by its tasks; 1000 for all points
+
 
 def bereft(house: House, name: str, folder, point: list, tasks: bool = False) -> None:
     "A run whose server dies at a point, and the next pass on the warm one."
@@ -58,4 +60,4 @@ def test_runs_whose_servers_die_at_many_points_are_healed_by_the_next_pass(house
         folder = tmp_path / str(point[0])
         folder.mkdir()
         bereft(house, name, folder, point, tasks)
-    every(at_places(points, places(f"{name}, servers", 5)), one)
+    every(at_places(points, places(f"{name}, servers", min(EACH, len(points)))), one)
