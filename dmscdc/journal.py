@@ -5,166 +5,21 @@
 # %% ../notebooks/21_journal.ipynb #cell-004
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
-import secrets
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
+from .store import ENTRY_NAME, Exists, Store, Unfit, number_aside
 from .tables import NotOurs, StaleCommit
 
 # %% auto #0
-__all__ = ['ENTRY_NAME', 'NO_LINKS', 'OUR_NAME', 'Exists', 'Store', 'name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode',
-           'Journal', 'settle', 'abandon', 'commit', 'whereabouts']
+__all__ = ['OUR_NAME', 'name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Journal', 'settle', 'abandon', 'commit',
+           'whereabouts']
 
-# %% ../notebooks/21_journal.ipynb #cell-010
-ENTRY_NAME = re.compile(r"^(\d{12})\.json$")
-
-
-def _names_below(root: str, prefix: str) -> list[str]:
-    "Names of all files below a folder, sorted, with / between their parts; an entry is one, also as a folder."
-    found = []
-    for here, folders, names in os.walk(os.path.join(root, prefix), onerror=_unless_gone):
-        names += filter(ENTRY_NAME.match, folders)
-        folders[:] = [name for name in folders if not ENTRY_NAME.match(name)]
-        below = os.path.relpath(here, root).replace(os.sep, "/")
-        found += [f"{below}/{name}" for name in names if not name.startswith((".", "_SUCCESS"))]
-    return sorted(found)
-
-
-def _unless_gone(error: OSError) -> None:
-    "A folder that is not there has no files; one that may not be read is an error."
-    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        raise error
-
-# %% ../notebooks/21_journal.ipynb #cell-015
-def _move(source: str, target: str) -> bool:  # False: the source is gone
-    "Makes the target from the source, in one step."
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    try:
-        os.rename(source, target)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        if error.errno == errno.EXDEV:
-            raise NotOurs(f"{target}: lake and its journal must lie on one file system") from error
-        raise
-    return True
-
-# %% ../notebooks/21_journal.ipynb #cell-018
-def _number_aside(name: str) -> float:
-    "The commit number of an attempt's folder, or of what lies in it; never over for a name that is not ours."
-    found = re.match(r"(\d{12})-[0-9a-f]+(/|$)", name)
-    return int(found[1]) if found else float("inf")
-
-
-def _clear(aside: str, number: int) -> None:
-    "Removes the folders of attempts up to a number, with all that is in them."
-    for name in os.listdir(aside) if os.path.isdir(aside) else ():
-        if _number_aside(name) <= number:
-            shutil.rmtree(os.path.join(aside, name), ignore_errors=True)
-
-# %% ../notebooks/21_journal.ipynb #cell-021
-class Exists(Exception):
-    "An exclusive create found the name taken."
-
-# %% ../notebooks/21_journal.ipynb #cell-022
-def _synced(path: str, content: bytes) -> None:
-    "Writes a new file and waits until it is on the disk."
-    with open(path, "xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: str) -> None:
-    "Waits until the names in a folder are on the disk."
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-# %% ../notebooks/21_journal.ipynb #cell-024
-def _draft_name(path: str) -> str:
-    return os.path.join(os.path.dirname(path), f".{os.path.basename(path)}-{secrets.token_hex(6)}")
-
-
-def _create_renamed(path: str, content: bytes) -> None:
-    "An exclusive create without hard links: a folder that holds the entry."
-    draft = f"{_draft_name(path)}.d"
-    os.mkdir(draft)
-    _synced(os.path.join(draft, "entry"), content)
-    try:
-        os.rename(draft, path)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise
-        raise Exists(path) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-# %% ../notebooks/21_journal.ipynb #cell-025
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-
-
-def _create_linked(path: str, content: bytes) -> None:
-    "An exclusive create: the whole content under the name, or `Exists`."
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    draft = _draft_name(path)
-    _synced(draft, content)
-    try:
-        os.link(draft, path)
-    except FileExistsError as error:
-        raise Exists(path) from error
-    except OSError as error:
-        if error.errno not in NO_LINKS:
-            raise
-        _create_renamed(path, content)
-    finally:
-        os.unlink(draft)
-    _sync_folder(os.path.dirname(path))
-
-# %% ../notebooks/21_journal.ipynb #cell-028
-@dataclass(frozen=True)
-class Store:
-    "The requests of the protocol, on local folders. Names lie below the root, with / between their parts."
-    root: str  # absolute path
-
-    def path(self, name: str) -> str:
-        return os.path.join(self.root, name)
-
-    def list(self, prefix: str) -> list[str]:
-        "Names of all files below a prefix that is a folder, sorted."
-        return _names_below(self.root, prefix)
-
-    def read(self, name: str) -> bytes:
-        "The whole content; of an entry that is a folder, what it holds."
-        path = Path(self.path(name))
-        return (path / "entry" if path.is_dir() else path).read_bytes()
-
-    def delete(self, name: str) -> None:
-        "Deletes a file; one that is gone is no error."
-        Path(self.path(name)).unlink(missing_ok=True)
-
-    def copy(self, source: str, target: str) -> bool:
-        "Makes the target from the source; False when the source is gone."
-        return _move(self.path(source), self.path(target))
-
-    def create(self, name: str, content: bytes) -> None:
-        "Creates whole or not at all; raises `Exists` when the name is taken."
-        _create_linked(self.path(name), content)
-
-    def tidy(self, prefix: str, number: int) -> None:
-        "Removes what the folders of dead attempts still hold."
-        _clear(self.path(prefix), number)
-
-# %% ../notebooks/21_journal.ipynb #cell-031
+# %% ../notebooks/21_journal.ipynb #cell-012
 OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
 
 
@@ -178,7 +33,7 @@ def commit_of(name: str) -> int | None:
     found = OUR_NAME.match(name.rsplit("/", 1)[-1])
     return int(found[1]) if found else None
 
-# %% ../notebooks/21_journal.ipynb #cell-034
+# %% ../notebooks/21_journal.ipynb #cell-015
 @dataclass(frozen=True)
 class LakeFile:
     "One file of a lake table."
@@ -190,7 +45,7 @@ class LakeFile:
     high: tuple = ()  # the largest
     values: tuple[str, ...] = ()  # the partition's values, as text
 
-# %% ../notebooks/21_journal.ipynb #cell-036
+# %% ../notebooks/21_journal.ipynb #cell-017
 @dataclass(frozen=True)
 class Entry:
     "One commit: a step from its predecessor, and the whole list that results."
@@ -213,7 +68,7 @@ class Entry:
         files = ",\n".join(json.dumps(asdict(f), separators=(",", ":")) for f in self.files)
         return (json.dumps(head)[:-1] + f', "files": [\n{files}\n]}}\n').encode()
 
-# %% ../notebooks/21_journal.ipynb #cell-037
+# %% ../notebooks/21_journal.ipynb #cell-018
 def _lake_file(fields: Mapping[str, Any]) -> LakeFile:
     return LakeFile(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
 
@@ -224,12 +79,12 @@ def decode(content: bytes) -> Entry:
     names = {k: tuple(fields[k]) for k in ("adds", "removes")}
     return Entry(**{**fields, **names, "files": tuple(_lake_file(f) for f in fields["files"])})
 
-# %% ../notebooks/21_journal.ipynb #cell-040
+# %% ../notebooks/21_journal.ipynb #cell-021
 def _below(store: Store, folder: str) -> list[str]:
     "Names of the files below a folder, without the folder."
     return [name[len(folder) + 1:] for name in store.list(folder)]
 
-# %% ../notebooks/21_journal.ipynb #cell-041
+# %% ../notebooks/21_journal.ipynb #cell-022
 @dataclass(frozen=True)
 class Journal:
     "The commits of one table, and the folder they are about."
@@ -245,52 +100,67 @@ class Journal:
         return f"{self.meta}/journal/{number:012d}.json"
 
     def numbers(self) -> list[int]:
-        "The numbers of all commits, rising. One request, however many there are."
+        "The numbers of all commits, rising."
         found = map(ENTRY_NAME.match, _below(self.store, f"{self.meta}/journal"))
         return [int(entry[1]) for entry in found if entry]
+
+    def newest(self) -> int:
+        "The number of the newest commit, 0 for none. Few requests, however many commits there are."
+        return self.store.last(f"{self.meta}/journal")
 
     def entry(self, number: int) -> Entry:
         return decode(self.store.read(self.entry_name(number)))
 
     def head(self) -> Entry | None:
         "The newest commit. List and position are always taken from this one entry."
-        return self.entry(numbers[-1]) if (numbers := self.numbers()) else None
+        return self.entry(number) if (number := self.newest()) else None
 
-# %% ../notebooks/21_journal.ipynb #cell-044
+# %% ../notebooks/21_journal.ipynb #cell-026
+def _each(store: Store, do: Callable[..., Any], names: Iterable[Any]) -> None:
+    "One request a name, as many at once as the store takes; the first error is raised when all have ended."
+    if store.at_once == 1:
+        for name in names:
+            do(name)
+    else:
+        with ThreadPoolExecutor(store.at_once) as pool:
+            list(pool.map(do, names))
+
+
+def _delete(store: Store, names: Iterable[str], there: Iterable[str]) -> None:
+    "Deletes, of names that the last listing showed only where the store wants it so."
+    _each(store, store.delete, [name for name in names if not store.marks or name in there])
+
+# %% ../notebooks/21_journal.ipynb #cell-027
 def _switch(journal: Journal, entry: Entry) -> None:
     "Copies in what is missing, then deletes what the commit removed."
-    here = set(_below(journal.store, journal.folder))
-    for f in entry.added:
-        if f.name not in here:  # if the aside is gone, too, somebody else has copied it
-            journal.store.copy(f"{journal.aside}/{f.aside}", f"{journal.folder}/{f.name}")
-    for name in entry.removes:
-        journal.store.delete(f"{journal.folder}/{name}")
+    store, folder, aside = journal.store, journal.folder, journal.aside
+    here = set(_below(store, folder))
+    missing = [f for f in entry.added if f.name not in here]  # if the aside is gone, too, somebody else has copied it
+    _each(store, lambda f: store.copy(f"{aside}/{f.aside}", f"{folder}/{f.name}"), missing)
+    _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in here})
 
-# %% ../notebooks/21_journal.ipynb #cell-046
+# %% ../notebooks/21_journal.ipynb #cell-029
 def _sweep(journal: Journal, entry: Entry) -> list[str]:  # names that were in the folder
     "Deletes our strays, never of a larger number."
     names, listed = _below(journal.store, journal.folder), {f.name for f in entry.files}
-    for name in names:
-        number = commit_of(name)
-        if number is not None and number <= entry.number and name not in listed:
-            journal.store.delete(f"{journal.folder}/{name}")
+    strays = [name for name in names if (commit_of(name) or entry.number + 1) <= entry.number and name not in listed]
+    _each(journal.store, journal.store.delete, [f"{journal.folder}/{name}" for name in strays])
     return names
 
-# %% ../notebooks/21_journal.ipynb #cell-048
+# %% ../notebooks/21_journal.ipynb #cell-031
 def _free(journal: Journal, entry: Entry) -> list[str]:  # names that are not ours
     "Deletes the entry's asides, those of commits before it, and those of others that lost its number."
-    keep = {f.aside for f in entry.added}
-    for f in entry.added:
-        journal.store.delete(f"{journal.aside}/{f.aside}")
-    names = _below(journal.store, journal.aside)
-    for name in names:
-        number = _number_aside(name)
-        if number < entry.number or (number == entry.number and name not in keep):
-            journal.store.delete(f"{journal.aside}/{name}")
-    journal.store.tidy(journal.aside, entry.number)
-    return [name for name in names if _number_aside(name) == float("inf")]
+    keep, store, aside = {f.aside for f in entry.added}, journal.store, journal.aside
+    if not store.marks:
+        _delete(store, [f"{aside}/{f.aside}" for f in entry.added], ())
+    names = _below(store, aside)
+    keep = () if store.marks else keep  # not deleted yet
+    over = [name for name in names if number_aside(name) < entry.number + (name not in keep)]
+    _each(store, store.delete, [f"{aside}/{name}" for name in over])
+    store.tidy(aside, entry.number)
+    return [name for name in names if number_aside(name) == float("inf")]
 
-# %% ../notebooks/21_journal.ipynb #cell-050
+# %% ../notebooks/21_journal.ipynb #cell-033
 def _some(names: list[str]) -> str:
     return f"{names[0]} and {len(names) - 1} more" if names[1:] else names[0]
 
@@ -304,7 +174,7 @@ def _foreign(folder: str, names: list[str]) -> list[str]:
     words = "which no commit of ours wrote; readers that list this folder read more than the table"
     return [f"{folder} holds {_some(names)}, {words}"] if names else []
 
-# %% ../notebooks/21_journal.ipynb #cell-051
+# %% ../notebooks/21_journal.ipynb #cell-034
 def settle(journal: Journal,
            entry: Entry | None  # the head, as its reader read it
            ) -> list[str]:  # sentences for a person: files that are not ours
@@ -314,12 +184,12 @@ def settle(journal: Journal,
     _switch(journal, entry)
     names = _sweep(journal, entry)
     missing = sorted(set(entry.adds) - set(names))
-    if missing and journal.numbers()[-1] == entry.number:
+    if missing and journal.newest() == entry.number:
         raise NotOurs(_missing(journal.store.path(journal.folder), entry, missing))
     strange, others = [name for name in names if commit_of(name) is None], _free(journal, entry)
     return _foreign(journal.folder, strange) + _foreign(journal.aside, others)
 
-# %% ../notebooks/21_journal.ipynb #cell-055
+# %% ../notebooks/21_journal.ipynb #cell-038
 def _step(head: Entry | None, attempt: str, adds: Iterable[LakeFile], removes: Iterable[str],
           facts: Mapping[str, Any]) -> Entry:
     "The entry that follows a head."
@@ -334,7 +204,15 @@ def abandon(journal: Journal, number: int, attempt: str) -> None:
     for name in journal.store.list(f"{journal.aside}/{name_prefix(number, attempt)}"):
         journal.store.delete(name)
 
-# %% ../notebooks/21_journal.ipynb #cell-057
+# %% ../notebooks/21_journal.ipynb #cell-039
+def _check_sizes(journal: Journal, entry: Entry) -> None:
+    "A file that could not be copied into the folder would stop the table for ever."
+    large = [f for f in entry.added if f.bytes > journal.store.largest]
+    if large:
+        raise Unfit(f"{journal.folder}: {large[0].name} has {large[0].bytes:,} bytes, and one request copies at most "
+                    f"{journal.store.largest:,}; nothing was committed. Lay the table out by smaller partitions")
+
+# %% ../notebooks/21_journal.ipynb #cell-041
 def commit(journal: Journal,
            head: Entry | None,  # the commit that the writer planned from
            attempt: str,  # its own, unique
@@ -344,6 +222,7 @@ def commit(journal: Journal,
            ) -> Entry:  # the commit, settled
     "Commit and settle; raises `StaleCommit` when another commit has taken the number."
     entry = _step(head, attempt, adds, removes, facts)
+    _check_sizes(journal, entry)
     try:
         journal.store.create(journal.entry_name(entry.number), entry.encode())
     except Exists:
@@ -356,7 +235,7 @@ def commit(journal: Journal,
     settle(journal, entry)
     return entry
 
-# %% ../notebooks/21_journal.ipynb #cell-065
+# %% ../notebooks/21_journal.ipynb #cell-049
 def _found(journal: Journal, entry: Entry) -> dict[str, str]:
     "Where the entry's files were seen, by their names."
     inside = {f.name: f"{journal.folder}/{f.name}" for f in entry.files}
@@ -368,7 +247,7 @@ def _found(journal: Journal, entry: Entry) -> dict[str, str]:
             found = {name: place for name, place in places.items() if place in there} | found
     return found
 
-# %% ../notebooks/21_journal.ipynb #cell-067
+# %% ../notebooks/21_journal.ipynb #cell-051
 def whereabouts(journal: Journal, entry: Entry) -> dict[str, list[str]]:
     "Where the entry's files lie now, by the folder below which their partition folders begin."
     found, places = _found(journal, entry), {}

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.journal import Entry, Exists, Journal, LakeFile, Store, commit, name_prefix, settle, whereabouts
+from dmscdc.journal import Entry, Journal, LakeFile, commit, name_prefix, settle, whereabouts
+from dmscdc.store import Exists, Store, Unfit, entry_number
 from dmscdc.tables import StaleCommit
 
-REQUESTS = ("list", "read", "delete", "copy", "create", "tidy")
+REQUESTS = ("list", "last", "read", "delete", "copy", "create", "tidy")
 
 
 class Killed(Exception):
@@ -211,12 +212,16 @@ def test_where_there_are_no_hard_links_the_loser_leaves_nothing(tmp_path, monkey
 
 
 class Bucket:
-    "The six requests on names alone: no folders, no disk."
+    "The requests on names alone: no folders, no disk."
+    at_once, marks, largest = 4, True, 5 << 30
+
     def __init__(self): self.objects = {}
 
     def path(self, name): return f"s3://lake/{name}"
 
     def list(self, prefix): return sorted(name for name in self.objects if name.startswith(f"{prefix}/"))
+
+    def last(self, prefix): return max(map(entry_number, self.list(prefix)), default=0)
 
     def read(self, name): return self.objects[name]
 
@@ -245,3 +250,10 @@ def test_a_store_without_folders_can_be_plugged_in():
     assert journal.numbers() == [1, 2, 3] and bucket.list(journal.aside) == []
     assert whereabouts(journal, head) == {"s3://lake/shop/item": [f"s3://lake/shop/item/{head.adds[0]}"]}
     assert [bucket.read(name) for name in bucket.list("shop/item")] == [b"c"]
+
+
+def test_a_file_that_no_request_can_copy_is_refused_before_the_commit():
+    bucket = Bucket()
+    journal, file = Journal(bucket, "shop/item", "_dmscdc/shop/item"), LakeFile("000000000001-a-0.parquet", "000000000001-a/0.parquet", 1, 6 << 30)
+    with pytest.raises(Unfit, match="has 6,442,450,944 bytes, and one request copies at most 5,368,709,120; nothing was committed"): commit(journal, None, "a", [file], [], {})
+    assert bucket.objects == {}
