@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 
-from .files import NotADmsName, RawFile, parse_name
+from .files import Listing, NotADmsName, RawFile, parse_name
 
 # %% auto #0
 __all__ = ['LIMIT', 'LEAST_ROOM', 'Position', 'change_order', 'pack_names', 'unpack_names', 'fit_window', 'BadInstruction',
-           'check_instruction']
+           'check_instruction', 'take_over']
 
 # %% ../notebooks/30_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def _is_change(path: str) -> bool:
 def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dictionary
     "Refuses an instruction that no plan could carry out."
     given, kind = dict(instruction), instruction.get("kind")
-    if kind not in ("rewind", "replay", "reload", "accept"):
+    if kind not in ("rewind", "replay", "reload", "accept", "adopt"):
         raise BadInstruction(f"an instruction is rewind, replay, reload or accept, not {kind!r}")
     if kind == "rewind" and bool(given.get("to")) == bool(given.get("after")):
         raise BadInstruction("rewind needs a change file: "
@@ -145,7 +146,20 @@ def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dic
         raise BadInstruction("replay needs files: a list of change files")
     if kind == "reload" and given.setdefault("changes", "keep") not in ("keep", "supersede"):
         raise BadInstruction(f"reload needs changes: 'keep' or 'supersede', not {given['changes']!r}")
-    for path in [given.get("to"), given.get("after"), *(given.get("files") or ())]:
+    for path in [given.get("to"), given.get("after"), given.get("last"), *(given.get("files") or ())]:
         if path and not _is_change(path):
             raise BadInstruction(f"{kind} needs change files like 20181215-100311204.parquet, not {path!r}")
     return given
+
+# %% ../notebooks/30_position.ipynb #cell-037
+def take_over(listing: Listing,
+              asked: Mapping,  # an instruction of kind `adopt`: load, last
+              now: float  # when it was listed, epoch seconds
+              ) -> Position:
+    "The position of a table that the 2019 solution has loaded: all change files up to its last one are applied."
+    loaded = datetime.strptime(asked["load"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
+    first = min(listing.load, key=lambda f: f.path, default=None)
+    load = listing.load if first and int(first.time) <= loaded else ()
+    last = "" if asked["last"] == "0.parquet" else asked["last"]
+    window = tuple(f.identity for f in listing.changes if f.path == last)
+    return Position(load=1 if load else 0, load_files=load, last=last, window=window, window_start=last, listed_at=now)

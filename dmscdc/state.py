@@ -10,16 +10,18 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from .files import TableRef
-from .leases import LEASES, Lease, LeaseLost, SqliteLeases, prepare, transaction
-from .position import Position, check_instruction, fit_window
+from .leases import LEASES, BadSetting, Lease, SqliteLeases, check_lease, prepare, read_lease, transaction
+from .position import Position, change_order, check_instruction, fit_window
 
 # %% auto #0
-__all__ = ['ATTRIBUTES', 'UNSET_LOAD', 'SETTINGS', 'WORDS', 'OPENERS', 'StaleState', 'UnknownTable', 'BadSetting', 'TableItem',
-           'table_path', 'to_attributes', 'by_hand', 'from_attributes', 'with_settings', 'with_position',
-           'with_instruction', 'without_instruction', 'with_words', 'SqliteState', 'open_state']
+__all__ = ['ATTRIBUTES', 'UNSET_LOAD', 'SETTINGS', 'WORDS', 'OPENERS', 'StaleState', 'UnknownTable', 'TableItem', 'table_path',
+           'to_attributes', 'by_hand', 'by_others', 'from_attributes', 'with_settings', 'with_position',
+           'with_instruction', 'without_instruction', 'with_words', 'State', 'known_item', 'SqliteState', 'open_state']
 
 # %% ../notebooks/32_state.ipynb #cell-006
 class StaleState(RuntimeError):
@@ -28,10 +30,6 @@ class StaleState(RuntimeError):
 
 class UnknownTable(LookupError):
     "The state has no item for this table."
-
-
-class BadSetting(ValueError):
-    "A setting, or the address of a state, that nobody can make sense of."
 
 # %% ../notebooks/32_state.ipynb #cell-008
 @dataclass(frozen=True)
@@ -44,12 +42,14 @@ class TableItem:
     delete: str = "hard"  # what a deleted row becomes: "hard" gone, "soft" kept and marked
     active: bool = False  # passes load it
     format: str = "parquet"  # of the lake table
-    out_path: str = ""  # where the lake table lies, if not below the lake
+    out_path: str = ""  # the lake this table lies in, if it is another one
+    folder: str = ""  # of the lake table below its lake, if not schema/table: a lake of the 2019 solution
     position: Position | None = None  # None: never loaded
     commit: int = 0  # number of the commit that the position belongs to
     instruction: dict | None = None  # {"kind": …, "commit": the commit it is meant for, …}
     intent: dict | None = None  # what the run at work intends to commit
     status: dict = field(default_factory=dict)  # last words: seen_at, last_verdict, last_run, lag
+    moved: str = ""  # a progress there that is not ours, in words: somebody else loads this table
 
     @property
     def is_ready(self) -> bool:
@@ -93,22 +93,39 @@ def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts an
             "commit_number": item.commit,
             **{name: json.dumps(value, sort_keys=True) for name, value in texts.items()}}
 
-# %% ../notebooks/32_state.ipynb #cell-017
+# %% ../notebooks/32_state.ipynb #cell-018
 def by_hand(item: TableItem,  # as stored beside them
             stored: Mapping[str, str]  # the attributes of 2019 among others
             ) -> dict | None:  # an instruction, bound to the item's commit
-    "What a person means who changed `LastFullLoadDate` or `LastIncrementalFile` in the state."
-    ours = _progress(item.table, item.position)
+    "What `LastFullLoadDate` and `LastIncrementalFile` ask for, where we did not write them."
+    ours, date = _progress(item.table, item.position), stored["LastFullLoadDate"]
+    last = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]  # a bucket may stand before it
     if item.position is None:
-        return None
-    if stored["LastFullLoadDate"] < ours["LastFullLoadDate"]:
+        fresh = {name: stored[name] for name in ours} == ours
+        reload = item.instruction and item.instruction["kind"] == "reload"
+        return None if fresh or reload else {"kind": "adopt", "load": date, "last": last, "commit": 0}
+    if date < ours["LastFullLoadDate"]:
         return {"kind": "reload", "changes": "keep", "commit": item.commit}
-    if stored["LastIncrementalFile"] != ours["LastIncrementalFile"]:
-        after = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]  # a bucket may stand before it
-        return {"kind": "rewind", "after": after, "commit": item.commit}
+    if change_order(last) < change_order(item.position.last):
+        return {"kind": "rewind", "after": last, "commit": item.commit}
     return None
 
-# %% ../notebooks/32_state.ipynb #cell-018
+# %% ../notebooks/32_state.ipynb #cell-020
+def by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" where the progress is ours or a person's
+    "What is said when the progress moved on without us."
+    if item.position is None:
+        return ""
+    ours = _progress(item.table, item.position)
+    last = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]
+    news = [f"LastIncrementalFile is {last}"] * (change_order(last) > change_order(item.position.last or "0.parquet"))
+    loaded = item.position.has_load and stored["LastFullLoadDate"] > ours["LastFullLoadDate"]
+    news += [f"LastFullLoadDate is {stored['LastFullLoadDate']}"] * loaded
+    if not news:
+        return ""
+    return (f"{' and '.join(news)}, and that was not us ({item.position}): the schedule of the 2019 solution seems "
+            "to run still. Stop its Glue trigger; it knows no lease and writes into the same lake")
+
+# %% ../notebooks/32_state.ipynb #cell-021
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",")) if text not in ("", "null") else ()
 
@@ -125,16 +142,16 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
         out_path="" if stored["out_path"] == "null" else stored["out_path"],
         position=Position.from_json(position) if position else None, commit=stored["commit_number"],
         **{name: json.loads(stored[name]) for name in texts})
-    return replace(item, instruction=by_hand(item, stored) or item.instruction)
+    return replace(item, instruction=by_hand(item, stored) or item.instruction, moved=by_others(item, stored))
 
-# %% ../notebooks/32_state.ipynb #cell-022
+# %% ../notebooks/32_state.ipynb #cell-027
 SETTINGS = ("key", "partition", "insert_only", "delete", "active", "format", "out_path")
 
 
 def _columns(given: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(c.strip() for c in (given.split(",") if isinstance(given, str) else given) if c.strip())
 
-# %% ../notebooks/32_state.ipynb #cell-023
+# %% ../notebooks/32_state.ipynb #cell-028
 def with_settings(item: TableItem,
                   changes: Mapping  # by name; columns as a list or "a,b"
                   ) -> TableItem:
@@ -155,7 +172,7 @@ def with_settings(item: TableItem,
     first = not (item.key or item.insert_only) and "active" not in given
     return replace(result, active=True) if first and (result.key or result.insert_only) else result
 
-# %% ../notebooks/32_state.ipynb #cell-027
+# %% ../notebooks/32_state.ipynb #cell-032
 def with_position(item: TableItem, position: Position,
                   commit: int,  # the number of the commit that holds this position
                   expected: int,  # the number the run had planned from
@@ -169,10 +186,13 @@ def with_position(item: TableItem, position: Position,
     left = None if done and item.instruction == dict(done) else item.instruction
     return replace(item, position=position, commit=commit, instruction=left, intent=None)
 
-# %% ../notebooks/32_state.ipynb #cell-030
+# %% ../notebooks/32_state.ipynb #cell-035
 def with_instruction(item: TableItem, instruction: Mapping  # bound to the item's commit, unless it names one
                      ) -> TableItem:
     "Leaves an instruction for the next pass; a later one takes the place of an earlier one."
+    if (item.instruction or {}).get("kind") == "adopt" and instruction.get("kind") != "reload":
+        raise BadSetting(f"{item.table} is to be taken over from the 2019 solution by its next pass, and has no "
+                         f"position of ours before that: dmscdc pass --only {item.table}, then give this again")
     return replace(item, instruction={"commit": item.commit, **check_instruction(instruction)})
 
 
@@ -182,7 +202,7 @@ def without_instruction(item: TableItem, commit: int  # the table's newest commi
     waits = item.instruction and item.instruction["commit"] >= commit
     return item if waits else replace(item, instruction=None)
 
-# %% ../notebooks/32_state.ipynb #cell-035
+# %% ../notebooks/32_state.ipynb #cell-040
 WORDS = ("seen_at", "last_verdict", "last_run", "lag")
 
 
@@ -193,29 +213,56 @@ def with_words(item: TableItem, words: Mapping  # some of `WORDS`
         raise BadSetting(f"of a run the state keeps {', '.join(WORDS)}, not {', '.join(unknown)}")
     return replace(item, status={**item.status, **words})
 
-# %% ../notebooks/32_state.ipynb #cell-038
+# %% ../notebooks/32_state.ipynb #cell-043
+class State:
+    "What every state does with items, wherever it keeps them; it brings `change`."
+
+    def change(self, table: TableRef, how: Callable[[TableItem], TableItem],
+               create: bool = False,  # a table that nobody has seen yet is a new one, not an error
+               lease: Lease | None = None  # only while this one holds
+               ) -> TableItem:  # as stored
+        "Reads an item and writes what `how` makes of it, with nobody in between."
+        raise NotImplementedError
+
+    def put_settings(self, table: TableRef, **changes: Any) -> TableItem:
+        "The item as stored; see `with_settings`."
+        return self.change(table, lambda item: with_settings(item, changes), create=True)
+
+    def save_position(self, table: TableRef, position: Position, commit: int, expected_commit: int,
+                      done: Mapping | None = None, lease: Lease | None = None) -> None:
+        "Moves a table on; see `with_position`. With a lease only while that is ours, else `LeaseLost`."
+        self.change(table, lambda item: with_position(item, position, commit, expected_commit, done), lease=lease)
+
+    def instruct(self, table: TableRef, instruction: Mapping) -> TableItem:
+        "The item as stored; see `with_instruction`."
+        return self.change(table, lambda item: with_instruction(item, instruction))
+
+    def consume_instruction(self, table: TableRef, commit: int) -> None:
+        "Removes what is overtaken; see `without_instruction`."
+        self.change(table, lambda item: without_instruction(item, commit))
+
+    def intent(self, table: TableRef, intent: dict | None) -> None:
+        "Says what a run is about to commit, for whoever heals after it."
+        self.change(table, lambda item: replace(item, intent=intent))
+
+    def note_run(self, table: TableRef, words: Mapping) -> TableItem:
+        "The item as stored, a new one if need be; see `with_words`."
+        return self.change(table, lambda item: with_words(item, words), create=True)
+
+# %% ../notebooks/32_state.ipynb #cell-044
+def known_item(table: TableRef, item: TableItem | None, create: bool) -> TableItem:
+    "The item that was found, or a new one. Raises `UnknownTable`."
+    if item is None and not create:
+        raise UnknownTable(f"{table} is not known here: dmscdc table set {table} --key … (or --insert-only)")
+    return item or TableItem(table)
+
+
 def _read(db: sqlite3.Connection, table: TableRef) -> TableItem | None:
     row = db.execute("select * from DMSCDC_Controller where path = ?", (table_path(table),)).fetchone()
     return row and from_attributes(row)
 
-
-def _change(path: str, table: TableRef, how: Callable[[TableItem], TableItem],
-            create: bool = False  # a table that nobody has seen yet is a new one, not an error
-            ) -> TableItem:
-    "Reads an item and writes what `how` makes of it, with nobody in between."
-    with transaction(path) as db:
-        item = _read(db, table) or (TableItem(table) if create else None)
-        if item is None:
-            raise UnknownTable(f"{table} is not known here: "
-                               f"dmscdc table set {table} --key … (or --insert-only)")
-        changed = how(item)
-        columns, slots = ", ".join(ATTRIBUTES), ", ".join(f":{name}" for name in ATTRIBUTES)
-        db.execute(f"insert or replace into DMSCDC_Controller ({columns}) values ({slots})",
-                   to_attributes(changed))
-        return changed
-
-# %% ../notebooks/32_state.ipynb #cell-039
-class SqliteState(SqliteLeases):
+# %% ../notebooks/32_state.ipynb #cell-046
+class SqliteState(State, SqliteLeases):
     "The state of all tables of one landing, in a SQLite file that is made when missing."
 
     def __init__(self, path: str | Path):  # of the file; its folder is made too
@@ -233,43 +280,36 @@ class SqliteState(SqliteLeases):
         with transaction(self.path, write=False) as db:
             return _read(db, table)
 
-    def put_settings(self, table: TableRef, **changes) -> TableItem:
-        "The item as stored; see `with_settings`."
-        return _change(self.path, table, lambda item: with_settings(item, changes), create=True)
+    def change(self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False,
+               lease: Lease | None = None) -> TableItem:
+        "See `State.change`."
+        columns, slots = ", ".join(ATTRIBUTES), ", ".join(f":{name}" for name in ATTRIBUTES)
+        with transaction(self.path) as db:
+            check_lease(lease, read_lease(db, table))
+            changed = how(known_item(table, _read(db, table), create))
+            db.execute(f"insert or replace into DMSCDC_Controller ({columns}) values ({slots})",
+                       to_attributes(changed))
+            return changed
 
-    def save_position(self, table: TableRef, position: Position, commit: int, expected_commit: int,
-                      done: Mapping | None = None) -> None:
-        "Moves a table on; see `with_position`."
-        _change(self.path, table, lambda item: with_position(item, position, commit, expected_commit, done))
-
-    def instruct(self, table: TableRef, instruction: Mapping) -> TableItem:
-        "The item as stored; see `with_instruction`."
-        return _change(self.path, table, lambda item: with_instruction(item, instruction))
-
-    def consume_instruction(self, table: TableRef, commit: int) -> None:
-        "Removes what is overtaken; see `without_instruction`."
-        _change(self.path, table, lambda item: without_instruction(item, commit))
-
-    def intent(self, table: TableRef, intent: dict | None) -> None:
-        "Says what a run is about to commit, for whoever heals after it."
-        _change(self.path, table, lambda item: replace(item, intent=intent))
-
-    def note_run(self, table: TableRef, words: Mapping) -> TableItem:
-        "The item as stored, a new one if need be; see `with_words`."
-        return _change(self.path, table, lambda item: with_words(item, words), create=True)
-
-# %% ../notebooks/32_state.ipynb #cell-045
-OPENERS: dict[str, Callable[[str], SqliteState]] = {"sqlite": SqliteState}
+# %% ../notebooks/32_state.ipynb #cell-052
+def _open_sqlite(path: str, landing: str, create: bool) -> SqliteState:
+    return SqliteState(path)  # which makes the file anyway
 
 
-def open_state(url: str  # "sqlite:state.db"
-               ) -> SqliteState:
+def _open_dynamodb(name: str, landing: str, create: bool) -> Any:
+    return import_module("dmscdc.dynamodb").open_dynamodb(name, landing, create)
+
+
+OPENERS = {"sqlite": _open_sqlite, "dynamodb": _open_dynamodb}
+
+
+def open_state(url: str,  # "sqlite:state.db", "dynamodb:DMSCDC_Controller"
+               landing: str = "",  # where DMS writes
+               create: bool = False  # make the table in DynamoDB if it is missing
+               ) -> Any:  # `SqliteState`, or another `State` with leases
     "The state behind an address."
     kind, _, rest = url.partition(":")
-    if kind == "dynamodb":
-        raise BadSetting(f"{url}: a state in DynamoDB is not built in yet; "
-                         "use sqlite:FILE, like sqlite:state.db")
     if kind not in OPENERS or not rest:
         kinds = " or ".join(f"{kind}:NAME" for kind in OPENERS)
         raise BadSetting(f"a state is {kinds}, like sqlite:state.db, not {url!r}")
-    return OPENERS[kind](rest)
+    return OPENERS[kind](rest, landing, create)

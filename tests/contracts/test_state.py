@@ -14,7 +14,10 @@ from dmscdc.leases import LeaseLost, transaction
 from dmscdc.position import BadInstruction, Position
 from dmscdc.state import BadSetting, StaleState, TableItem, UnknownTable, open_state
 
-FACTORIES = {"sqlite": lambda folder: f"sqlite:{folder / 'state.db'}"}
+FACTORIES = {
+    "sqlite": lambda request, folder: f"sqlite:{folder / 'state.db'}",
+    "dynamodb": lambda request, folder: f"dynamodb:{request.getfixturevalue('dynamodb_table')}",
+}
 PRODUCT, STORE = TableRef("sampledb", "product"), TableRef("sampledb", "store")
 FIRST = Position(load=1, load_files=(RawFile("LOAD00000001.parquet", 2310, 1544778902.25),), listed_at=1544868240.5)
 SECOND = replace(
@@ -30,7 +33,7 @@ SECOND = replace(
 
 @pytest.fixture(params=FACTORIES)
 def url(request, tmp_path):
-    return FACTORIES[request.param](tmp_path)
+    return FACTORIES[request.param](request, tmp_path)
 
 
 @pytest.fixture
@@ -231,9 +234,11 @@ def test_a_live_lease_of_another_is_not_given_away(state):
 
 
 def test_a_lease_that_ran_out_passes_on(state):
+    over = 60.0 + state.allowance
     state.acquire(PRODUCT, "a", 60, now=0.0)
-    assert state.holder(PRODUCT, now=60.0) is None
-    assert state.acquire(PRODUCT, "b", 60, now=60.0).owner == "b"
+    assert state.holder(PRODUCT, now=over - 0.1) and state.acquire(PRODUCT, "b", 60, now=over - 0.1) is None
+    assert state.holder(PRODUCT, now=over) is None
+    assert state.acquire(PRODUCT, "b", 60, now=over).owner == "b"
 
 
 def test_a_released_lease_is_free_at_once(state):
@@ -276,7 +281,7 @@ def test_renewing_never_shortens_a_lease(state):
 
 def test_a_lease_taken_by_another_is_lost_to_its_old_owner(state):
     old = state.acquire(PRODUCT, "a", 60, now=0.0)
-    new = state.acquire(PRODUCT, "b", 60, now=60.0)
+    new = state.acquire(PRODUCT, "b", 60, now=60.0 + state.allowance)
     with pytest.raises(
         LeaseLost, match="a has lost its lease on sampledb.product .fence 1.: it is held by b .fence 2."
     ):
@@ -287,7 +292,7 @@ def test_a_lease_taken_by_another_is_lost_to_its_old_owner(state):
 
 def test_the_same_owner_is_fenced_out_by_its_own_later_lease(state):
     old = state.acquire(PRODUCT, "a", 60, now=0.0)
-    new = state.acquire(PRODUCT, "a", 60, now=60.0)
+    new = state.acquire(PRODUCT, "a", 60, now=60.0 + state.allowance)
     with pytest.raises(LeaseLost):
         state.renew(old, 60, now=61.0)
     assert not state.release(old)
@@ -304,7 +309,7 @@ def test_a_released_lease_cannot_be_renewed(state):
 
 def test_sixteen_threads_give_one_winner_for_a_free_and_for_an_old_lease(state, url):
     for n in range(10):  # the lease of the round before has just run out
-        leases = race(lambda t: open_state(url).acquire(PRODUCT, f"t{t}", 60, now=n * 60.0))
+        leases = race(lambda t: open_state(url).acquire(PRODUCT, f"t{t}", 60, now=n * (60.0 + state.allowance)))
         assert [lease.fence for lease in leases if lease] == [n + 1]
 
 

@@ -1,0 +1,10 @@
+"The suite's way to DynamoDB: a server that the checkout's tests start. A copy of the suite elsewhere leaves that kind of state out."
+import pytest
+
+try:
+    from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
+except ImportError:
+
+    @pytest.fixture
+    def dynamodb_table():
+        pytest.skip("DynamoDB Local is started by the tests of a checkout")
