@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
 
-from .session import log_option, spark_conf, with_package
+from .session import HOME, log_option, spark_conf, with_package
 
 # %% auto #0
-__all__ = ['FAIR', 'ServerMissing', 'spark_home', 'server_command', 'server_env', 'end_with_input', 'guard', 'start_guarded',
-           'SparkServer', 'death_words', 'wait_for_port', 'serve']
+__all__ = ['FAIR', 'PROGRAM', 'ServerMissing', 'spark_home', 'server_program', 'server_command', 'server_env', 'end_with_input',
+           'guard', 'start_guarded', 'SparkServer', 'death_words', 'wait_for_port', 'serve']
 
 # %% ../notebooks/13_server.ipynb #cell-006
 class ServerMissing(RuntimeError):
@@ -48,7 +48,28 @@ FAIR = """<?xml version="1.0"?>
 <allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
 """
 
-# %% ../notebooks/13_server.ipynb #cell-010
+# %% ../notebooks/13_server.ipynb #cell-011
+PROGRAM = """import sys
+from pyspark.sql import SparkSession
+
+jvm = SparkSession.builder.getOrCreate().sparkContext._jvm
+service = getattr(getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
+print(f"Spark Connect server started at: 127.0.0.1:{service.localPort()}", file=sys.stderr, flush=True)
+jvm.java.lang.Thread.sleep(2**62)  # until the JVM ends
+"""
+
+
+def server_program(
+    shared: bool,  # sessions share their Python processes; they need the package where the server is
+    folder: Path,  # the server's own
+) -> list[str]:  # the last words of the command
+    "What Spark runs: our small program with a plugin, or Spark's own server."
+    if not shared:
+        return ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    (folder / "program.py").write_text(PROGRAM)
+    return ["--conf", "spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin", str(folder / "program.py")]
+
+# %% ../notebooks/13_server.ipynb #cell-013
 def server_command(
     format: str,  # table format of its sessions
     master: str,  # where Spark runs, "local[2]"
@@ -67,12 +88,13 @@ def server_command(
         "spark.scheduler.allocation.file": (folder / "fair.xml").as_uri(),
         "spark.dmscdc.python": "{}.{}".format(*sys.version_info),
     }
+    if shared := "spark.python.daemon.module" in conf:
+        conf["spark.dmscdc.package"] = HOME
     settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
-    main = "org.apache.spark.sql.connect.service.SparkConnectServer"
     submit = str(spark_home() / "bin" / "spark-submit")
-    return [submit, "--master", master, *settings, "--class", main, "spark-internal"]
+    return [submit, "--master", master, *settings, *server_program(shared, folder)]
 
-# %% ../notebooks/13_server.ipynb #cell-013
+# %% ../notebooks/13_server.ipynb #cell-016
 def server_env(
     token: str,  # what a client has to know
     folder: Path,  # the server's own
@@ -89,7 +111,7 @@ def server_env(
     }
     return {k: v for k, v in os.environ.items() if k not in skip} | mine
 
-# %% ../notebooks/13_server.ipynb #cell-016
+# %% ../notebooks/13_server.ipynb #cell-019
 def end_with_input(
     server: subprocess.Popen,
     grace: float,  # seconds between asking and killing
@@ -103,7 +125,7 @@ def end_with_input(
     except subprocess.TimeoutExpired:
         server.kill()
 
-# %% ../notebooks/13_server.ipynb #cell-017
+# %% ../notebooks/13_server.ipynb #cell-020
 def guard(
     command: list[str],  # the server
     folder: Path,  # its working folder, removed afterwards
@@ -118,7 +140,7 @@ def guard(
     shutil.rmtree(folder, ignore_errors=True)
     return code if code >= 0 else 128 - code
 
-# %% ../notebooks/13_server.ipynb #cell-019
+# %% ../notebooks/13_server.ipynb #cell-022
 def start_guarded(
     command: list[str],  # what to run
     folder: Path,  # its working folder, removed when it ends
@@ -134,7 +156,7 @@ def start_guarded(
     first = process.stdout.readline()
     return process, int(first) if first.strip() else 0
 
-# %% ../notebooks/13_server.ipynb #cell-023
+# %% ../notebooks/13_server.ipynb #cell-026
 class SparkServer:
     "A Spark Connect server on this machine."
 
@@ -158,7 +180,7 @@ class SparkServer:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
-# %% ../notebooks/13_server.ipynb #cell-024
+# %% ../notebooks/13_server.ipynb #cell-027
 def _last_words(
     log: Path,  # of a server
 ) -> str:  # "" where it said nothing
@@ -168,7 +190,7 @@ def _last_words(
     errors = [line for line in lines if re.search("Exception|Error", line)]
     return (errors or lines or [""])[-1][:300]
 
-# %% ../notebooks/13_server.ipynb #cell-025
+# %% ../notebooks/13_server.ipynb #cell-028
 def death_words(
     code: int | None,  # exit code of the server
     memory: str,  # the heap it had
@@ -185,7 +207,7 @@ def death_words(
     said = _last_words(log)
     return f"the Spark server ended with exit code {code}" + (f"; its last words: {said}" if said else "")
 
-# %% ../notebooks/13_server.ipynb #cell-028
+# %% ../notebooks/13_server.ipynb #cell-031
 def wait_for_port(
     process: subprocess.Popen,  # the guard
     log: Path,  # the server's log
@@ -205,7 +227,7 @@ def wait_for_port(
         time.sleep(0.05)
     raise ServerMissing(f"the Spark server was not ready after {wait:g} seconds (log: {log})")
 
-# %% ../notebooks/13_server.ipynb #cell-032
+# %% ../notebooks/13_server.ipynb #cell-035
 @contextmanager
 def serve(
     format: str = "parquet",  # table format of its sessions

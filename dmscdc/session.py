@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'MINE', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option',
+__all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'MINE', 'HOME', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option',
            'package_zip', 'with_package', 'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words',
-           'check_python', 'send_package', 'connect_session', 'classic_session', 'open_session']
+           'check_python', 'has_package', 'send_package', 'connect_session', 'classic_session', 'open_session']
 
 # %% ../notebooks/10_session.ipynb #cell-006
 SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
@@ -193,6 +193,22 @@ def check_python(
         raise PythonMismatch(mismatch_words(theirs))
 
 # %% ../notebooks/10_session.ipynb #cell-037
+HOME = f"dmscdc {dmscdc.__version__} of {Path(dmscdc.__file__).parent}"  # which package this is
+
+
+def has_package(
+    spark: SparkSession,  # a Spark Connect session
+) -> bool:
+    "Do the workers have our package from where we have it? Raises `PythonMismatch` where they have another."
+    theirs = spark.conf.get("spark.dmscdc.package", "")
+    if theirs not in ("", HOME):
+        raise PythonMismatch(
+            f"the server was started with {theirs}, this is {HOME}; functions cannot travel between them. "
+            "Start the server with this one"
+        )
+    return bool(theirs)
+
+# %% ../notebooks/10_session.ipynb #cell-039
 def send_package(
     spark: SparkSession,  # a Spark Connect session
 ) -> None:
@@ -202,7 +218,7 @@ def send_package(
         spark.addArtifacts(str(package_zip(Path(folder))), pyfile=True)
     sys.path[:] = before  # Spark puts the zip on our own path too
 
-# %% ../notebooks/10_session.ipynb #cell-038
+# %% ../notebooks/10_session.ipynb #cell-040
 def connect_session(
     url: str,  # "sc://host:port/;token=…"
     name: str,  # for people who look at the server
@@ -220,11 +236,12 @@ def connect_session(
         from pyspark.sql.connect.client.retries import DefaultPolicy
 
         spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
-    send_package(spark)
+    if not has_package(spark):
+        send_package(spark)
     check_python(spark)
     return spark
 
-# %% ../notebooks/10_session.ipynb #cell-040
+# %% ../notebooks/10_session.ipynb #cell-042
 def classic_session(
     master: str,  # "local[2]", "spark://host:7077"
     name: str,  # of the application
@@ -250,7 +267,7 @@ def classic_session(
         shutil.rmtree(folder)
     return spark
 
-# %% ../notebooks/10_session.ipynb #cell-041
+# %% ../notebooks/10_session.ipynb #cell-043
 def open_session(
     name: str = "dmscdc",  # for people who look at Spark
     *,

@@ -1,4 +1,5 @@
 """The server: it dies with its starter, says why it died, and stops the work of dead clients."""
+import json
 import os
 import signal
 import subprocess
@@ -101,6 +102,24 @@ def test_a_task_that_does_not_listen_is_waited_for_and_then_said_to_go_on(server
         stop_work(server.url, session_id, wait=0)
     thread.join()
     until(lambda: len(onlooker.at_work()) == 2)
+
+
+WORKER = """
+import json, os, sys
+from dmscdc.session import open_session
+
+def who(batches):
+    import pyarrow as pa
+    for _ in batches: yield pa.RecordBatch.from_pydict({"daemon": [os.getppid()]})
+
+spark = open_session(remote=sys.argv[1])
+print(json.dumps(spark.range(1, numPartitions=1).mapInArrow(who, "daemon long").collect()[0][0]))
+"""
+
+
+def test_sessions_of_several_clients_share_their_python_processes(server):
+    said = [json.loads(subprocess.check_output([sys.executable, "-c", WORKER, server.url])) for _ in range(3)]
+    assert len(set(said)) == 1, "each session left a Python of its own"
 
 
 def test_ctrl_c_of_the_terminal_does_not_reach_the_server(server):

@@ -7,7 +7,7 @@ import zipfile
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.session import SESSION_SETTINGS, PythonMismatch, check_python, package_zip
+from dmscdc.session import SESSION_SETTINGS, PythonMismatch, check_python, has_package, package_zip
 
 
 def test_every_setting_of_ours_reaches_the_session(spark):
@@ -53,3 +53,12 @@ def test_a_server_that_tells_another_python_is_refused_in_words():
 
     with pytest.raises(PythonMismatch, match=r"the workers run Python 3\.9.*PYSPARK_PYTHON"):
         check_python(Session)
+
+
+def test_a_server_with_another_copy_of_the_package_is_refused_in_words():
+    class Session:
+        class conf:
+            get = staticmethod(lambda key, default: "dmscdc 0.0.1 of /elsewhere/dmscdc")
+
+    with pytest.raises(PythonMismatch, match=r"started with dmscdc 0\.0\.1 of /elsewhere/dmscdc, this is dmscdc"):
+        has_package(Session)
