@@ -21,8 +21,8 @@ from .state import (ATTRIBUTES, UNSET_LOAD, BadSetting, StaleState, State, Table
 
 # %% auto #0
 __all__ = ['NOTHING', 'MADE_BY', 'THEIRS', 'VERSION', 'TRIES', 'place_of', 'split_path', 'file_of', 'names_of', 'to_ours',
-           'is_known', 'item_of', 'new_item', 'news_of', 'update_of', 'of_landing', 'DynamoItems', 'DynamoState',
-           'keep_backups', 'create_table', 'open_dynamodb']
+           'known_in', 'is_known', 'item_of', 'new_item', 'news_of', 'update_of', 'of_landing', 'DynamoItems',
+           'DynamoState', 'keep_backups', 'create_table', 'open_dynamodb']
 
 # %% ../notebooks/33_dynamodb.ipynb #cell-008
 def place_of(landing: str) -> str:  # "bucket/prefix/"; "" for a folder
@@ -73,6 +73,11 @@ def to_ours(table: TableRef, stored: Mapping[str, Any]  # an item's plain values
 MADE_BY = "made_by"  # an attribute of items that the 2019 solution has not made
 
 
+def known_in(raw: Mapping[str, Mapping]) -> dict[str, Any]:  # plain values
+    "The attributes of an item that we know; what else others keep there is theirs."
+    return plain({name: raw[name] for name in (*ATTRIBUTES, "bucket", MADE_BY) if name in raw})
+
+
 def is_known(raw: Mapping) -> bool:
     "It is a table's item, not only its lease."
     return "PrimaryKey" in raw or "ActiveFlag" in raw or "commit_number" in raw
@@ -100,7 +105,7 @@ def new_item(path: str, after: Mapping[str, Any]) -> dict[str, Any]:
 # %% ../notebooks/33_dynamodb.ipynb #cell-020
 def news_of(table: TableRef, path: str, raw: Mapping, item: TableItem) -> dict[str, Any]:
     "The attributes to be set, in their words."
-    stored, after = plain(raw), to_attributes(item)
+    stored, after = known_in(raw), to_attributes(item)
     if not is_known(raw):
         return new_item(path, after)
     before = to_ours(table, stored)
@@ -181,7 +186,7 @@ class DynamoItems:
             self.paths[table] = path
             return path, raw
         self.paths, self.looked = {one: it["path"]["S"] for one, it in self.all().items()}, True
-        path = self.paths.get(table, own)
+        path = self.paths.setdefault(table, own)
         return path, raw if path == own else self.read(path)
 
     def path(self, table: TableRef) -> str:
@@ -201,12 +206,12 @@ class DynamoState(DynamoLeases, State):
     def items(self) -> list[TableItem]:  # by table
         "All tables ever seen or set."
         found = self.stored.all()
-        return [item_of(table, plain(found[table])) for table in sorted(found, key=table_path)]
+        return [item_of(table, known_in(found[table])) for table in sorted(found, key=table_path)]
 
     def get(self, table: TableRef) -> TableItem | None:
         "A table; None when it was never seen nor set."
         raw = self.stored.find(table)[1]
-        return item_of(table, plain(raw)) if is_known(raw) else None
+        return item_of(table, known_in(raw)) if is_known(raw) else None
 
     def change(self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False,
                lease: Lease | None = None) -> TableItem:
@@ -214,7 +219,7 @@ class DynamoState(DynamoLeases, State):
         for attempt in range(TRIES):
             path, raw = self.stored.find(table)
             check_lease(lease, lease_in(raw, table))
-            changed = how(known_item(table, item_of(table, plain(raw)) if is_known(raw) else None, create))
+            changed = how(known_item(table, item_of(table, known_in(raw)) if is_known(raw) else None, create))
             if try_update(self.name, path, update_of(news_of(table, path, raw, changed), raw, lease))[0]:
                 return changed
             time.sleep(random.uniform(0, 0.01 * (attempt + 1)))

@@ -1,0 +1,269 @@
+"Leases and positions when many want them, when a process sleeps, and when DynamoDB or the network is not at its best."
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from threading import Barrier
+
+import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.exceptions import ConnectionClosedError
+from botocore.httpsession import URLLib3Session
+
+from dmscdc.aws import client
+from dmscdc.files import TableRef
+from dmscdc.leases import LeaseLost
+from dmscdc.position import Position
+from dmscdc.state import BadSetting, StaleState, open_state
+
+PRODUCT = TableRef("sampledb", "product")
+TABLES = [TableRef("sampledb", f"t{n:03}") for n in range(100)]
+HERE, THERE = (Position(last=f"20181215-10000{n}000.parquet") for n in (1, 2))
+SPAWN = get_context("spawn")
+
+
+@pytest.fixture
+def url(dynamodb_table):
+    return f"dynamodb:{dynamodb_table}"
+
+
+@pytest.fixture
+def state(url):
+    state = open_state(url, "s3://shop-raw")
+    state.put_settings(PRODUCT, key=["id"])
+    return state
+
+
+# Races
+
+
+def test_of_sixteen_threads_one_wins_each_of_200_leases_also_one_that_has_run_out(url):
+    gate, far = Barrier(16), 60.0 + open_state(url).allowance
+
+    def takes(number):  # the lease of the round before has just run out
+        state, won = open_state(url, "s3://shop-raw"), []
+        for n in range(200):
+            gate.wait()
+            won.append(state.acquire(PRODUCT, f"thread {number}", 60, now=n * far))
+        return [lease.fence for lease in won if lease]
+
+    with ThreadPoolExecutor(16) as pool:
+        won = [fence for fences in pool.map(takes, range(16)) for fence in fences]
+    assert sorted(won) == list(range(1, 201))
+
+
+def take_all(url, gate, skew, won):
+    "In a process whose clock is ahead: each lease when all processes want it; free, live and run out."
+    state, taken = open_state(url, "s3://shop-raw"), []
+    for now, tables in ((1000.0, TABLES), (1061.0, TABLES[:10]), (1080.0, TABLES)):
+        for table in tables:
+            gate.wait()
+            taken.append((now, table.name, state.acquire(table, f"process {os.getpid()}", 60, now=now + skew)))
+    won.put([(now, name, lease.fence) for now, name, lease in taken if lease])
+
+
+def test_of_four_processes_one_wins_each_of_200_leases_and_each_that_ran_out_is_taken_over_once(url):
+    gate, won = SPAWN.Barrier(4), SPAWN.Queue()
+    workers = [SPAWN.Process(target=take_all, args=(url, gate, skew, won)) for skew in (0.0, 0.5, 1.0, 5.0)]
+    for worker in workers: worker.start()
+    taken = sorted(one for _ in workers for one in won.get(timeout=300))
+    for worker in workers: worker.join(30)
+    free, over = ([(now, table.name, fence) for table in TABLES] for now, fence in ((1000.0, 1), (1080.0, 2)))
+    assert taken == free + over  # and none at 1061: the fastest clock is 6 s past the expiry, within the allowance
+
+
+# A process that sleeps
+
+
+def works(url, pipe):
+    "In a process: takes the lease, sleeps whenever it is stopped, and then tries to go on."
+    state, said = open_state(url, "s3://shop-raw"), []
+    lease = state.acquire(PRODUCT, "sleeper", 60, now=1000.0)
+    pipe.send(lease.fence)
+    pipe.recv()
+    for attempt in (
+        lambda: state.renew(lease, 60, now=1100.0),
+        lambda: state.save_position(PRODUCT, HERE, commit=1, expected_commit=0, lease=lease),
+        lambda: state.save_position(PRODUCT, HERE, commit=1, expected_commit=0),
+        lambda: state.release(lease),
+    ):
+        try:
+            said.append(attempt())
+        except (LeaseLost, StaleState) as error:
+            said.append(f"{type(error).__name__}: {error}")
+    pipe.send(said)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_run_stopped_past_its_lease_cannot_move_the_position_when_it_wakes(url, state, committed):
+    ours, its = SPAWN.Pipe()
+    sleeper = SPAWN.Process(target=works, args=(url, its))
+    sleeper.start()
+    try:
+        assert ours.poll(120) and ours.recv() == 1
+        os.kill(sleeper.pid, signal.SIGSTOP)
+        assert os.waitpid(sleeper.pid, os.WUNTRACED)[1] & 0xFF == 0x7F  # it is stopped
+        ours.send("go on")
+        lease = state.acquire(PRODUCT, "next", 60, now=1060.0 + state.allowance)
+        assert lease.fence == 2
+        if committed: state.save_position(PRODUCT, THERE, commit=1, expected_commit=0, lease=lease)
+        os.kill(sleeper.pid, signal.SIGCONT)
+        assert ours.poll(120)
+        renewed, saved, saved_without, released = ours.recv()
+    finally:
+        os.kill(sleeper.pid, signal.SIGCONT)
+        sleeper.join(30)
+    assert renewed == saved == "LeaseLost: sleeper has lost its lease on sampledb.product (fence 1): it is held by next (fence 2); nothing more may be written"
+    assert released is False and state.holder(PRODUCT, now=1071.0) == lease
+    if committed:
+        assert saved_without.startswith("StaleState: sampledb.product stands at commit 1, not at 0")
+        assert state.get(PRODUCT).position == THERE
+
+
+def test_a_position_is_saved_under_a_lease_that_holds(state):
+    lease = state.acquire(PRODUCT, "a", 60, now=1000.0)
+    state.renew(lease, 60, now=1050.0)
+    state.save_position(PRODUCT, HERE, commit=1, expected_commit=0, lease=lease)
+    state.release(lease)
+    with pytest.raises(LeaseLost, match="given back"):
+        state.save_position(PRODUCT, THERE, commit=2, expected_commit=1, lease=lease)
+    assert state.get(PRODUCT).position == HERE
+
+
+def test_a_lease_lost_between_reading_and_writing_stops_the_write(state):
+    lease = state.acquire(PRODUCT, "a", 60, now=1000.0)
+
+    def meanwhile(item):
+        state.acquire(PRODUCT, "b", 60, now=2000.0)
+        return replace(item, position=HERE, commit=1)
+
+    with pytest.raises(LeaseLost, match="held by b"):
+        state.change(PRODUCT, meanwhile, lease=lease)
+    assert state.get(PRODUCT).commit == 0
+
+
+def test_settings_and_leases_do_not_get_into_each_others_way(state):
+    lease = state.acquire(PRODUCT, "a", 60, now=1000.0)
+
+    def meanwhile(item):
+        state.renew(lease, 60, now=1010.0)
+        meanwhile.calls += 1
+        return replace(item, delete="soft")
+
+    meanwhile.calls = 0
+    assert state.change(PRODUCT, meanwhile).delete == "soft" and meanwhile.calls == 1
+    assert state.holder(PRODUCT, now=1010.0) == replace(lease, expiry=1070.0)
+
+
+# Throttled, and answers that get lost
+
+
+@pytest.fixture
+def wire(dynamodb):
+    "Puts a handler before every request that is sent; it may answer in DynamoDB's place."
+    events, handlers = client("dynamodb").meta.events, []
+
+    def on(handler):
+        handlers.append(handler)
+        events.register("before-send.dynamodb.*", handler)
+
+    yield on
+    for handler in handlers: events.unregister("before-send.dynamodb.*", handler)
+
+
+class Body:
+    def __init__(self, content): self.content = content
+    def stream(self, **_): yield self.content
+
+
+def throttle(times):
+    "An answer for the first requests: too much."
+    def answer(request, **_):
+        answer.sent += 1
+        if answer.sent > times: return None
+        error = b'{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException", "message": "too much"}'
+        return AWSResponse(request.url, 400, {"content-type": "application/x-amz-json-1.0"}, Body(error))
+
+    answer.sent = 0
+    return answer
+
+
+def test_throttled_requests_are_sent_again(state, wire):
+    wire(handler := throttle(2))
+    lease = state.acquire(PRODUCT, "a", 60, now=1000.0)
+    assert lease.fence == 1 and handler.sent == 3
+
+
+def test_each_request_of_a_change_may_be_throttled(state, wire):
+    requests = []
+
+    def second_too(request, **_):
+        requests.append(request)
+        return throttle(1)(request) if len(requests) in (1, 3) else None
+
+    wire(second_too)
+    state.save_position(PRODUCT, HERE, commit=1, expected_commit=0)
+    assert len(requests) == 4 and state.get(PRODUCT).position == HERE
+
+
+def test_throttling_that_does_not_end_says_what_does(state, wire, monkeypatch):
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.0)  # not for hours
+    wire(handler := throttle(1000))
+    with pytest.raises(BadSetting, match="all attempts were throttled: aws dynamodb update-table --billing-mode PAY_PER_REQUEST"):
+        state.get(PRODUCT)
+    assert handler.sent == 8
+
+
+def lose_first_answer(target):
+    "DynamoDB does what it was asked; its answer to the first such request does not arrive."
+    def handler(request, **_):
+        if target in str(request.headers["X-Amz-Target"]) and not handler.lost:
+            handler.lost = True
+            assert URLLib3Session().send(request).status_code == 200
+            raise ConnectionClosedError(endpoint_url=request.url)
+
+    handler.lost = False
+    return handler
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_lease_whose_answer_was_lost_is_ours(state, wire, before):
+    for n in range(before): state.release(state.acquire(PRODUCT, "a", 60, now=1000.0))
+    wire(handler := lose_first_answer("UpdateItem"))
+    assert state.acquire(PRODUCT, "a", 60, now=1000.0).fence == before + 1 and handler.lost
+    assert state.acquire(PRODUCT, "a", 60, now=1000.0) is None
+
+
+def test_a_renewal_whose_answer_was_lost_holds(state, wire):
+    lease = state.acquire(PRODUCT, "a", 60, now=1000.0)
+    wire(handler := lose_first_answer("UpdateItem"))
+    assert state.renew(lease, 60, now=1050.0).expiry == 1110.0 and handler.lost
+
+
+def test_a_position_whose_answer_was_lost_is_saved_once(state, wire):
+    done = state.instruct(PRODUCT, {"kind": "accept"}).instruction
+    wire(handler := lose_first_answer("UpdateItem"))
+    state.save_position(PRODUCT, HERE, commit=1, expected_commit=0, done=done)
+    item = state.get(PRODUCT)
+    assert handler.lost and (item.commit, item.position, item.instruction) == (1, HERE, None)
+
+
+# The table
+
+
+def test_a_missing_table_is_named_with_the_command_that_makes_it(dynamodb):
+    with pytest.raises(BadSetting, match="dynamodb:Nowhere: there is no such table in this region: dmscdc table init"):
+        open_state("dynamodb:Nowhere").get(PRODUCT)
+
+
+def test_a_table_is_made_on_request_and_then_left_as_it_is(dynamodb):
+    state = open_state("dynamodb:Fresh.Table_1", create=True)
+    state.put_settings(PRODUCT, key=["id"])
+    assert open_state("dynamodb:Fresh.Table_1", create=True).get(PRODUCT).key == ("id",)
+    table = client("dynamodb").describe_table(TableName="Fresh.Table_1")["Table"]
+    assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
+    assert table["KeySchema"] == [{"AttributeName": "path", "KeyType": "HASH"}]
+    client("dynamodb").delete_table(TableName="Fresh.Table_1")
