@@ -58,7 +58,7 @@ class Config:
 FILE = "dmscdc.toml"
 FORMATS = ("parquet", "delta", "iceberg", "hudi")
 MEANING = {
-    "landing": "where DMS writes: the folder above <schema>/<table>/LOAD00000001.parquet",
+    "landing": "where DMS writes: the folder, or s3://bucket/prefix, above <schema>/<table>/LOAD00000001.parquet",
     "lake": "where the lake tables are written: a folder",
     "state": "settings, positions and leases of the tables: sqlite:FILE",
     "runs": "where executed notebooks, reports and the front page are kept: a folder",

@@ -19,9 +19,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from .bucket_landing import open_landing
 from .config import Config
 from .crew import Crew, LeaseKeeper, Outcome, Servers, attempt, is_bereft, once_more, without_run
-from .files import LandingEmpty, TableRef, open_landing
+from .files import LandingEmpty, TableRef
 from .front_page import write_front_page
 from .ledger import EXIT_CODES, Ledger
 from .runs import close_lost, iso

@@ -9,13 +9,14 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 # %% auto #0
-__all__ = ['SUFFIX', 'LOAD_NAME', 'CHANGE_NAME', 'TRANSACTION_NAME', 'DATE_FOLDER', 'NotADmsName', 'LandingEmpty', 'TableRef',
-           'DmsName', 'parse_name', 'RawFile', 'Listing', 'classify', 'FolderLanding', 'describe_empty',
-           'listing_from_keys', 'open_landing']
+__all__ = ['SUFFIX', 'LOAD_NAME', 'CHANGE_NAME', 'TRANSACTION_NAME', 'LOOK_BACK', 'DATE_FOLDER', 'NotADmsName', 'LandingEmpty',
+           'LandingUnreachable', 'TableRef', 'DmsName', 'parse_name', 'RawFile', 'day_before', 'Listing', 'is_hidden',
+           'classify', 'FolderLanding', 'holds_dms', 'describe_empty']
 
 # %% ../notebooks/00_files.ipynb #cell-006
 class NotADmsName(ValueError):
@@ -24,6 +25,10 @@ class NotADmsName(ValueError):
 
 class LandingEmpty(LookupError):
     "The landing holds no file of DMS where one was expected."
+
+
+class LandingUnreachable(LandingEmpty):
+    "The landing could not be listed: it does not exist, or we may not, or nobody answers."
 
 # %% ../notebooks/00_files.ipynb #cell-008
 @dataclass(frozen=True, order=True)
@@ -124,6 +129,16 @@ def _format(base_name: str) -> str:
     return found["format"] if found else ""
 
 # %% ../notebooks/00_files.ipynb #cell-028
+LOOK_BACK = timedelta(hours=24)
+
+
+def day_before(path: str  # of a change file
+               ) -> str:  # the beginning of a name
+    "The name of a change file closed 24 hours earlier, as far as names are compared."
+    start = RawFile(path, 0, 0).stamp - LOOK_BACK
+    return f"{start:%Y%m%d-%H%M%S}{start.microsecond // 1000:03}"
+
+# %% ../notebooks/00_files.ipynb #cell-031
 @dataclass(frozen=True)
 class Listing:
     "The files of one table."
@@ -133,20 +148,21 @@ class Listing:
 
     is_empty = property(lambda self: not self.load and not self.changes, doc="No file of DMS.")
 
-# %% ../notebooks/00_files.ipynb #cell-030
+# %% ../notebooks/00_files.ipynb #cell-033
 DATE_FOLDER = re.compile(r"(\d{4,10}|\d{2,4}([-_/]\d{2,4}){1,3})?")
 
 
-def _is_hidden(folder: str) -> bool:
+def is_hidden(folder: str) -> bool:  # one, or several with "/" between
+    "Begins with a dot or an underscore, or lies in such a folder."
     return any(part[:1] in "._" for part in folder.split("/") if part)
 
-# %% ../notebooks/00_files.ipynb #cell-031
+# %% ../notebooks/00_files.ipynb #cell-034
 def _load_order(file: RawFile) -> tuple:
     "By folder, then segment, then number; digits of both as numbers."
     name = parse_name(file.name)
     return file.folder, name.segment or 0, name.number, file.path
 
-# %% ../notebooks/00_files.ipynb #cell-033
+# %% ../notebooks/00_files.ipynb #cell-036
 def classify(files: Iterable[RawFile]  # all files below one table's folder, in any order
              ) -> Listing:  # sorted out and ordered
     "Load files, change files and strangers, by name and place; the same for a folder and a bucket."
@@ -157,13 +173,13 @@ def classify(files: Iterable[RawFile]  # all files below one table's folder, in 
     with_changes = {f.folder for f in changes}
     others = {folder for folder in with_changes if not DATE_FOLDER.fullmatch(folder)}  # of another table
     folders = with_changes.union(f.folder for f in load) - others
-    ours = {folder for folder in folders if not _is_hidden(folder)}
+    ours = {folder for folder in folders if not is_hidden(folder)}
     foreign += [f for f in load + changes if f.folder not in ours]
     return Listing(tuple(sorted((f for f in load if f.folder in ours), key=_load_order)),
                    tuple(sorted((f for f in changes if f.folder in ours), key=lambda f: f.order)),
                    tuple(sorted(foreign, key=lambda f: f.path)))
 
-# %% ../notebooks/00_files.ipynb #cell-038
+# %% ../notebooks/00_files.ipynb #cell-041
 def _entries(folder: str) -> list[os.DirEntry]:
     "The entries of a folder by name; none if it is no folder or has gone."
     try:
@@ -175,9 +191,9 @@ def _entries(folder: str) -> list[os.DirEntry]:
 
 def _folders(folder: str) -> list[os.DirEntry]:
     "The folders in a folder by name, without the hidden ones."
-    return [entry for entry in _entries(folder) if entry.is_dir() and not _is_hidden(entry.name)]
+    return [entry for entry in _entries(folder) if entry.is_dir() and not is_hidden(entry.name)]
 
-# %% ../notebooks/00_files.ipynb #cell-039
+# %% ../notebooks/00_files.ipynb #cell-042
 def _walk(folder: str, below: str = "") -> Iterator[RawFile]:
     "Every file below a folder with size and time; links to folders are not followed."
     for entry in _entries(folder):
@@ -190,7 +206,7 @@ def _walk(folder: str, below: str = "") -> Iterator[RawFile]:
             continue
         yield RawFile(below + entry.name, found.st_size, found.st_mtime)
 
-# %% ../notebooks/00_files.ipynb #cell-041
+# %% ../notebooks/00_files.ipynb #cell-044
 class FolderLanding:
     "A landing in a local folder. `listings` counts how often a table's folder was listed."
 
@@ -198,13 +214,17 @@ class FolderLanding:
                  ):
         self.root, self.listings = Path(root).absolute(), 0
 
-    def tables(self) -> list[TableRef]:  # by name
+    def tables(self, known: Iterable[TableRef] = ()  # these need no look
+               ) -> list[TableRef]:  # by name
         "Tables with at least one file of DMS: a look that ends at a table's first such file, not a listing."
         schemas = _folders(str(self.root))
         tables = [TableRef(schema.name, table.name) for schema in schemas for table in _folders(schema.path)]
-        return sorted(table for table in tables if _holds_dms(_walk(self.url(table))))
+        known = set(known)
+        return sorted(table for table in tables if table in known or holds_dms(_walk(self.url(table))))
 
-    def files(self, table: TableRef) -> Listing:  # empty if there is no such folder
+    def files(self, table: TableRef,
+              position: Any = None  # what the table has applied; a bucket then lists only what is new
+              ) -> Listing:  # empty if there is no such folder
         "All files of a table: one listing."
         self.listings += 1
         return classify(_walk(self.url(table)))
@@ -218,8 +238,8 @@ class FolderLanding:
         state = "" if self.root.is_dir() else "does not exist" if not self.root.exists() else "is no folder"
         return describe_empty(str(self.root), (f.path for f in _walk(str(self.root))), state)
 
-# %% ../notebooks/00_files.ipynb #cell-042
-def _holds_dms(files: Iterable[RawFile]) -> bool:
+# %% ../notebooks/00_files.ipynb #cell-045
+def holds_dms(files: Iterable[RawFile]) -> bool:
     "Is one of the files DMS's and in its place? Looks no further than the first plain one."
     odd = []
     for file in files:
@@ -228,10 +248,11 @@ def _holds_dms(files: Iterable[RawFile]) -> bool:
         odd.append(file)
     return not classify(odd).is_empty
 
-# %% ../notebooks/00_files.ipynb #cell-044
+# %% ../notebooks/00_files.ipynb #cell-047
 def describe_empty(root: str,  # the landing, as it was given
                    paths: Iterable[str],  # of all files below it
-                   state: str = ""  # "does not exist", if it is not even there
+                   state: str = "",  # "does not exist", if it is not even there
+                   more: bool = False  # these are only the first of them
                    ) -> str:  # one sentence, or two with a hint
     "Where files of DMS were expected, and what was found instead."
     expected = f"no files of DMS in {root}: expected {root}/<schema>/<table>/LOAD00000001.parquet"
@@ -239,11 +260,11 @@ def describe_empty(root: str,  # the landing, as it was given
     if state or not found:
         return f"{expected}, but this folder {state or 'is empty'}."
     some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
-    count = "1 file" if len(found) == 1 else f"{len(found):,} files"
+    count = "1 file" if len(found) == 1 else f"{len(found):,} files{' or more' * more}"
     hint = _wrong_level(root, found)
     return f"{expected}, found {count} of other names or in other places ({some}).{hint}"
 
-# %% ../notebooks/00_files.ipynb #cell-046
+# %% ../notebooks/00_files.ipynb #cell-049
 def _wrong_level(root: str, paths: list[str]) -> str:
     "The hint for a landing whose path is too long or too short, with the path to try."
     dms = next((path for path in paths if _kind(path.rpartition("/")[2])), None)
@@ -252,49 +273,15 @@ def _wrong_level(root: str, paths: list[str]) -> str:
     depth = dms.count("/")
     if depth < 2:
         base = root.rstrip("/").rsplit("/", 2 - depth)[0]
-        return f" {dms} lies {('two levels', 'one level')[depth]} too high: try the landing {base or '/'}."
+        nowhere = "://" in root and "://" not in base
+        hint = "nothing lies above a bucket" if nowhere else f"try the landing {base or '/'}"
+        return f" {dms} lies {('two levels', 'one level')[depth]} too high: {hint}."
     folders = re.sub(r"(/\d[-_\d]+)+$", "", dms.rpartition("/")[0]).split("/")[:-2]
     return f" {dms} lies too deep: try the landing {'/'.join([root.rstrip('/'), *folders])}."
 
-# %% ../notebooks/00_files.ipynb #cell-047
+# %% ../notebooks/00_files.ipynb #cell-050
 def _mixed_tables(paths: list[str]) -> str:
     "The hint for a landing of transaction files, where one is found."
     if any(TRANSACTION_NAME.fullmatch(path.rpartition("/")[2]) for path in paths):
         return " CDC_TXN files mix all tables: set PreserveTransactions=false at the DMS endpoint."
     return ""
-
-# %% ../notebooks/00_files.ipynb #cell-060
-def listing_from_keys(pages: Iterable[dict],  # answers of `list_objects_v2`: at most 1,000 "Contents" each
-                      prefix: str = ""  # of the landing in the bucket, with or without the last "/"
-                      ) -> dict[TableRef, Listing]:  # the tables that hold files of DMS
-    "All tables of a landing in a bucket from one listing, by the same rules as a folder."
-    start, tables = f"{prefix.strip('/')}/".lstrip("/"), {}
-    for item in (item for page in pages for item in page.get("Contents") or ()):
-        if not item["Key"].startswith(start) or item["Key"].endswith("/"):
-            continue
-        schema, _, rest = item["Key"][len(start):].partition("/")
-        table, _, path = rest.partition("/")
-        if path and not _is_hidden(f"{schema}/{table}"):
-            file = RawFile(path, item["Size"], _seconds(item["LastModified"]))
-            tables.setdefault(TableRef(schema, table), []).append(file)
-    listings = {table: classify(files) for table, files in sorted(tables.items())}
-    return {table: listing for table, listing in listings.items() if not listing.is_empty}
-
-# %% ../notebooks/00_files.ipynb #cell-061
-def _seconds(time: datetime | str) -> float:
-    "Epoch seconds of `LastModified`: a time from boto3, a text from the command line."
-    if isinstance(time, str):
-        time = datetime.fromisoformat(time.replace("Z", "+00:00"))
-    return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
-
-# %% ../notebooks/00_files.ipynb #cell-064
-def open_landing(url: str | Path  # a folder, also as file://…
-                 ) -> FolderLanding:  # not looked into yet
-    "The landing behind a path; `s3://` and `s3a://` are refused: nothing here fetches pages of keys yet."
-    scheme, _, rest = str(url).rpartition("://")
-    if scheme in ("s3", "s3a"):
-        raise NotImplementedError(f"a landing in S3 ({url}) cannot be opened yet: bring it to a folder with "
-                                  f"`aws s3 sync s3://{rest} landing` (which keeps names, sizes and times)")
-    if scheme not in ("", "file"):
-        raise ValueError(f"a landing is a folder or s3://bucket/prefix, not {url!r}")
-    return FolderLanding(rest)

@@ -15,7 +15,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from .attempt import LostRows
-from .files import FolderLanding, RawFile, TableRef, open_landing
+from .bucket_landing import open_landing
+from .files import FolderLanding, RawFile, TableRef
 from .leases import Lease, LeaseLost
 from .load import COUNTED, Loaded, Task, lake_of, load_incremental, load_initial, rows_of, seconds_of
 from .plan import plan_table
@@ -73,7 +74,7 @@ def plan_standing(
     "The plan of a table as it stands; one listing."
     item, now = standing.item, time.time() if now is None else now
     known = {"insert_only": item.insert_only, "instruction": item.instruction, "commit": standing.number}
-    files = landing.files(item.table)
+    files = landing.files(item.table, None if item.instruction else standing.position)
     return plan_table(item.table, files, standing.position, now=now, settle=settle, **known)
 
 # %% ../notebooks/38_process.ipynb #cell-012
@@ -154,7 +155,8 @@ def held(state: SqliteState, table: TableRef, owner: str, fence: int) -> Iterato
 # %% ../notebooks/38_process.ipynb #cell-019
 def check_inputs(landing: FolderLanding, plan: Plan) -> None:
     "List the inputs again. Raises `InputChanged` where one is gone or another one."
-    if words := changed_inputs(plan, landing.files(plan.table)):
+    files = landing.files(plan.table, None if plan.load or plan.instruction else plan.before)
+    if words := changed_inputs(plan, files):
         raise InputChanged(
             f"{'; '.join(words[:5])}. Nothing was applied; "
             f"the next pass plans anew: dmscdc pass --only {plan.table}"

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from .aws import is_bucket
+from .bucket_landing import THREADS, BucketLanding, open_landing
 from .config import Config
-from .files import FolderLanding, LandingEmpty, TableRef, open_landing
+from .files import FolderLanding, LandingEmpty, TableRef
 from .process import Standing, lag_of, plan_standing, stand
 from .state import SqliteState, TableItem, UnknownTable, open_state
 from .suggest import Suggestion, suggest_key
 from .worklist import Plan
 
 # %% auto #0
-__all__ = ['Look', 'state_of', 'look_at', 'chosen_tables', 'survey', 'status_of']
+__all__ = ['Look', 'state_of', 'look_at', 'chosen_tables', 'waits_for_aws', 'survey', 'status_of']
 
 # %% ../notebooks/45_survey.ipynb #cell-006
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def state_of(
 def look_at(
     table: TableRef,  # with files in the landing, or known to the state
     config: Config,  # of the folder
-    landing: FolderLanding,  # opened once for all tables
+    landing: FolderLanding | BucketLanding,  # opened once for all tables
     state: SqliteState,  # opened once for all tables
     now: float,  # epoch seconds
 ) -> Look:  # of this table
@@ -75,7 +78,7 @@ def look_at(
         return Look(table, kind, item, standing=standing, problem=f"{type(error).__name__}: {error}")
 
 # %% ../notebooks/45_survey.ipynb #cell-015
-def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding) -> UnknownTable:
+def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding | BucketLanding) -> UnknownTable:
     "Names that no table has, with those that there are."
     known = ", ".join(map(str, there[:10]))
     more = f" and {len(there) - 10:,} more" if len(there) > 10 else ""
@@ -85,12 +88,13 @@ def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding) ->
 
 # %% ../notebooks/45_survey.ipynb #cell-016
 def chosen_tables(
-    landing: FolderLanding,  # where the files are
+    landing: FolderLanding | BucketLanding,  # where the files are
     state: SqliteState,  # where the settings are
     only: Iterable[str] = (),  # names; all where there are none
 ) -> list[TableRef]:  # sorted
     "The tables to look at. Raises `LandingEmpty`, `UnknownTable`."
-    landed, items = landing.tables(), state.items()
+    items = state.items()
+    landed = landing.tables(item.table for item in items if item.position)
     there = sorted({*landed, *(item.table for item in items)})
     asked = sorted({TableRef.parse(name) for name in only})
     if not landed and not any(item.position for item in items):
@@ -99,7 +103,14 @@ def chosen_tables(
         raise _unknown(unknown, there, landing)
     return asked or there
 
-# %% ../notebooks/45_survey.ipynb #cell-019
+# %% ../notebooks/45_survey.ipynb #cell-020
+def waits_for_aws(
+    config: Config,  # of the folder
+) -> bool:
+    "Do looks spend their time on requests?"
+    return is_bucket(config.landing) or is_bucket(config.lake) or config.state.startswith("dynamodb:")
+
+# %% ../notebooks/45_survey.ipynb #cell-022
 def survey(
     config: Config,  # of the folder
     only: Iterable[str] = (),  # tables by name; all where there are none
@@ -108,9 +119,13 @@ def survey(
     "What every table needs now."
     landing, state = open_landing(config.landing), open_state(config.state)
     now = time.time() if now is None else now
-    return [look_at(table, config, landing, state, now) for table in chosen_tables(landing, state, only)]
+    tables = chosen_tables(landing, state, only)
+    if not waits_for_aws(config):
+        return [look_at(table, config, landing, state, now) for table in tables]
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="look") as pool:
+        return list(pool.map(lambda table: look_at(table, config, landing, state, now), tables))
 
-# %% ../notebooks/45_survey.ipynb #cell-027
+# %% ../notebooks/45_survey.ipynb #cell-030
 def _verdict_of(look: Look) -> tuple[str, str]:
     "Verdict and words of a ready table that no run has to find out about; nothing for any other."
     if look.state != "ready":
@@ -122,7 +137,7 @@ def _verdict_of(look: Look) -> tuple[str, str]:
         return "attention", asks
     return ("" if look.has_work else "nothing"), ""
 
-# %% ../notebooks/45_survey.ipynb #cell-029
+# %% ../notebooks/45_survey.ipynb #cell-032
 def _proposal_of(look: Look) -> dict[str, Any]:
     "The key that the data suggests, and the command that goes on from here."
     guess = look.suggestion
@@ -138,7 +153,7 @@ def _plan_words(plan: Plan | None) -> dict[str, str]:
         return {"plan": "", "sentence": "", "waits": ""}
     return {"plan": plan.kind, "sentence": plan.sentence, "waits": plan.waits}
 
-# %% ../notebooks/45_survey.ipynb #cell-030
+# %% ../notebooks/45_survey.ipynb #cell-033
 def status_of(
     look: Look,  # at one table
 ) -> dict[str, Any]:  # plain values

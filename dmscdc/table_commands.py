@@ -9,8 +9,9 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from .bucket_landing import open_landing
 from .config import Config
-from .files import TableRef, open_landing
+from .files import TableRef
 from .flags import Json, Name, Only, with_config
 from .process import stand
 from .screen import show_json, show_table
@@ -149,7 +150,8 @@ def _known_tables(
     state: SqliteState,
 ) -> list[TableRef]:
     "Every table of the landing or of the state."
-    return sorted({*open_landing(config.landing).tables(), *(item.table for item in state.items())})
+    known = {item.table for item in state.items()}
+    return sorted({*open_landing(config.landing).tables(known), *known})
 
 # %% ../notebooks/92_table_commands.ipynb #cell-034
 @tables.command("rebuild", epilog="Example: dmscdc table rebuild")

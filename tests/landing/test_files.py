@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from dmscdc.files import FolderLanding, NotADmsName, RawFile, TableRef, classify, listing_from_keys, parse_name
+from dmscdc.bucket_landing import listing_from_keys
+from dmscdc.files import FolderLanding, NotADmsName, RawFile, TableRef, classify, parse_name
 
 T = TableRef("sampledb", "product")
 

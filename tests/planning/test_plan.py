@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dmscdc.files import FolderLanding, Listing, RawFile, TableRef, classify, listing_from_keys
+from dmscdc.bucket_landing import listing_from_keys
+from dmscdc.files import FolderLanding, Listing, RawFile, TableRef, classify
 from dmscdc.plan import changed_inputs, is_same_input, plan_table
 from dmscdc.position import Position
 
