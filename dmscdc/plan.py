@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .arrivals import Arrivals, advance, gone_names, is_copied, sort_out, split_late, union
 from .files import Listing, RawFile, TableRef
 from .load_set import Cut, LoadSet, clock, find_cut, first_cut, forced_cut, is_copy, judge_load
 from .position import Position, change_order, check_instruction
-from .worklist import Plan, before_csv, changed_inputs, count, is_same_input, some
+from .worklist import (Arrivals, Plan, advance, before_csv, changed_inputs, count, gone_names,
+                             is_copied, is_same_input, some, sort_out, split_late, union)
 
 # %% auto #0
 __all__ = ['Look', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'notes_on', 'plan_changes', 'load_times', 'redo',
