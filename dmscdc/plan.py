@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 from .files import Listing, RawFile, TableRef
 from .load_set import Cut, LoadSet, clock, find_cut, first_cut, forced_cut, is_copy, judge_load
-from .position import Position, change_order, check_instruction
-from .worklist import (Arrivals, Plan, advance, before_csv, changed_inputs, count, gone_names,
+from .position import Position, bound, change_order, take_over
+from .worklist import (Arrivals, Plan, advance, announce, before_csv, changed_inputs, count, gone_names,
                              is_copied, is_same_input, some, sort_out, split_late, union)
 
 # %% auto #0
 __all__ = ['Look', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'notes_on', 'plan_changes', 'load_times', 'redo',
            'choose_cut', 'gone_since', 'ways_out', 'in_doubt', 'plan_load', 'plan_start', 'plan_table', 'ways_out_of',
-           'bound', 'finish']
+           'finish']
 
 # %% ../notebooks/36_plan.ipynb #cell-007
 @dataclass(frozen=True)
@@ -260,6 +260,8 @@ def plan_table(table: TableRef, listing: Listing,
                ) -> Plan:
     "What a table needs now. Looks at nothing but what it is given."
     asked, void = bound(table, instruction, commit)
+    if position is None and asked and asked["kind"] == "adopt":
+        position = take_over(listing, asked, now)
     look = Look(table, listing, position, now, settle, insert_only, asked, *union(listing, archive))
     known = position.load_files if position else ()
     reload = look.asks("reload")
@@ -268,7 +270,7 @@ def plan_table(table: TableRef, listing: Listing,
     if reload and load.kind == "none":
         look = replace(look, asked=None)
         void = ("reload is not carried out: there is no load file in the landing",)
-    return finish(_hand_over(look, load), look, void)
+    return announce(finish(_hand_over(look, load), look, void), asked)
 
 # %% ../notebooks/36_plan.ipynb #cell-070
 def _hand_over(look: Look, load: LoadSet) -> Plan:
@@ -293,25 +295,11 @@ def ways_out_of(look: Look, kind: str) -> str:
     return (f"Remove the files of the earlier load from the landing; or, if all belong together, "
             f"{keep} loads them as they are, all change files on top")
 
-# %% ../notebooks/36_plan.ipynb #cell-073
-def bound(table: TableRef,
-          instruction: Mapping | None,
-          commit: int | None  # the table's newest
-          ) -> tuple[dict | None, tuple[str, ...]]:
-    "The instruction if it is meant for this commit, else a note."
-    if instruction is None:
-        return None, ()
-    asked = check_instruction(instruction)
-    if commit is None or asked.get("commit") in (None, commit):
-        return asked, ()
-    return None, (f"{asked['kind']} was given for commit {asked['commit']} of {table}, "
-                  f"which stands at {commit}, and is not carried out. Give it again if it is still wanted",)
-
-# %% ../notebooks/36_plan.ipynb #cell-076
+# %% ../notebooks/36_plan.ipynb #cell-074
 def finish(plan: Plan, look: Look, void: tuple[str, ...]) -> Plan:
     "Adds the kind and what all plans have in common."
     work = {(True, True): "both", (True, False): "initial", (False, True): "incremental"}
-    moves = look.asks("accept") and plan.instruction is not None
+    moves = (look.asks("accept") or look.asks("adopt")) and plan.instruction is not None
     notes = (*void, *plan.notes)
     idle = "incremental" if moves else "attention" if notes else "nothing"
     kind = work.get((bool(plan.load), bool(plan.changes or plan.late)), idle)
@@ -320,7 +308,7 @@ def finish(plan: Plan, look: Look, void: tuple[str, ...]) -> Plan:
     archived = tuple(f.path for f in plan.inputs if f.path in look.archived)
     return replace(plan, archived=archived, remarks=(*plan.remarks, *_remarks(plan, look)))
 
-# %% ../notebooks/36_plan.ipynb #cell-077
+# %% ../notebooks/36_plan.ipynb #cell-075
 def _remarks(plan: Plan, look: Look) -> list[str]:
     "Worth knowing, whatever the plan is."
     remarks, first = [], min((f.order for f in plan.late + plan.changes), default=None)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from .files import Listing, NotADmsName, RawFile, parse_name
+from .files import Listing, NotADmsName, RawFile, TableRef, parse_name
 
 # %% auto #0
 __all__ = ['LIMIT', 'LEAST_ROOM', 'Position', 'change_order', 'pack_names', 'unpack_names', 'fit_window', 'BadInstruction',
-           'check_instruction', 'take_over']
+           'check_instruction', 'bound', 'take_over']
 
 # %% ../notebooks/30_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -152,6 +152,20 @@ def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dic
     return given
 
 # %% ../notebooks/30_position.ipynb #cell-037
+def bound(table: TableRef,
+          instruction: Mapping | None,
+          commit: int | None  # the table's newest
+          ) -> tuple[dict | None, tuple[str, ...]]:
+    "The instruction if it is meant for this commit, else a note."
+    if instruction is None:
+        return None, ()
+    asked = check_instruction(instruction)
+    if commit is None or asked.get("commit") in (None, commit):
+        return asked, ()
+    return None, (f"{asked['kind']} was given for commit {asked['commit']} of {table}, "
+                  f"which stands at {commit}, and is not carried out. Give it again if it is still wanted",)
+
+# %% ../notebooks/30_position.ipynb #cell-040
 def take_over(listing: Listing,
               asked: Mapping,  # an instruction of kind `adopt`: load, last
               now: float  # when it was listed, epoch seconds
@@ -162,4 +176,5 @@ def take_over(listing: Listing,
     load = listing.load if first and int(first.time) <= loaded else ()
     last = "" if asked["last"] == "0.parquet" else asked["last"]
     window = tuple(f.identity for f in listing.changes if f.path == last)
-    return Position(load=1 if load else 0, load_files=load, last=last, window=window, window_start=last, listed_at=now)
+    known = max([now, *(f.time for f in listing.load + listing.changes)])
+    return Position(1 if load else 0, load, last, window, window_start=last, listed_at=known)

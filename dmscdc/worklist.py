@@ -5,7 +5,7 @@
 # %% ../notebooks/35_worklist.ipynb #cell-004
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ from .position import Position, change_order, fit_window
 
 # %% auto #0
 __all__ = ['LOOK_BACK', 'day_before', 'advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied',
-           'before_csv', 'Plan', 'count', 'some', 'say', 'as_json', 'changed_inputs', 'is_same_input']
+           'before_csv', 'Plan', 'count', 'some', 'say', 'announce', 'as_json', 'changed_inputs', 'is_same_input']
 
 # %% ../notebooks/35_worklist.ipynb #cell-009
 LOOK_BACK = timedelta(hours=24)
@@ -196,6 +196,20 @@ def say(plan: Plan) -> str:  # without a line break
     return f"{plan.table}: {'; '.join([*work, *plan.remarks])}.{notes}"
 
 # %% ../notebooks/35_worklist.ipynb #cell-047
+def announce(plan: Plan, asked: Mapping | None  # the instruction it was made with
+             ) -> Plan:
+    "A plan that would take over a table of the 2019 solution waits for a person, who reads what it means."
+    if not asked or asked["kind"] != "adopt" or plan.is_empty or plan.before is None:
+        return plan
+    waiting = f", {count(len(plan.load or plan.changes), 'file')} wait" if plan.load or plan.changes else ""
+    note = (f"the 2019 solution has loaded this table ({plan.before}){waiting}. To go on from there rewrites all its "
+            "files once, to add _cdc_file and _cdc_row; it equals the source for certain only after a reconcile or a "
+            "reload. Stop the old schedule first: it knows no lease. This version cannot take the files over yet: "
+            f"`dmscdc table rewind {plan.table} --reload --keep-changes` loads the table from its load files instead")
+    return Plan(plan.table, "attention", load_number=plan.load_number, before=plan.before, after=plan.before,
+                notes=(note, *plan.notes), remarks=plan.remarks)
+
+# %% ../notebooks/35_worklist.ipynb #cell-050
 def as_json(plan: Plan) -> dict:
     "A plan as plain JSON values; files as path, size and time, positions in words."
     files = {name: [{"path": f.path, "size": f.size, "time": f.time} for f in getattr(plan, name)]
@@ -206,7 +220,7 @@ def as_json(plan: Plan) -> dict:
     return {"table": str(plan.table), **plain, **texts, **files,
             "before": str(plan.before or "never loaded"), "after": str(plan.after)}
 
-# %% ../notebooks/35_worklist.ipynb #cell-050
+# %% ../notebooks/35_worklist.ipynb #cell-053
 def changed_inputs(plan: Plan, listing: Listing, archive: Listing | None = None) -> list[str]:
     "Inputs that are no longer what the plan says, a sentence each."
     there = {f.path: f for f in listing.load + listing.changes}
@@ -222,7 +236,7 @@ def changed_inputs(plan: Plan, listing: Listing, archive: Listing | None = None)
             words.append(f"{plan.table}: {file.path} was put again ({clock(now.time)})")
     return words
 
-# %% ../notebooks/35_worklist.ipynb #cell-052
+# %% ../notebooks/35_worklist.ipynb #cell-055
 def is_same_input(plan: Plan, listing: Listing, archive: Listing | None = None) -> bool:
     "All inputs are still what the plan says."
     return not changed_inputs(plan, listing, archive)
