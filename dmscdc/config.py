@@ -37,7 +37,7 @@ class Config:
     landing: str  # where DMS writes: a folder of <schema>/<table>/, or s3://bucket/prefix
     lake: str  # where the lake tables lie: a folder, or s3://bucket/prefix
     state: str = "sqlite:state.db"  # settings, positions and leases: sqlite:FILE or dynamodb:TABLE
-    runs: str = "runs"  # kept runs and the front page: a folder
+    runs: str = "runs"  # kept runs and the front page: a folder, or s3://bucket/prefix
     format: str = "parquet"  # of new lake tables: parquet, delta, iceberg or hudi
     workers: int = 2  # notebooks at a time; 0 runs them one by one inside the pass
     settle: float = 300  # seconds without a new file after which a full load counts as complete
@@ -61,7 +61,7 @@ MEANING = {
     "landing": "where DMS writes: the folder, or s3://bucket/prefix, above <schema>/<table>/LOAD00000001.parquet",
     "lake": "where the lake tables are written: a folder",
     "state": "settings, positions and leases of the tables: sqlite:FILE",
-    "runs": "where executed notebooks, reports and the front page are kept: a folder",
+    "runs": "where executed notebooks, reports and the front page are kept: a folder, or s3://bucket/prefix",
     "format": "table format of the lake: parquet",
     "workers": "notebooks at a time; 0: one after the other",
     "settle": "seconds without a new file after which a full load counts as complete; 0: at once",

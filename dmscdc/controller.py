@@ -24,7 +24,7 @@ from .config import Config
 from .crew import Crew, LeaseKeeper, Outcome, Servers, attempt, is_bereft, once_more, without_run
 from .files import LandingEmpty, TableRef
 from .front_page import write_front_page
-from .ledger import EXIT_CODES, Ledger
+from .ledger import EXIT_CODES, Ledger, ShelfError
 from .runs import close_lost, iso
 from .server import serve
 from .state import open_state
@@ -181,11 +181,15 @@ def finish(
     line = {"run": result.id, "job": "pass", "table": None, "start": result.start, "end": result.end}
     said = {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
     numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": "", "html": ""}
-    Ledger(config.runs).append({**line, **said, **numbers})
-    seen = {look.table for look in looks}
-    every = [*looks, *(look for look in (survey(config) if only else ()) if look.table not in seen)]
-    every.sort(key=lambda look: look.table)
-    write_front_page(config.runs, [status_after(look, result.tables.get(str(look.table))) for look in every])
+    try:
+        Ledger(config.runs).append({**line, **said, **numbers})
+        seen = {look.table for look in looks}
+        every = [*looks, *(look for look in (survey(config) if only else ()) if look.table not in seen)]
+        every.sort(key=lambda look: look.table)
+        write_front_page(config.runs, [status_after(look, result.tables.get(str(look.table))) for look in every])
+    except ShelfError as error:  # the tables are what they are, whether we can tell it or not
+        verdict, kept = result.verdict if result.exit_code else "attention", "The front page could not be kept"
+        return replace(result, verdict=verdict, words=f"{result.words}. {kept}: {error}")
     return result
 
 # %% ../notebooks/47_controller.ipynb #cell-022

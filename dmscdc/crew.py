@@ -22,6 +22,7 @@ from .load_set import clock
 from .process import HOLD
 from .runs import run_notebook
 from .server import SparkServer, serve
+from .shelf import open_shelf
 from .state import SqliteState
 from .survey import Look
 from .work import session_url, stop_work
@@ -108,7 +109,7 @@ class Servers:
         with self.lock:
             server = self.live.get(format)
             if server is None or server.poll() is not None:
-                log = Path(self.config.runs, f"spark-{format}.log")
+                log = open_shelf(self.config.runs).home / f"spark-{format}.log"
                 given = {"master": "local[*]", "memory": self.config.driver_memory, "log": log}
                 server = self.live[format] = self.stack.enter_context(self.start(format, **given))
             return server.url, server

@@ -23,6 +23,7 @@ from .position import BadInstruction
 from .schedule import BadSchedule
 from .screen import console
 from .session import FormatMissing
+from .shelf import ShelfError
 from .state import BadSetting, StaleState, UnknownTable
 
 # %% auto #0
@@ -102,7 +103,7 @@ def exit_codes() -> Iterator[None]:
         yield
     except WRONG_USE as error:
         fail(error, 2)
-    except StaleState as error:
+    except (ShelfError, StaleState) as error:
         fail(error, 1)
 
 # %% ../notebooks/91_flags.ipynb #cell-020

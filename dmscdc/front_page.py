@@ -5,7 +5,6 @@
 # %% ../notebooks/44_front_page.ipynb #cell-004
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections import Counter
@@ -16,8 +15,9 @@ from typing import Any
 from markupsafe import Markup
 
 from . import __version__
-from .ledger import Ledger, write_whole
+from .ledger import Ledger
 from .report import render, took
+from .shelf import Shelf, open_shelf
 
 # %% auto #0
 __all__ = ['TAIL', 'MARKS_SHOWN', 'STATES', 'COMMAND', 'WORST_FIRST', 'LEGEND', 'last_runs', 'below', 'unnamed', 'first_sentence',
@@ -41,13 +41,11 @@ def last_runs(
 
 # %% ../notebooks/44_front_page.ipynb #cell-012
 def below(
-    path: Path | str | None,  # absolute, or relative already
-    runs: Path,  # the folder of runs
+    path: Path | str | None,  # absolute, s3://…, or relative already
+    runs: Path | str | Shelf,  # where runs are kept
 ) -> str:  # "" where there is none
-    "A path as the page links to it: relative to the folder of runs."
-    if path and Path(path).is_absolute():
-        return os.path.relpath(path, runs).replace(os.sep, "/")
-    return str(path or "")
+    "A path as the page links to it: relative to the front page."
+    return open_shelf(runs).name_of(path) if path else ""
 
 # %% ../notebooks/44_front_page.ipynb #cell-015
 STATES = {"waiting": "waits for its key", "paused": "is paused", "new": "was not loaded yet"}
@@ -72,7 +70,7 @@ def first_sentence(
 def table_line(
     status: dict[str, Any],  # of the table: its name under `table`, and what is known of the rest
     marks: list[dict[str, Any]],  # its newest runs
-    runs: Path,  # the folder of runs
+    runs: Path | str | Shelf,  # where runs are kept
 ) -> dict[str, Any]:  # what the page shows
     "One line of the page. A status that has nothing to say leaves the word to the newest run."
     last, state = marks[-1] if marks else {}, str(status.get("state") or "")
@@ -146,7 +144,7 @@ def needs_person(
 # %% ../notebooks/44_front_page.ipynb #cell-036
 def as_entry(
     one: dict[str, Any] | str,  # something that needs a person
-    runs: Path,  # the folder of runs
+    runs: Path | str | Shelf,  # where runs are kept
 ) -> dict[str, Any]:  # with all the names that the page knows
     "An entry as the page shows it: a sentence alone will do, `command` may stand for `commands`."
     one = {"words": one} if isinstance(one, str) else dict(one)
@@ -187,7 +185,7 @@ def _page_values(
     newest: list[dict[str, Any]],  # lines of the ledger
     tables: list[dict[str, Any]],
     people: list[dict[str, Any] | str] | None,
-    runs: Path,
+    runs: Shelf,
 ) -> dict[str, Any]:
     "What the page says of the tables, and of whom they need."
     marks = last_runs(newest)
@@ -205,16 +203,18 @@ def _page_values(
 
 # %% ../notebooks/44_front_page.ipynb #cell-044
 def write_front_page(
-    runs: Path | str,  # the folder of runs; `index.html` is written there
+    runs: Path | str | Shelf,  # where runs are kept; `index.html` is written there
     tables: list[dict[str, Any]],  # status of every table, as `table_line` knows it
     people: list[dict[str, Any] | str] | None = None,  # what `as_entry` knows; None: found in the tables
     *,
     title: str = "Tables of the lake",
     now: datetime | None = None,  # when; UTC
-) -> Path:  # the page
-    "Write `index.html`, whole or not at all."
-    runs = Path(runs).resolve()
-    values = _page_values(Ledger(runs).lines(TAIL), tables, people, runs)
-    time = (now or datetime.now(timezone.utc)).isoformat()
-    page = render("index.html", title=title, now=time, version=__version__, legend=LEGEND, **values)
-    return write_whole(runs / "index.html", page)
+) -> Path | str:  # the page
+    "Write `index.html`, whole or not at all. Raises `ShelfError`."
+    shelf, time = open_shelf(runs), (now or datetime.now(timezone.utc)).isoformat()
+
+    def page() -> str:
+        values = _page_values(Ledger(shelf).lines(TAIL), tables, people, shelf)
+        return render("index.html", title=title, now=time, version=__version__, legend=LEGEND, **values)
+
+    return shelf.publish("index.html", page)

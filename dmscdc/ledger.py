@@ -9,14 +9,19 @@ import fcntl
 import html
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
+from urllib.parse import quote
+
+from .shelf import Shelf, ShelfError, open_shelf, write_whole
 
 # %% auto #0
-__all__ = ['RECORD', 'EXIT_CODES', 'CAUSES', 'as_json', 'say', 'table_html', 'record', 'records', 'Run', 'ledger_line',
-           'read_lines', 'Ledger', 'write_whole', 'facts_of', 'rebuild']
+__all__ = ['RECORD', 'EXIT_CODES', 'CAUSES', 'as_json', 'say', 'table_html', 'record', 'records', 'Run', 'iso', 'run_at',
+           'ledger_line', 'read_lines', 'by_end', 'Ledger', 'shelve', 'shelved', 'facts_of', 'rebuild']
 
 # %% ../notebooks/40_ledger.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -95,12 +100,12 @@ def record(
 
 # %% ../notebooks/40_ledger.ipynb #cell-021
 def records(
-    notebook: Path | str | dict,  # an executed notebook: its path, or its content
+    notebook: Path | str | bytes | dict,  # an executed notebook: its path, or its content
 ) -> dict[str, Any]:  # name → value, in the order in which they were recorded
     "Everything that `record` kept in a notebook; nothing where the notebook does not exist or is torn."
     if not isinstance(notebook, dict):
         try:
-            notebook = json.loads(Path(notebook).read_text(encoding="utf-8"))
+            notebook = json.loads(notebook if isinstance(notebook, bytes) else Path(notebook).read_bytes())
         except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
             return {}
     outputs = (out for cell in notebook.get("cells", []) for out in cell.get("outputs", []))
@@ -125,8 +130,8 @@ class Run:
     words: str  # the verdict in a sentence
     cause: str  # one of CAUSES: why it ended early, "" where it did not
     command: str  # the one command that runs it again
-    notebook: Path  # the executed notebook
-    html: Path  # the page of the same name
+    notebook: Path | str  # the executed notebook; s3://… where it lies in a bucket
+    html: Path | str  # the page of the same name
     records: dict[str, Any] = field(default_factory=dict)  # what the job recorded
 
     @property
@@ -135,6 +140,40 @@ class Run:
         return EXIT_CODES[self.verdict]
 
 # %% ../notebooks/40_ledger.ipynb #cell-029
+def iso(
+    moment: datetime,  # of any zone
+) -> str:  # e.g. `2018-12-13T10:00:00.000Z`
+    "UTC with milliseconds, as it stands in ledger and notebook."
+    return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+# %% ../notebooks/40_ledger.ipynb #cell-031
+def run_at(
+    start: datetime,  # UTC
+    run_id: str,  # unique
+    job: str,  # the notebook's name without its ending
+    table: str | None,  # `schema.table`, where it is about one
+    command: str | None,  # that runs it again; `dmscdc pass --only TABLE` where None
+    runs: Path,  # the folder in which runs are executed
+) -> Run:  # its verdict is `failed` until something better is known
+    "Where a run is kept and what it is called: `runs/<job>/<schema.table>/<UTC>-<id>.ipynb`."
+    home = runs / job / quote(table, safe=" ._-$") if table else runs / job
+    stem = f"{start.strftime('%Y%m%dT%H%M%S%f')[:-3]}Z-{quote(run_id, safe='_-')}"
+    again = command or f"dmscdc pass{f' --only {shlex.quote(table)}' if table else ''}"
+    return Run(
+        id=run_id,
+        job=job,
+        table=table,
+        start=iso(start),
+        end=iso(start),
+        verdict="failed",
+        words="the process that ran it was gone before it was done",
+        cause="stopped",
+        command=again,
+        notebook=home / f"{stem}.ipynb",
+        html=home / f"{stem}.html",
+    )
+
+# %% ../notebooks/40_ledger.ipynb #cell-034
 def ledger_line(
     run: Run,  # a finished run
     runs: Path | str,  # the folder of runs
@@ -156,7 +195,7 @@ def ledger_line(
         **{name: os.path.relpath(path, runs).replace(os.sep, "/") for name, path in places.items()},
     }
 
-# %% ../notebooks/40_ledger.ipynb #cell-036
+# %% ../notebooks/40_ledger.ipynb #cell-039
 def read_lines(
     content: bytes,  # of a ledger, possibly beginning or ending inside a line
 ) -> list[dict[str, Any]]:  # the lines that can be read
@@ -171,59 +210,78 @@ def read_lines(
             found.append(value)
     return found
 
-# %% ../notebooks/40_ledger.ipynb #cell-039
-def _ends_torn(file: BinaryIO) -> bool:
-    "Whether the last line was not written to its end; an empty file has none."
-    if not file.seek(0, os.SEEK_END):
-        return False
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) != b"\n"
-
-
+# %% ../notebooks/40_ledger.ipynb #cell-041
 def _as_line(line: dict[str, Any]) -> bytes:
     "A line as it stands in the file, line break included."
     return json.dumps(line).encode() + b"\n"
 
-# %% ../notebooks/40_ledger.ipynb #cell-040
-class Ledger:
-    "One line a run in `ledger.jsonl`: appended, never changed, and rebuildable from the notebooks."
 
-    def __init__(self, runs: Path | str) -> None:
-        self.path = Path(runs) / "ledger.jsonl"
+def by_end(
+    line: dict[str, Any],  # of the ledger
+) -> tuple[str, str]:
+    "When a run ended, to sort by."
+    return line.get("end") or "", line.get("run") or ""
+
+# %% ../notebooks/40_ledger.ipynb #cell-043
+class Ledger:
+    "One line a run: appended, never changed, and in a folder rebuildable from the notebooks."
+
+    def __init__(self, runs: Path | str | Shelf) -> None:
+        self.shelf = open_shelf(runs)
+        self.path = self.shelf.where("ledger.jsonl")
 
     def append(self, line: dict[str, Any]) -> None:
-        "Add a line: one write under a lock, after the rest of a torn line if there is one."
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            os.write(file.fileno(), (b"\n" if _ends_torn(file) else b"") + _as_line(line))
+        "Add a line. Raises `ShelfError`."
+        self.shelf.append(_as_line(line))
 
     def lines(self, newest: int | None = None) -> list[dict[str, Any]]:
         "All lines, oldest first; with `newest`, those in the last so many bytes, which is quick at any age."
-        if not self.path.exists():
-            return []
-        with self.path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - newest) if newest else 0)
-            return read_lines(file.read())
+        found = read_lines(b"".join(reversed(list(self.shelf.parts(newest)))))
+        return sorted(found, key=by_end) if self.shelf.is_remote else found
 
-# %% ../notebooks/40_ledger.ipynb #cell-045
-def write_whole(
-    path: Path | str,  # the file; its folder is made
-    text: str,  # its content
-) -> Path:  # the file
-    "Write a file so that a reader sees the old content or the new one, never half of it."
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
-    return path
+    def newest_first(self) -> Iterator[dict[str, Any]]:
+        "All lines, the newest first; of a bucket only as many pieces are read as are asked for."
+        for part in self.shelf.parts():
+            lines = read_lines(part)
+            yield from reversed(sorted(lines, key=by_end) if self.shelf.is_remote else lines)
 
 # %% ../notebooks/40_ledger.ipynb #cell-048
+def _upload(line: dict[str, Any], shelf: Shelf) -> None:
+    "Notebook and page of a run, from this machine to the bucket."
+    for name in (line["notebook"], line["html"]):
+        shelf.put(name, (shelf.home / name).read_bytes())
+
+
+def shelve(
+    line: dict[str, Any],  # of a finished run, whose notebook and page lie at the shelf's home
+    shelf: Shelf,
+) -> str:  # why it could not be, and where the run lies; "" where all went well
+    "Bring a run to its place."
+    try:
+        if shelf.is_remote:
+            _upload(line, shelf)
+        Ledger(shelf).append(line)
+    except ShelfError as error:
+        here = shelf.home / line["notebook"]
+        return f"Its report could not be kept: {error}. It lies in {here}; the next pass on this machine sends it"
+    if shelf.is_remote:
+        (shelf.home / line["notebook"]).unlink()  # first: a notebook without a page is a lost run
+        (shelf.home / line["html"]).unlink()
+    return ""
+
+# %% ../notebooks/40_ledger.ipynb #cell-050
+def shelved(
+    run: Run,  # finished; its notebook and page lie at the shelf's home
+    shelf: Shelf,
+) -> Run:  # with its places, or with words and verdict that say what went wrong
+    "The run where people find it."
+    line = ledger_line(run, shelf.home)
+    if failure := shelve(line, shelf):
+        verdict = run.verdict if run.exit_code else "attention"
+        return replace(run, verdict=verdict, words=f"{run.words}. {failure}")
+    return replace(run, notebook=shelf.where(line["notebook"]), html=shelf.where(line["html"]))
+
+# %% ../notebooks/40_ledger.ipynb #cell-053
 def facts_of(
     notebooks: Iterable[Path],  # executed notebooks
 ) -> list[dict[str, Any]]:  # ledger lines; a notebook that is torn or not finished has none
@@ -238,19 +296,21 @@ def facts_of(
             found.append(facts)
     return found
 
-# %% ../notebooks/40_ledger.ipynb #cell-049
+# %% ../notebooks/40_ledger.ipynb #cell-054
 def rebuild(
     runs: Path | str,  # the folder of runs
 ) -> int:  # lines in the ledger afterwards
     "Write the ledger again from the notebooks, oldest end first; a run that goes on is added when it ends."
     ledger = Ledger(runs)
+    if ledger.shelf.is_remote:
+        raise ValueError(f"{runs} is a bucket, where no line is torn; to rebuild, copy it into a folder")
     ledger.path.parent.mkdir(parents=True, exist_ok=True)
     with ledger.path.open("ab+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         kept = [line for line in read_lines(file.read()) if not line.get("notebook")]
         found = facts_of(Path(runs).glob("*/**/*.ipynb"))
-        lines = sorted(kept + found, key=lambda line: (line.get("end") or "", line.get("run") or ""))
+        lines = sorted(kept + found, key=by_end)
         file.truncate(0)
         os.write(file.fileno(), b"".join(map(_as_line, lines)))
     return len(lines)

@@ -5,6 +5,7 @@
 # %% ../notebooks/93_run_commands.ipynb #cell-003
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -15,6 +16,7 @@ from .flags import Json, with_config
 from .ledger import Ledger, records
 from .report import report_html
 from .screen import show_json, show_table
+from .shelf import borrowed, open_shelf
 from .state import BadSetting
 
 # %% auto #0
@@ -36,7 +38,8 @@ def runs_list(
     json: Json = False,
 ) -> None:
     "The newest runs."
-    lines = [line for line in Ledger(config.runs).lines() if table in (None, line.get("table"))][-most:]
+    found = (line for line in Ledger(config.runs).newest_first() if table in (None, line.get("table")))
+    lines = list(islice(found, most))[::-1]
     if json:
         show_json(lines)
     else:
@@ -48,11 +51,10 @@ def find_run(
     id: str,  # of a run, or its beginning
 ) -> dict[str, Any]:
     "A run's line of the ledger, by its id or the beginning of it."
-    kept_runs = [line for line in Ledger(config.runs).lines() if line.get("notebook")]
-    lines = [line for line in kept_runs if str(line["run"]).startswith(id)]
-    if not lines:
-        raise BadSetting(f"no run {id} in {config.runs}: dmscdc runs list")
-    return lines[-1]
+    for line in Ledger(config.runs).newest_first():
+        if line.get("notebook") and str(line["run"]).startswith(id):
+            return line
+    raise BadSetting(f"no run {id} in {config.runs}: dmscdc runs list")
 
 # %% ../notebooks/93_run_commands.ipynb #cell-015
 RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning")]
@@ -68,7 +70,7 @@ def runs_show(
     "What a run recorded."
     line = find_run(config, id)
     if json:
-        show_json({**line, "records": records(Path(config.runs) / line["notebook"])})
+        show_json({**line, "records": records(open_shelf(config.runs).get(line["notebook"]))})
     else:
         show_table([{"what": name, "is": value} for name, value in line.items()], ["what", "is"])
 
@@ -80,7 +82,7 @@ def runs_html(
     id: RunId,
 ) -> None:
     "Make a run's page anew from its notebook, and say where it is."
-    notebook = Path(config.runs) / find_run(config, id)["notebook"]
-    page = notebook.with_suffix(".html")
-    page.write_text(report_html(notebook), encoding="utf-8")
-    print(page)
+    shelf, name = open_shelf(config.runs), find_run(config, id)["notebook"]
+    with borrowed(shelf, name) as notebook:
+        page = report_html(notebook)
+    print(shelf.publish(str(Path(name).with_suffix(".html")), lambda: page))

@@ -7,29 +7,31 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import re
-import shlex
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from nbclient.exceptions import DeadKernelError
 from papermill import inspect_notebook
 from papermill.exceptions import PapermillExecutionError
 
 from .kernel import LOOK, Watch, braced, death_words, executed, server_cause
-from .ledger import EXIT_CODES, Ledger, Run, ledger_line, record, records, write_whole
+from .ledger import EXIT_CODES, Ledger, Run, facts_of, iso, ledger_line, record, records, run_at, shelve, shelved
 from .report import report_html
+from .shelf import Shelf, locked_whole, open_shelf, write_whole
 
 # %% auto #0
 __all__ = ['SECRET_WORDS', 'SECRET_NAME', 'NAMES_ONE', 'SECRET_VALUES', 'LOST_WORDS', 'LOST', 'REFUSALS', 'secret_in',
-           'RefusedParameters', 'NoSuchJob', 'find_job', 'check_parameters', 'ended_early', 'recorded_verdict', 'iso',
-           'run_at', 'without_secrets', 'run_notebook', 'is_running', 'close_lost']
+           'RefusedParameters', 'NoSuchJob', 'find_job', 'check_parameters', 'ended_early', 'recorded_verdict',
+           'without_secrets', 'run_notebook', 'claimed', 'close_lost']
 
 # %% ../notebooks/43_runs.ipynb #cell-011
 SECRET_WORDS = r"(passw(or)?d|pwd|secret|token|credential|api_?key|access_?key|private_?key)"
@@ -157,13 +159,6 @@ def recorded_verdict(
     return said["verdict"], "", str(said.get("words") or said["verdict"])
 
 # %% ../notebooks/43_runs.ipynb #cell-032
-def iso(
-    moment: datetime,  # of any zone
-) -> str:  # e.g. `2018-12-13T10:00:00.000Z`
-    "UTC with milliseconds, as it stands in ledger and notebook."
-    return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-# %% ../notebooks/43_runs.ipynb #cell-034
 def _weighed(run: Run, error: BaseException | None, watch: Watch) -> Run:
     "The run that has just ended, with its verdict."
     found = records(run.notebook)
@@ -178,34 +173,7 @@ def _weighed(run: Run, error: BaseException | None, watch: Watch) -> Run:
         command=said.get("command") or run.command,
     )
 
-# %% ../notebooks/43_runs.ipynb #cell-036
-def run_at(
-    start: datetime,  # UTC
-    run_id: str,  # unique
-    job: str,  # the notebook's name without its ending
-    table: str | None,  # `schema.table`, where it is about one
-    command: str | None,  # that runs it again; `dmscdc pass --only TABLE` where None
-    runs: Path,  # the folder of runs
-) -> Run:  # its verdict is `failed` until something better is known
-    "Where a run is kept and what it is called: `runs/<job>/<schema.table>/<UTC>-<id>.ipynb`."
-    home = runs / job / quote(table, safe=" ._-$") if table else runs / job
-    stem = f"{start.strftime('%Y%m%dT%H%M%S%f')[:-3]}Z-{quote(run_id, safe='_-')}"
-    again = command or f"dmscdc pass{f' --only {shlex.quote(table)}' if table else ''}"
-    return Run(
-        id=run_id,
-        job=job,
-        table=table,
-        start=iso(start),
-        end=iso(start),
-        verdict="failed",
-        words="the process that ran it was gone before it was done",
-        cause="stopped",
-        command=again,
-        notebook=home / f"{stem}.ipynb",
-        html=home / f"{stem}.html",
-    )
-
-# %% ../notebooks/43_runs.ipynb #cell-039
+# %% ../notebooks/43_runs.ipynb #cell-035
 def without_secrets(
     text: str,  # of a notebook
     env: dict[str, str],  # what the run was given by environment
@@ -218,7 +186,7 @@ def without_secrets(
         text = text.replace(json.dumps(secret)[1:-1], "*****")
     return text
 
-# %% ../notebooks/43_runs.ipynb #cell-042
+# %% ../notebooks/43_runs.ipynb #cell-038
 def _book_of(notebook: Path, env: dict[str, str]) -> dict[str, Any]:
     "The executed notebook without secrets; an empty one that says so where it cannot be read."
     try:
@@ -228,7 +196,7 @@ def _book_of(notebook: Path, env: dict[str, str]) -> dict[str, Any]:
         torn = {"cell_type": "markdown", "metadata": {}, "source": words}
         return {"cells": [torn], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
 
-# %% ../notebooks/43_runs.ipynb #cell-044
+# %% ../notebooks/43_runs.ipynb #cell-040
 def _mark_end(book: dict[str, Any]) -> None:
     "The last cell that was begun has failed, those after it are pending."
     marks = [cell["metadata"].get("papermill") or {} for cell in book["cells"]]
@@ -249,24 +217,23 @@ def _sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
     book["metadata"]["dmscdc"] = ledger_line(run, runs)
     return book
 
-# %% ../notebooks/43_runs.ipynb #cell-045
-def _keep(run: Run, runs: Path, env: dict[str, str] | None = None) -> Run:
-    "Write the facts into the notebook, the page beside it and the line into the ledger, in this order."
+# %% ../notebooks/43_runs.ipynb #cell-041
+def _keep(run: Run, shelf: Shelf, env: dict[str, str] | None = None) -> Run:
+    "Write the facts into the notebook and the page beside it, then bring the run to the shelf."
     run = replace(run, words=without_secrets(run.words, env or {}))
-    book = _sealed(run, runs, env or {})
+    book = _sealed(run, shelf.home, env or {})
     run = replace(run, records=records(book))
-    book["metadata"]["dmscdc"] = ledger_line(run, runs)
-    write_whole(run.notebook, json.dumps(book, indent=1, ensure_ascii=False) + "\n")
-    write_whole(run.html, report_html(run.notebook))
-    Ledger(runs).append(ledger_line(run, runs))
-    return run
+    book["metadata"]["dmscdc"] = ledger_line(run, shelf.home)
+    with locked_whole(run.notebook, json.dumps(book, indent=1, ensure_ascii=False) + "\n"):
+        write_whole(run.html, report_html(run.notebook))
+        return shelved(run, shelf)
 
-# %% ../notebooks/43_runs.ipynb #cell-048
+# %% ../notebooks/43_runs.ipynb #cell-043
 def run_notebook(
     job: Path | str,  # a job of dmscdc, or the path of a notebook
     parameters: dict[str, Any],  # for its cell tagged `parameters`
     *,
-    runs: Path | str,  # the folder of runs
+    runs: Path | str | Shelf,  # where runs are kept: a folder, or s3://bucket/prefix
     table: str | None = None,  # `schema.table` that it is about
     env: dict[str, str] | None = None,  # more environment for the kernel; the place for secrets
     timeout: float | None = None,  # seconds that the cells may take together
@@ -276,32 +243,35 @@ def run_notebook(
     stop: threading.Event | None = None,  # set it to end the run
 ) -> Run:  # with its verdict; notebook, page and ledger line are written
     "Execute and keep a job, however it ends. Raises `RefusedParameters` or `NoSuchJob`, before the start."
-    job, runs, env = find_job(job), Path(runs).resolve(), dict(env or {})
+    job, shelf, env = find_job(job), open_shelf(runs), dict(env or {})
     check_parameters(job, parameters)
-    run = run_at(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, runs)
+    run = run_at(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, shelf.home)
     run.notebook.parent.mkdir(parents=True, exist_ok=True)
     watch = Watch(timeout, server_death, stop)
     with run.notebook.open("xb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         error = executed(job, parameters, run.notebook, watch, env)
-        run = _keep(_weighed(run, error, watch), runs, env)
+        run = _keep(_weighed(run, error, watch), shelf, env)
     if isinstance(error, KeyboardInterrupt):
         raise error
     return run
 
-# %% ../notebooks/43_runs.ipynb #cell-055
-def is_running(
+# %% ../notebooks/43_runs.ipynb #cell-050
+@contextmanager
+def claimed(
     notebook: Path,  # of a run
-) -> bool:  # whether some process works on it
-    "Whether the run of a notebook goes on: its process holds a lock on the file."
-    with notebook.open("rb") as file:
+) -> Iterator[bool]:  # False where some process works on it, or where it is gone
+    "Lock the notebook of a run, as the process does that runs it."
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+            file = stack.enter_context(notebook.open("rb"))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mine = os.path.samestat(os.fstat(file.fileno()), notebook.stat())
+        except (BlockingIOError, FileNotFoundError):
+            mine = False
+        yield mine
 
-# %% ../notebooks/43_runs.ipynb #cell-058
+# %% ../notebooks/43_runs.ipynb #cell-053
 def _lost_run(notebook: Path, runs: Path) -> Run:
     "A run as the place and the name of its notebook tell it: the opposite of `run_at`."
     stamp, _, run_id = notebook.stem.partition("-")
@@ -309,15 +279,26 @@ def _lost_run(notebook: Path, runs: Path) -> Run:
     start = datetime.strptime(stamp, "%Y%m%dT%H%M%S%fZ").replace(tzinfo=timezone.utc)
     return run_at(start, run_id, job, unquote(table) or None, None, runs)
 
-# %% ../notebooks/43_runs.ipynb #cell-059
+# %% ../notebooks/43_runs.ipynb #cell-054
+def _waiting(shelf: Shelf, newest: int) -> Iterator[Path]:
+    "The newest notebooks of each job and table at the shelf's home that have no page, or no place yet."
+    for home in [home for depth in ("*/", "*/*/") for home in sorted(shelf.home.glob(depth))]:
+        for notebook in sorted(home.glob("[0-9]*.ipynb"))[-newest:]:
+            if shelf.is_remote or not notebook.with_suffix(".html").exists():
+                yield notebook
+
+
 def close_lost(
-    runs: Path | str,  # the folder of runs
+    runs: Path | str | Shelf,  # where runs are kept: a folder, or s3://bucket/prefix
     newest: int = 20,  # files looked at in each folder
 ) -> list[Run]:  # the runs that were closed, as failed
-    "Finish runs whose process is gone: verdict failed, with notebook, page and ledger line like any other."
-    runs, closed = Path(runs).resolve(), []
-    homes = [home for depth in ("*/", "*/*/") for home in sorted(runs.glob(depth))]
-    for notebook in [path for home in homes for path in sorted(home.glob("[0-9]*.ipynb"))[-newest:]]:
-        if not notebook.with_suffix(".html").exists() and not is_running(notebook):
-            closed.append(_keep(_lost_run(notebook, runs), runs))
+    "Finish runs whose process is gone, like any other; send those to the bucket that could not be sent before."
+    shelf, closed = open_shelf(runs), []
+    for notebook in _waiting(shelf, newest):
+        with claimed(notebook) as mine:
+            if mine and not notebook.with_suffix(".html").exists():
+                closed.append(_keep(_lost_run(notebook, shelf.home), shelf))
+            elif mine and shelf.is_remote:
+                for line in facts_of([notebook]):
+                    shelve(line, shelf)
     return closed
