@@ -66,7 +66,7 @@ def begin_of(position: Any  # what the table has applied; None: nothing
         return ""
     paths = [last, *(path for path, _ in (*position.window, *position.held))]
     folder = min(path.rpartition("/")[0] for path in paths)
-    name = min([day_before(last), *(path.rpartition("/")[2] for path in paths)])
+    name = min([day_before(last), *(path.rpartition("/")[2].partition(".")[0] for path in paths)])
     return f"{folder}/{name}" if folder else name
 
 # %% ../notebooks/07_bucket_landing.ipynb #cell-016
@@ -98,11 +98,11 @@ def _dashed_from(begin: str) -> str:
         return ""
 
 
-def leads_on(prefix: str,  # up to a dash that is not the one in a change file's name
+def leads_on(prefix: str,  # a date folder up to one of its dashes
              begin: str  # as `begin_of` says
              ) -> bool:
     "Could there be wanted files below?"
-    return not DASHED.fullmatch(prefix) or prefix[:-1] >= _dashed_from(begin)[:len(prefix) - 1]
+    return prefix[:-1] >= _dashed_from(begin)[:len(prefix) - 1]
 
 # %% ../notebooks/07_bucket_landing.ipynb #cell-024
 REASONS = {

@@ -138,17 +138,41 @@ def test_the_plans_of_folder_and_bucket_are_equal_pass_after_pass_whatever_happe
                      "copied": "attention", "gone": "attention", "late and blocked": "attention"}
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.sampled_from(LAYOUTS), st.sampled_from([0, 90, 5000]), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 700), st.booleans()), min_size=1, max_size=30, unique_by=lambda x: x[:2]))
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(LAYOUTS), st.sampled_from([(0, 0), (90, 0), (5000, 0), (5000, 1)]), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 700), st.booleans()), min_size=1, max_size=30, unique_by=lambda x: x[:2]))
 def test_in_any_layout_and_however_far_dms_is_behind_no_pass_over_a_bucket_differs_from_one_over_a_folder(layout, lag, arrivals):
     here, position = [load()], None
     for number in range(7):
-        here += [change(600 * k + minute, layout, lag, put=700 * (number + 1)) for k, minute, late in arrivals if k + late == number]
+        minutes = [600 * k + minute for k, minute, late in arrivals if k + late == number]
+        here += [change(minute, layout, lag[0] - lag[1] * minute, put=700 * (number + 1)) for minute in minutes]  # behind, and perhaps catching up
         _, bucket = in_memory(here)
         now = 700 * (number + 1) + 1
         found = plan(bucket.files(T, position), position, now)
         assert found == plan(classify(here), position, now)
         position = position if found.is_empty else found.after
+
+
+def test_known_names_are_seen_where_dms_catches_up_and_their_folders_are_days_apart():
+    def behind(minute: float, **more) -> RawFile:
+        return change(minute, "YYYYMMDD DASH", 5000 - minute, **more)
+    here = [load(), *(behind(minute) for minute in range(100, 3800, 100))]
+    position = plan(classify(here)).after
+    here.append(behind(3350, put=5000))
+    _, bucket = in_memory(here)
+    found = plan(bucket.files(T, position), position)
+    assert found == plan(classify(here), position) and found.late == (here[-1],) and not found.notes
+    assert len(bucket.files(T, position).changes) < len(here) - 1
+
+
+def test_a_file_that_waits_for_a_person_is_seen_until_it_is_accepted():
+    here = [load(), *(change(minute) for minute in range(100, 3800, 100))]
+    position = plan(classify(here)).after
+    here.append(change(50, put=21_000))
+    asked = {"kind": "rewind", "to": here[-2].name}
+    position = plan(classify(here), position, 22_000, instruction=asked).after
+    _, bucket = in_memory(here)
+    found = plan(bucket.files(T, position), position, 23_000)
+    assert found == plan(classify(here), position, 23_000) and found.kind == "attention" and here[-1].name in found.notes[0]
 
 
 # Few requests
