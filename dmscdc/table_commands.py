@@ -19,7 +19,7 @@ from .state import BadSetting, SqliteState, TableItem, open_state
 
 # %% auto #0
 __all__ = ['tables', 'LISTED', 'ACTIVE', 'CHANGES', 'table_list', 'table_set', 'instruct', 'table_rewind', 'table_replay',
-           'table_accept', 'table_rebuild']
+           'table_accept', 'table_rebuild', 'table_init']
 
 # %% ../notebooks/92_table_commands.ipynb #cell-005
 tables = typer.Typer(help="Settings of tables, and instructions for their next pass.", no_args_is_help=True)
@@ -54,7 +54,7 @@ def table_list(
     json: Json = False,
 ) -> None:
     "Settings of all tables."
-    rows = [_settings_of(item) for item in open_state(config.state).items()]
+    rows = [_settings_of(item) for item in open_state(config.state, config.landing).items()]
     if json:
         show_json(rows)
     else:
@@ -91,7 +91,7 @@ def table_set(
     given = {name: value for name, value in asked.items() if value is not None}
     if config.format != "parquet" or not given:
         given["format"] = config.format
-    print(_sentence_of(open_state(config.state).put_settings(TableRef.parse(table), **given)))
+    print(_sentence_of(open_state(config.state, config.landing).put_settings(TableRef.parse(table), **given)))
 
 # %% ../notebooks/92_table_commands.ipynb #cell-022
 def instruct(
@@ -100,7 +100,7 @@ def instruct(
     instruction: dict[str, Any],  # with its `kind`
 ) -> None:
     "Leave an instruction for the next pass, and say so."
-    item = open_state(config.state).instruct(TableRef.parse(table), instruction)
+    item = open_state(config.state, config.landing).instruct(TableRef.parse(table), instruction)
     kind = instruction["kind"]
     print(f"{item.table}: {kind} is carried out by the next pass: dmscdc pass --only {item.table}")
 
@@ -161,7 +161,17 @@ def table_rebuild(
     only: Only = None,
 ) -> None:
     "Positions out of the lake, for a state that was lost or restored."
-    state = open_state(config.state)
+    state = open_state(config.state, config.landing)
     for table in [TableRef.parse(name) for name in only or ()] or _known_tables(config, state):
         now = stand(state, table, config.lake)
         print(f"{table}: commit {now.head.number}, {now.position}" if now.head else f"{table}: no lake table")
+
+# %% ../notebooks/92_table_commands.ipynb #cell-037
+@tables.command("init", epilog="Example: dmscdc table init --state dynamodb:DMSCDC_Controller")
+@with_config
+def table_init(
+    config: Config,
+) -> None:
+    "Make the state where it is missing: in DynamoDB paid by request, with recovery to a point in time."
+    known = len(open_state(config.state, config.landing, create=True).items())
+    print(f"{config.state} is ready and knows {known:,} table{'s' * (known != 1)}")

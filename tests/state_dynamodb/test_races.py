@@ -145,6 +145,17 @@ def test_a_lease_lost_between_reading_and_writing_stops_the_write(state):
     assert state.get(PRODUCT).commit == 0
 
 
+def test_what_others_say_between_reading_and_writing_is_kept(state, url):
+    others = [{"last_verdict": "ok"}, {"lag": 61.5}]
+
+    def meanwhile(item):
+        if others: open_state(url, "s3://shop-raw").note_run(PRODUCT, others.pop())
+        return replace(item, status={**item.status, "last_run": "r1"})
+
+    assert state.change(PRODUCT, meanwhile) == state.get(PRODUCT)
+    assert state.get(PRODUCT).status == {"last_verdict": "ok", "lag": 61.5, "last_run": "r1"}
+
+
 def test_settings_and_leases_do_not_get_into_each_others_way(state):
     lease = state.acquire(PRODUCT, "a", 60, now=1000.0)
 
@@ -267,3 +278,23 @@ def test_a_table_is_made_on_request_and_then_left_as_it_is(dynamodb):
     assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
     assert table["KeySchema"] == [{"AttributeName": "path", "KeyType": "HASH"}]
     client("dynamodb").delete_table(TableName="Fresh.Table_1")
+
+
+def test_the_command_makes_the_table_and_says_what_it_knows(dynamodb, tmp_path):
+    from typer.testing import CliRunner
+
+    from dmscdc.table_commands import tables  # here: the processes of this module begin without Spark
+
+    flags = ["--folder", str(tmp_path), "--landing", "s3://shop-raw/dms", "--lake", "s3://shop-lake", "--state", "dynamodb:Shop-State"]
+
+    def table(*words):
+        done = CliRunner().invoke(tables, [*words, *flags])
+        return done.exit_code, " ".join(done.output.split())
+
+    code, words = table("list")
+    assert code == 2 and "there is no such table in this region: dmscdc table init makes it" in words
+    assert table("init") == (0, "dynamodb:Shop-State is ready and knows 0 tables")
+    assert table("set", "sampledb.product", "--key", "id")[0] == 0
+    assert table("init") == (0, "dynamodb:Shop-State is ready and knows 1 table")
+    assert client("dynamodb").scan(TableName="Shop-State")["Items"][0]["path"] == {"S": "shop-raw/dms/sampledb/product/"}
+    client("dynamodb").delete_table(TableName="Shop-State")
