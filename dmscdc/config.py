@@ -22,8 +22,8 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 # %% auto #0
-__all__ = ['FILE', 'FORMATS', 'MEANING', 'DEFAULTS', 'ConfigError', 'Config', 'check_names', 'check_value', 'absolute',
-           'read_config', 'write_config']
+__all__ = ['FILE', 'FORMATS', 'MEANING', 'OPTIONAL', 'DEFAULTS', 'ConfigError', 'Config', 'check_names', 'check_value',
+           'absolute', 'read_config', 'write_config']
 
 # %% ../notebooks/39_config.ipynb #cell-006
 class ConfigError(ValueError):
@@ -43,6 +43,8 @@ class Config:
     settle: float = 300  # seconds without a new file after which a full load counts as complete
     timeout: float = 3600  # seconds that one run of a table may take
     driver_memory: str = "3g"  # of the Spark server
+    catalog: str = ""  # that is told of every commit: glue:DATABASE; "" for none
+    metrics: str = ""  # where a pass says what it has done: emf, jsonl, or jsonl:FILE; "" for nowhere
     folder: str = "."  # where dmscdc.toml lies
 
     def parameters(
@@ -52,7 +54,8 @@ class Config:
     ) -> dict[str, str | float]:  # by the names in the job's parameters cell
         "What the job notebook of a table is given: plain values, nothing computed, no secret."
         named = {name: getattr(self, name) for name in ("landing", "lake", "state", "format", "settle")}
-        return {"table": str(table), **named, **more}
+        told = {"catalog": self.catalog} if self.catalog else {}
+        return {"table": str(table), **named, **told, **more}
 
 # %% ../notebooks/39_config.ipynb #cell-009
 FILE = "dmscdc.toml"
@@ -67,6 +70,12 @@ MEANING = {
     "settle": "seconds without a new file after which a full load counts as complete; 0: at once",
     "timeout": "seconds that one run of a table may take",
     "driver_memory": "memory of the Spark server",
+    "catalog": "catalogue that is told of every commit: glue:DATABASE, or glue:DATABASE?create; \"\": none",
+    "metrics": "where a pass says what it has done, in lines of JSON: emf or jsonl, or jsonl:FILE; \"\": nowhere",
+}
+OPTIONAL = {  # pattern and words; "" is for none
+    "catalog": (r"glue:[^?\s/]+(\?create)?", "glue:DATABASE or glue:DATABASE?create"),
+    "metrics": (r"(emf|jsonl)(:.+)?", "emf or jsonl, or jsonl:FILE"),
 }
 DEFAULTS = {f.name: f.default for f in fields(Config) if f.default is not MISSING and f.name in MEANING}
 
@@ -100,6 +109,10 @@ def _check_number(name: str, value: object, source: str) -> int | float:
 # %% ../notebooks/39_config.ipynb #cell-018
 def _check_text(name: str, value: object, source: str) -> str:
     "A text that is not empty and means something where only some do."
+    if name in OPTIONAL and (value == "" or isinstance(value, str) and re.fullmatch(OPTIONAL[name][0], value)):
+        return value
+    if name in OPTIONAL:
+        raise _wrong(name, value, source, OPTIONAL[name][1])
     if not isinstance(value, str) or not value.strip():
         raise _wrong(name, value, source, "a text")
     if urlsplit(value).scheme and "@" in urlsplit(value).netloc:
@@ -128,8 +141,8 @@ def absolute(
 ) -> str:  # a path from the root, or the address as it is
     "The same place, whatever the working folder is."
     kind, colon, rest = value.partition(":")
-    if kind == "sqlite" and colon:
-        return f"sqlite:{absolute(rest, folder)}"
+    if kind in ("sqlite", "emf", "jsonl") and colon:
+        return f"{kind}:{absolute(rest, folder)}"
     if colon and re.fullmatch(r"[a-z][a-z0-9+]+", kind):  # s3://…, dynamodb:…
         return value
     return str((folder / Path(value).expanduser()).resolve())
@@ -173,6 +186,8 @@ def read_config(
         raise _not_said(missing, folder / FILE)
     every = {**DEFAULTS, **given}
     paths = {name: absolute(every[name], folder) for name in ("landing", "lake", "state", "runs")}
+    if ":" in every["metrics"]:
+        paths["metrics"] = absolute(every["metrics"], folder)
     return Config(**{**every, **paths}, folder=str(folder))
 
 # %% ../notebooks/39_config.ipynb #cell-032

@@ -221,7 +221,7 @@ def run_job(
 ) -> Outcome:
     "One notebook, and no work of it left behind."
     name, run_id, session = str(look.table), uuid.uuid4().hex[:8], str(uuid.uuid4())
-    url, server = crew.servers.address(look.item.format)
+    url, server = crew.servers.address(look.item.format) if look.needs_spark else ("", None)
     given = {"format": look.item.format, "run": run_id, "owner": held.lease.owner, "fence": held.lease.fence}
     crew.say(f"{name}: {look.problem}" if look.problem else look.plan.sentence)
     try:
@@ -271,8 +271,9 @@ def noted(
     stays: str,  # why the lease is not given back
 ) -> Outcome:
     "Tell the state of the run, and the pass what became of the table."
-    lag = (run.records.get("processed") or {}).get("lag")
-    crew.state.note_run(table, {"last_verdict": run.verdict, "last_run": run.id, "lag": lag})
+    done = run.records.get("processed") or {}
+    told = {"catalog": mark} if (mark := (done.get("catalog") or {}).get("mark")) else {}
+    crew.state.note_run(table, {"last_verdict": run.verdict, "last_run": run.id, "lag": done.get("lag"), **told})
     words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words
     outcome = Outcome(str(table), run.verdict, words, run.command, run)
     crew.say(str(outcome))

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from .attempt import LostRows
 from .bucket_landing import open_landing
 from .files import FolderLanding, RawFile, TableRef
+from .glue import Told, tell
 from .leases import Lease, LeaseLost
 from .load import COUNTED, Loaded, Task, lake_of, load_incremental, load_initial, rows_of, seconds_of
 from .plan import plan_table
@@ -96,6 +97,7 @@ class Processed:
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
     versions: Mapping[str, str] = field(default_factory=dict)  # of the parts
     lag: float | None = None  # see `lag_of`
+    catalog: Told = Told()  # what the catalogue was told
     notes: tuple[str, ...] = ()  # why a person must look
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,8 +160,7 @@ def check_inputs(landing: FolderLanding, plan: Plan) -> None:
     files = landing.files(plan.table, None if plan.load or plan.instruction else plan.before)
     if words := changed_inputs(plan, files):
         raise InputChanged(
-            f"{'; '.join(words[:5])}. Nothing was applied; "
-            f"the next pass plans anew: dmscdc pass --only {plan.table}"
+            f"{'; '.join(words[:5])}. Nothing was applied; the next pass plans anew: dmscdc pass --only {plan.table}"
         )
 
 
@@ -273,14 +274,13 @@ def process_table(
     state: str,  # "sqlite:state.db"
     *,
     settle: float = 300.0,  # seconds without a new file after which a load set counts as complete
-    run: str = "",  # the run's id
-    owner: str = "",  # of the lease that the controller holds for us; "" takes our own
-    fence: int = 0,  # its number
+    run: str = "", owner: str = "", fence: int = 0,  # the run's id; the controller's lease, "" takes our own
+    catalog: str = "",  # "glue:DATABASE"; "" for none
     spark: Callable[[], SparkSession] = open_session,  # called only when there is something to load
 ) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
     ref, store, source, clock = TableRef.parse(table), open_state(state), open_landing(landing), Clock()
-    standing, plan, loads, problem = None, Plan(ref), [], None
+    standing, plan, loads, problem, told = None, Plan(ref), [], None, Told()
     try:
         with held(store, ref, owner, fence) as renew:
             with clock.step("settle and plan"):
@@ -289,9 +289,10 @@ def process_table(
                 plan = plan_standing(standing, source, settle)
             task = task_of(standing, source, run, guard_of(renew, source, plan))
             loads.extend(carry_out(spark, standing, plan, task, saver(store, standing, plan)))
+            told = tell(catalog, standing.lake)
     except Exception as error:
         problem = problem_of(error, source, plan)
-    return processed(standing, plan, loads, problem, clock)
+    return processed(standing, plan, loads, problem, clock, told)
 
 # %% ../notebooks/38_process.ipynb #cell-035
 def task_of(standing: Standing, landing: FolderLanding, run: str, guard: Callable[[], None]) -> Task:
@@ -315,16 +316,15 @@ def saver(state: SqliteState, standing: Standing, plan: Plan) -> Callable[[Commi
 # %% ../notebooks/38_process.ipynb #cell-036
 def processed(
     standing: Standing | None,  # None: it did not come so far
-    plan: Plan,
-    loads: Sequence[Loaded],
-    problem: Exception | None,
-    clock: Clock,
+    plan: Plan, loads: Sequence[Loaded], problem: Exception | None, clock: Clock, told: Told,
 ) -> Processed:
     "Everything a report shows."
     head, table = standing.lake.head() if standing else None, str(plan.table)
     position = Position.from_json(head.position) if head else None
-    notes = (*(standing.notes if standing else ()), *plan.notes, *[note for load in loads for note in load.notes])
+    noted = [note for load in loads for note in load.notes]
+    notes = (*(standing.notes if standing else ()), *plan.notes, *noted, *told.notes)
     verdict, words = verdict_of(loads, plan, notes)
+    words = f"{words}; {told.words}" if told.words else words
     if problem:
         verdict, words = "refused" if isinstance(problem, Refused) else "failed", str(problem)
     return Processed(
@@ -334,5 +334,5 @@ def processed(
         schema=tuple(sentence for load in loads for sentence in load.schema), notes=notes,
         position={"before": str(plan.before or "never loaded"), "after": str(position or "never loaded")},
         commit=head.number if head else 0, lake=lake_of(loads, head),
-        seconds=seconds_of(loads, clock), lag=lag_of(position, time.time()),
+        seconds=seconds_of(loads, clock), lag=lag_of(position, time.time()), catalog=told,
     )

@@ -48,7 +48,7 @@ class TableItem:
     commit: int = 0  # number of the commit that the position belongs to
     instruction: dict | None = None  # {"kind": …, "commit": the commit it is meant for, …}
     intent: dict | None = None  # what the run at work intends to commit
-    status: dict = field(default_factory=dict)  # last words: seen_at, last_verdict, last_run, lag
+    status: dict = field(default_factory=dict)  # last words: seen_at, last_verdict, last_run, lag, catalog
     moved: str = ""  # a progress there that is not ours, in words: somebody else loads this table
 
     @property
@@ -203,7 +203,7 @@ def without_instruction(item: TableItem, commit: int  # the table's newest commi
     return item if waits else replace(item, instruction=None)
 
 # %% ../notebooks/32_state.ipynb #cell-040
-WORDS = ("seen_at", "last_verdict", "last_run", "lag")
+WORDS = ("seen_at", "last_verdict", "last_run", "lag", "catalog")
 
 
 def with_words(item: TableItem, words: Mapping  # some of `WORDS`

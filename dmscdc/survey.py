@@ -13,6 +13,7 @@ from typing import Any
 
 from .aws import is_bucket
 from .bucket_landing import THREADS, BucketLanding, open_landing
+from .catalog import is_behind
 from .config import Config
 from .files import FolderLanding, LandingEmpty, TableRef
 from .process import Standing, lag_of, plan_standing, stand
@@ -35,11 +36,17 @@ class Look:
     standing: Standing | None = None  # of a ready table: its lake
     suggestion: Suggestion | None = None  # of a waiting table
     problem: str = ""  # why it could not be planned
+    behind: bool = False  # the catalogue was not told of the newest commit
 
     @property
     def has_work(self) -> bool:
         "A run is worth it: there is something to load, or a problem that belongs into a report."
-        return self.state == "ready" and (bool(self.problem) or not self.plan.is_empty)
+        return self.state == "ready" and (bool(self.problem) or self.behind or not self.plan.is_empty)
+
+    @property
+    def needs_spark(self) -> bool:
+        "There is something to load, or nobody knows: to tell the catalogue takes no Spark."
+        return self.plan is None or not self.plan.is_empty
 
     @property
     def bytes(self) -> int:
@@ -73,7 +80,8 @@ def look_at(
             return Look(table, kind, item)
         standing = stand(state, table, config.lake)
         plan = plan_standing(standing, landing, config.settle, now)
-        return Look(table, kind, standing.item, plan, standing)
+        behind = is_behind(config.catalog, standing.head, standing.item.status.get("catalog", ""))
+        return Look(table, kind, standing.item, plan, standing, behind=behind)
     except Exception as error:  # of one table: the others go on, and a run of this one keeps it in a report
         return Look(table, kind, item, standing=standing, problem=f"{type(error).__name__}: {error}")
 

@@ -1,6 +1,7 @@
 """The Glue catalogue after commits: what is written, field by field, and with how few requests."""
 from __future__ import annotations
 
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -8,11 +9,19 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dmscdc.aws import client
+from dmscdc.bucket_landing import open_landing
 from dmscdc.catalog import is_behind
+from dmscdc.config import read_config
+from dmscdc.controller import run_pass
+from dmscdc.dms_writer import write_load
 from dmscdc.files import TableRef
 from dmscdc.glue import CALLS, Told, tell
 from dmscdc.journal import LakeFile, commit
 from dmscdc.parquet import ParquetTable
+from dmscdc.process import plan_standing, stand
+from dmscdc.state import open_state
+from dmscdc.tables import Draft
+from world import World
 
 ORDERS = "id int, at timestamp, price decimal(10,2), day date"
 
@@ -306,3 +315,44 @@ def test_a_table_is_behind_until_its_newest_commit_was_told(lake):
     mark = lake.tell().mark
     assert not is_behind("glue:shop?create", head, mark) and is_behind("glue:other", head, mark)
     assert is_behind("glue:shop?create", lake.commit("day=2018-12-14", minute=1).table.head(), mark)
+
+
+def test_a_table_made_anew_is_not_taken_for_the_old_one(lake):
+    lake.commit("day=2018-12-14").tell()
+    shutil.rmtree(lake.table.journal.store.root)
+    lake.commit("day=2018-12-15", minute=5).tell()  # commit 1 again
+    assert set(partitions()) == {("2018-12-15",)}
+
+
+def test_a_load_whose_telling_fails_is_done_and_the_next_run_tells_without_spark(tmp_path, spark, lake):
+    world = World(tmp_path, spark, {"id": "int", "day": "date"}, table="shop.orders").set(key="id", partition="day")
+    world.load([(1, "2018-12-14"), (2, None)])
+    with requests(fails="CreateTable"): done = world.go(catalog="glue:shop?create")
+    assert (done.verdict, done.commit, world.lake("id")) == ("attention", 1, [(1,), (2,)])
+    assert "2 inserted. the catalogue is behind: " in done.words and "AccessDeniedException" in done.words
+    done = world.idle(catalog="glue:shop?create")
+    assert (done.verdict, done.words) == ("nothing", "nothing to do; glue:shop.orders: table created, partitions added: 2")
+    assert set(partitions()) == {("2018-12-14",), ("__HIVE_DEFAULT_PARTITION__",)}
+    folders = {one["StorageDescriptor"]["Location"].removeprefix("file://") for one in partitions().values()}
+    assert all(list(Path(folder).glob("*.parquet")) for folder in folders)
+    world.changes(1, [("I", 3, "2018-12-15")])
+    assert world.go(catalog="glue:shop?create").words.endswith("; glue:shop.orders: partitions added: 1")
+
+
+def test_a_pass_mends_what_is_behind_without_a_server_and_then_asks_glue_nothing(tmp_path, lake):
+    def a_pass():
+        return run_pass(config, on_event=lambda text: None, start=lambda *_, **__: pytest.fail("a Spark server was started"))
+
+    config = read_config(tmp_path, landing="landing", lake="lake", settle=0, workers=1, catalog="glue:shop")
+    state = open_state(config.state)
+    write_load(config.landing, "shop.orders", [(1, "a")], {"id": "int", "said": "string"})
+    state.put_settings(TableRef.parse("shop.orders"), key="id")
+    standing = stand(state, TableRef.parse("shop.orders"), config.lake)
+    plan = plan_standing(standing, open_landing(config.landing), 0)
+    standing.lake.advance(Draft(None, plan.after.to_json(), "by-hand", (), ("id",)))  # what a crash before telling leaves
+    behind = a_pass().tables["shop.orders"]
+    assert behind.verdict == "attention" and "Glue has no database shop" in behind.words and behind.run.notebook.exists()
+    client("glue").create_database(DatabaseInput={"Name": "shop"})
+    assert "glue:shop.orders: table created" in a_pass().tables["shop.orders"].words and table()
+    with requests() as sent: done = a_pass()
+    assert (done.verdict, done.tables["shop.orders"].run, sent) == ("nothing", None, [])
