@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from .changes import quoted
 from .journal import Entry, Journal, LakeFile, commit, name_prefix
 from .layout import describe
+from .places import spark_url
 from .schema import FILE, OURS, ROW, Column, Schema
 from .tables import Commit, Draft
 
@@ -100,7 +101,7 @@ def write_frame(
     frame = frame.select(*[quoted(c.name) for c in lake_columns(draft.schema)])
     laid = frame.repartition(*[quoted(p) for p in draft.partition]) if draft.partition else frame
     out = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*draft.partition)
-    out.parquet(f"{place.path}/{kind}")
+    out.parquet(spark_url(f"{place.path}/{kind}"))
     below = f"{place.journal.aside}/{place.prefix}/"
     found = [name[len(below):] for name in store.list(f"{below}{kind}") if name.endswith(".parquet")]
     return described(place, {name: _named(place, name, kind, i) for i, name in enumerate(found)})

@@ -17,9 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from .changes import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes
 from .fold import FIRST, FRESH, HAS, WRITE, Folding, fold
+from .places import spark_url
 from .schema import FILE, OP, OURS, ROW, Column, Refused, Schema, ddl
 from .tasks import Batches, facts_out, get_text, in_tasks, lake_values, numbers_in, open_raw, put_text
-from .tasks import unique_columns, write_table
+from .tasks import unique_columns, with_access, write_table
 
 # %% auto #0
 __all__ = ['SHARE', 'DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'write_down', 'read_file', 'fold_files',
@@ -113,7 +114,8 @@ def fold_shuffled(
             yield facts_out(write_down(pa.Table.from_batches(found), load_staging(url)))
 
     together = frame.repartition(shares, *[quoted(k) for k in how.keys])
-    return [json.loads(line["done"]) for line in together.mapInArrow(fold_share, "done string").collect()]
+    work = with_access(fold_share, url)
+    return [json.loads(line["done"]) for line in together.mapInArrow(work, "done string").collect()]
 
 # %% ../notebooks/19_batch.ipynb #cell-018
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Batch:
 def batch_frame(spark: SparkSession, batch: Batch) -> DataFrame:
     "The batch rows as a frame."
     types = batch_types(batch.schema, len(batch.sets))
-    return spark.read.schema(ddl([Column(*column) for column in types.items()])).parquet(batch.url)
+    return spark.read.schema(ddl([Column(*column) for column in types.items()])).parquet(spark_url(batch.url))
 
 # %% ../notebooks/19_batch.ipynb #cell-020
 def together(

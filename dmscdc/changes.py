@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pyarrow.parquet as pq
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F
 
+from .places import place, spark_url
 from .schema import FILE, OP, ROW, Column, Footer, Refused, Schema, ddl
 
 # %% auto #0
@@ -110,7 +111,7 @@ def read_group(
     "Read files that look alike, each row with its file and its number in it."
     file = {c.name: c.type for c in footers[0].schema}
     natural = tuple(Column(c.name, "int" if c.type == "time" else c.type) for c in footers[0].schema)
-    frame = spark.read.schema(ddl(natural)).parquet(*[without_pattern(urls[f.path]) for f in footers])
+    frame = spark.read.schema(ddl(natural)).parquet(*[without_pattern(spark_url(urls[f.path])) for f in footers])
     op = F.col(OP) if OP in file else F.lit(None).cast("string")
     number, name = F.col("_metadata.row_index"), F.col("_metadata.file_name")
     place = [path_of(footers).alias(FILE), number.alias(ROW), name.alias(NAME)]
@@ -144,7 +145,8 @@ def sequence_column(
     texts = [c.name for c in files.schema if c.type == "string" and all(c.name in names for names in carried)]
     if not first or not texts:
         return ""
-    batch = next(pq.ParquetFile(files.urls[first.path]).iter_batches(batch_size=1, columns=texts))
+    fs, path = place(files.urls[first.path])
+    batch = next(pq.ParquetFile(path, filesystem=fs).iter_batches(batch_size=1, columns=texts))
     row = batch.to_pylist()[0]
     return next((name for name in texts if re.fullmatch(SEQUENCE, str(row[name] or ""))), "")
 

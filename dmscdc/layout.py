@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
 from .journal import Journal, LakeFile
+from .places import place
 from .rewrite import Unit, key_scalar
 
 # %% auto #0
@@ -57,9 +57,11 @@ def describe(url: str,  # where it lies now
              keys: Sequence[str]  # the columns that identify a row
              ) -> LakeFile:
     "A written file as the journal remembers it."
-    meta = pq.read_metadata(url)
+    fs, path = place(url)
+    meta = pq.read_metadata(path, filesystem=fs)
     low, high = zip(*[_bounds(meta, key) for key in keys])
-    return LakeFile(name, aside, meta.num_rows, Path(url).stat().st_size, low, high, partition_values(name))
+    size = fs.get_file_info(path).size
+    return LakeFile(name, aside, meta.num_rows, size, low, high, partition_values(name))
 
 # %% ../notebooks/23_layout.ipynb #cell-018
 def _apart(low: Any, high: Any, other_low: Any, other_high: Any, type: str) -> bool:

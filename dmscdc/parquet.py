@@ -6,21 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial, reduce
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from .attempt import Place, commit_draft, described, lake_columns, to_commit, write_frame
 from .batch import Batch, batch_frame
+from .bucket_store import open_store
 from .changes import quoted
 from .copying import Copying, copy_numbers, cut, encode_copying
 from .files import TableRef
 from .fold import WRITE
-from .journal import Entry, Journal, LakeFile, Store, settle, whereabouts
+from .journal import Entry, Journal, LakeFile, settle, whereabouts
 from .layout import candidates, describe, gather_small, unit
+from .places import files_in, spark_url
 from .rewrite import Inserting, Work, encode_work, insert_numbers, rewrite_numbers
 from .schema import Schema, ddl
 from .tables import Clock, Commit, Draft, LoadFiles, StaleCommit, Written
@@ -42,8 +44,8 @@ def read_entry(
     wanted = lake_columns(at.schema)
     stored = sorted(wanted, key=lambda c: c.name in at.partition)  # the partition's columns come last
     reader = spark.read.schema(ddl(stored))
-    places = whereabouts(journal, entry)
-    frames = [reader.option("basePath", base).parquet(*urls) for base, urls in places.items()]
+    places = [(spark_url(base), map(spark_url, urls)) for base, urls in whereabouts(journal, entry).items()]
+    frames = [reader.option("basePath", base).parquet(*urls) for base, urls in places]
     whole = reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], ddl(wanted))
     return whole.select(*[quoted(c.name) for c in wanted])
 
@@ -93,8 +95,9 @@ def rewrite_touched(
     grown: bool,  # the columns change: every file is rewritten
 ) -> list[dict[str, Any]]:
     "Rewrite the files of the table that hold a key of the batch."
-    parts = sorted(Path(work.batch).glob("*.parquet"))
-    staged = [describe(str(part), part.name, "", work.keys) for part in parts]
+    with ThreadPoolExecutor(16) as pool:
+        parts = files_in(work.batch)
+        staged = list(pool.map(lambda url: describe(url, url.rpartition("/")[2], "", work.keys), parts))
     filled = [file for file in staged if file.rows]
     touched = head.files if grown else candidates(head.files, filled, [work.types[k] for k in work.keys])
     return run_units(spark, replace(work, units=tuple(unit(journal, [file], grown) for file in touched)))
@@ -115,7 +118,7 @@ def insert_in_tasks(
     done: Sequence[dict[str, Any]],  # what units have done
 ) -> list[LakeFile]:
     "Write what no file held, a task a file of the batch."
-    pieces = tuple(sorted(str(part) for part in Path(work.batch).glob("*.parquet")))
+    pieces = tuple(files_in(work.batch))
     inserting = Inserting(replace(work, units=()), tuple(put_down(done, "matched")), pieces)
     url = f"{work.facts_out}/insert.json"
     lines = in_tasks(spark, url, encode_work(inserting), len(pieces), insert_numbers)
@@ -126,7 +129,7 @@ def new_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], 
     "Rows that no file held, and rows that moved to another partition."
     rows = lake_columns(schema)
     keys, names = [c for c in rows if c.name in batch.keys], [quoted(c.name) for c in rows]
-    matched, moved = put_down(done, "matched"), put_down(done, "moved")
+    matched, moved = (list(map(spark_url, put_down(done, kind))) for kind in ("matched", "moved"))
     fresh = batch_frame(spark, batch).where(WRITE)
     if matched:
         fresh = fresh.join(spark.read.schema(ddl(keys)).parquet(*matched), list(batch.keys), "left_anti")
@@ -245,8 +248,7 @@ def base_of(
     draft: Draft,
 ) -> Entry | None:  # None for the first commit
     "The draft's predecessor. Raises `StaleCommit` when it is not the head."
-    numbers = table.journal.numbers()
-    if (numbers or [0])[-1] != draft.number - 1:
+    if table.journal.newest() != draft.number - 1:
         raise StaleCommit(
             f"{table.table}: another writer made commit {draft.number} meanwhile; the next pass plans anew"
         )
@@ -285,7 +287,7 @@ class ParquetTable:
 
     def __init__(self, lake: str, table: TableRef, target_bytes: int = 64 << 20):
         self.table, self.target_bytes, place = table, target_bytes, f"{table.schema}/{table.name}"
-        self.journal = Journal(Store(lake), place, f"_dmscdc/{place}")
+        self.journal = Journal(open_store(lake), place, f"_dmscdc/{place}")
         self.location = self.journal.store.path(self.journal.folder)
 
     def head(self) -> Commit | None:

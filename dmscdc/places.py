@@ -5,21 +5,24 @@
 # %% ../notebooks/07_places.ipynb #cell-003
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
-
-import pyarrow.fs as pafs
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .aws import BUCKETS, client, is_bucket, split_url
 
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
+
 # %% auto #0
 __all__ = ['GIVEN', 'CLOUD', 'Access', 'own_endpoint', 'given', 'access', 'access_for', 'place', 'new_place', 'files_in',
-           'spark_url', 's3a_parts', 's3a_settings', 's3a_environment']
+           'spark_url', 's3a_parts', 's3a_settings', 's3a_environment', 'lent', 's3a', 'joined']
 
 # %% ../notebooks/07_places.ipynb #cell-006
 @dataclass(frozen=True)
@@ -88,14 +91,22 @@ def access_for(*texts: str  # addresses, or lists that name some
 @lru_cache(8)
 def _s3(access: Access) -> pafs.FileSystem:
     "One file system for each access; a renewed one has its own."
+    import pyarrow.fs as pafs
+
     who = {"access_key": access.key, "secret_key": access.secret, "session_token": access.token or None}
     retries = pafs.AwsStandardS3RetryStrategy(max_attempts=8)
     where = {"region": access.region, "endpoint_override": access.endpoint or None}
-    return pafs.S3FileSystem(**who, **where, retry_strategy=retries, connect_timeout=10, request_timeout=60)
+    how = {**who, **where, "retry_strategy": retries, "connect_timeout": 10, "request_timeout": 60}
+    try:
+        return pafs.S3FileSystem(**how, allow_delayed_open=True)  # a small file is one request
+    except TypeError:  # an older pyarrow, which sends three
+        return pafs.S3FileSystem(**how)
 
 
 def place(url: str) -> tuple[pafs.FileSystem, str]:  # the path there
     "The file system of an address, and the path in it."
+    import pyarrow.fs as pafs
+
     if not is_bucket(url):
         return pafs.FileSystem.from_uri(url)
     return _s3(access()), "/".join(split_url(url)).rstrip("/")
@@ -112,8 +123,10 @@ def new_place(url: str) -> tuple[pafs.FileSystem, str]:
 def files_in(url: str  # a folder
              ) -> list[str]:  # addresses, sorted
     "The Parquet files of a folder, not of the folders in it."
+    from pyarrow.fs import FileSelector
+
     fs, path = place(url)
-    found = fs.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+    found = fs.get_file_info(FileSelector(path, allow_not_found=True))
     return sorted(f"{url}/{one.base_name}" for one in found if one.is_file and one.base_name.endswith(".parquet"))
 
 
@@ -152,9 +165,49 @@ def s3a_settings(access: Access) -> dict[str, str]:
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in conf.items()}
 
 
-def s3a_environment(access: Access) -> dict[str, str]:
+def s3a_environment(access: Access) -> dict[str, str | None]:  # None: must not be there
     "The secrets, for the environment of the same Spark."
     if access.renews:
         return {}
     who = {"AWS_ACCESS_KEY_ID": access.key, "AWS_SECRET_ACCESS_KEY": access.secret}
-    return who | ({"AWS_SESSION_TOKEN": access.token} if access.token else {})
+    return {**who, "AWS_SESSION_TOKEN": access.token or None}
+
+# %% ../notebooks/07_places.ipynb #cell-028
+@contextmanager
+def lent(values: Mapping[str, str | None]  # None: taken away
+         ) -> Iterator[None]:
+    "Variables of our environment, inside the block."
+    before = {name: os.environ.get(name) for name in values}
+    _put(values)
+    try:
+        yield
+    finally:
+        _put(before)
+
+
+def _put(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+
+# %% ../notebooks/07_places.ipynb #cell-029
+@contextmanager
+def s3a(places: Iterable[str],  # landing and lake
+        home: str | Path = ""  # of Spark; "" for the one that pyspark starts
+        ) -> Iterator[dict[str, str]]:
+    "Start a Spark for these places inside the block, with these settings."
+    ours = access_for(*places)
+    if ours is None:
+        yield {}
+        return
+    from pyspark.find_spark_home import _find_spark_home
+
+    with lent(s3a_environment(ours)):
+        yield s3a_parts(os.listdir(Path(home or _find_spark_home(), "jars"))) | s3a_settings(ours)
+
+
+def joined(conf: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    "Settings that win over others; what is to be fetched is added up."
+    packages = [each["spark.jars.packages"] for each in (conf, more) if each.get("spark.jars.packages")]
+    return {**conf, **more} | ({"spark.jars.packages": ",".join(packages)} if packages else {})

@@ -25,6 +25,7 @@ from .position import Position
 from .schema import Refused
 from .session import open_session
 from .state import SqliteState, TableItem, open_state
+from .store import Unfit
 from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit, check_settings, open_table, versions
 from .worklist import Plan, changed_inputs, count
 
@@ -185,7 +186,7 @@ def after_load(plan: Plan) -> Position:
 
 # %% ../notebooks/38_process.ipynb #cell-023
 def carry_out(
-    spark: Callable[[], SparkSession],  # called only when there is something to load
+    spark: Callable[[], SparkSession] | None,  # called only when there is something to load; None: one of our own
     standing: Standing,
     plan: Plan,
     task: Task,
@@ -194,6 +195,7 @@ def carry_out(
     "Do what the plan says; each load is committed, and its position saved, before it is given back."
     if plan.is_empty:
         return
+    spark = spark or (lambda: open_session(places=(task.landing.url(task.table), task.lake.location)))
     if plan.load:
         position = after_load(plan) if plan.changes else plan.after
         done = load_initial(spark(), task, plan.load, plan.load_number, position.to_json())
@@ -219,7 +221,7 @@ def move_position(standing: Standing, plan: Plan, task: Task) -> Commit:
     return task.lake.advance(draft).commit
 
 # %% ../notebooks/38_process.ipynb #cell-026
-EXPECTED = (Refused, StaleCommit, LeaseLost, LostRows, InputChanged, NotOurs, Busy)
+EXPECTED = (Refused, StaleCommit, LeaseLost, LostRows, InputChanged, NotOurs, Unfit, Busy)
 
 
 def verdict_of(
@@ -276,7 +278,7 @@ def process_table(
     settle: float = 300.0,  # seconds without a new file after which a load set counts as complete
     run: str = "", owner: str = "", fence: int = 0,  # the run's id; the controller's lease, "" takes our own
     catalog: str = "",  # "glue:DATABASE"; "" for none
-    spark: Callable[[], SparkSession] = open_session,  # called only when there is something to load
+    spark: Callable[[], SparkSession] | None = None,  # called only when there is something to load
 ) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
     ref, store, source, clock = TableRef.parse(table), open_state(state), open_landing(landing), Clock()

@@ -17,12 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from .fold import FIRST, FRESH, HAS, WRITE
+from .places import place
 from .schema import FILE, OP, ROW, arrow_type
-from .tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
+from .tasks import Batches, facts_out, get_text, numbers_in, open_raw, unique_columns, write_table
 
 # %% auto #0
 __all__ = ['CODED', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs',
@@ -128,10 +127,9 @@ def read_rows(
     names: Sequence[str],  # the columns wanted
 ) -> pa.Table:
     "Columns of the unit's files in the lake's types; `Op` and the file as codes, unless they are the key."
-    parts, how = [], {"coerce_int96_timestamp_unit": "us", "read_dictionary": work.coded}
+    parts = []
     for url in unit.files:
-        fs, path = pafs.FileSystem.from_uri(url)
-        file = pq.ParquetFile(path, filesystem=fs, **how)
+        file = open_raw(url, read_dictionary=work.coded)
         have = file.read(columns=[n for n in names if n in file.schema_arrow.names], use_threads=False)
         parts.append(_coded(pa.table({n: _column(n, have, unit, work) for n in names}), work.coded))
     return pa.concat_tables(parts).combine_chunks()
@@ -161,7 +159,7 @@ def _range(unit: Unit, work: Work) -> ds.Expression | None:
 # %% ../notebooks/22_rewrite.ipynb #cell-018
 def read_batch(unit: Unit, work: Work) -> pa.Table:
     "The batch rows whose keys lie between the unit's smallest and largest."
-    fs, path = pafs.FileSystem.from_uri(work.batch)
+    fs, path = place(work.batch)
     names = [*work.names, WRITE, FRESH, FIRST, *(f"{HAS}{i}" for i in range(len(work.sets)))]
     staged = ds.dataset(path, filesystem=fs, format="parquet")
     rows = staged.to_table(columns=names, filter=_range(unit, work), use_threads=False)
@@ -272,7 +270,7 @@ def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
 
 def _size(unit: Unit) -> int:
     "Bytes of the unit's files."
-    places = [pafs.FileSystem.from_uri(url) for url in unit.files]
+    places = map(place, unit.files)
     return sum(fs.get_file_info(path).size for fs, path in places)
 
 # %% ../notebooks/22_rewrite.ipynb #cell-036
@@ -338,8 +336,8 @@ class Inserting:
 
 def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
     "Rows of a batch file that are written and that no file of the table held."
-    work, held = inserting.work, [pq.read_table(url) for url in inserting.matched]
-    rows = pq.ParquetFile(piece).read(columns=[*work.names, WRITE], use_threads=False)
+    work, held = inserting.work, [open_raw(url).read(use_threads=False) for url in inserting.matched]
+    rows = open_raw(piece).read(columns=[*work.names, WRITE], use_threads=False)
     rows = rows.filter(rows[WRITE]).select(work.names)
     if held:
         at = match(rows, pa.concat_tables(held), work.keys)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .places import place
+
 # %% auto #0
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'ARROW', 'LADDERS', 'Refused', 'Column', 'columns', 'ddl',
            'column_type', 'arrow_type', 'Footer', 'read_footer', 'read_footers', 'wider', 'Evolution', 'stored',
@@ -108,7 +110,8 @@ def read_footer(
 ) -> Footer:
     "Read one footer. Raises `Refused` for a file that is not Parquet, and for a type that Spark cannot read."
     try:
-        meta = pq.read_metadata(url)
+        fs, there = place(url)
+        meta = pq.read_metadata(there, filesystem=fs)
     except FileNotFoundError:
         raise
     except (pa.ArrowInvalid, OSError) as error:

@@ -17,8 +17,9 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Sequence
 
+from .places import s3a
 from .session import HOME, log_option, spark_conf, with_package
 
 # %% auto #0
@@ -75,11 +76,12 @@ def server_command(
     master: str,  # where Spark runs, "local[2]"
     memory: str,  # heap of the server
     folder: Path,  # the server's own: log settings, shuffle files, artifacts
+    more: dict[str, str] | None = None,  # further settings
 ) -> list[str]:  # command that becomes the server
     "How the server is started. A server without memory ends at once, with exit code 3, instead of limping."
     (folder / "fair.xml").write_text(FAIR)
     options = f"-XX:+ExitOnOutOfMemoryError -Djava.io.tmpdir={folder} {log_option(folder, 'warn')}"
-    conf = spark_conf(format, master=master, memory=memory) | {
+    conf = spark_conf(format, master=master, memory=memory, **(more or {})) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
         "spark.driver.extraJavaOptions": options,
@@ -235,14 +237,17 @@ def serve(
     master: str = "local[2]",  # where Spark runs
     memory: str = "3g",  # heap of the server
     log: Path,  # file that its output is added to
-    wait: float = 180,  # seconds it may take to be ready
+    places: Sequence[str] = (),  # landing and lake; where one is a bucket, the server learns S3A
+    wait: float = 180,  # seconds it may take to be ready; ten times that where parts may have to be fetched
 ) -> Iterator[SparkServer]:  # while the block runs
     "A Spark Connect server for this machine's notebooks. Raises `ServerMissing`."
     token, log = secrets.token_urlsafe(24), Path(log).resolve()
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-spark-"))
     log.parent.mkdir(parents=True, exist_ok=True)
     size = log.stat().st_size if log.exists() else 0
-    command, env = server_command(format, master, memory, folder), server_env(token, folder)
+    with s3a(places, spark_home()) as more:
+        command, env = server_command(format, master, memory, folder, more), server_env(token, folder)
+    wait = 10 * wait if "spark.jars.packages" in more else wait
     process, pid = start_guarded(command, folder, env, log)
     server = SparkServer(process, pid, "", log, memory)
     try:

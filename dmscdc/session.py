@@ -15,9 +15,10 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING, Iterator, Sequence
 
 import dmscdc
+from .places import joined, s3a
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +86,7 @@ def spark_conf(
             conf["spark.python.daemon.module"] = "dmscdc.daemon"  # room 15: Python tasks that start quickly
         conf["spark.sql.shuffle.partitions"] = str(max(2 * cores_of(master), 4))
         conf["spark.sql.sources.parallelPartitionDiscovery.threshold"] = "10000"
-    return {**conf, **{k: str(v) for k, v in more.items()}}
+    return joined(conf, {k: str(v) for k, v in more.items()})
 
 # %% ../notebooks/10_session.ipynb #cell-016
 LOG_SETTINGS = """\
@@ -274,6 +275,7 @@ def open_session(
     remote: str | None = None,  # address of a Spark Connect server, "sc://host:port/;token=…"
     master: str | None = None,  # classic session there, whatever the environment says
     conf: dict[str, object] | None = None,  # settings that win over ours
+    places: Sequence[str] = (),  # landing and lake; where one is a bucket, a Spark of our own learns S3A
 ) -> SparkSession:  # settings, package and Python checked
     "The Spark session: `remote`, else `master`, else `SPARK_REMOTE`, else this machine. Raises `PythonMismatch`."
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -284,7 +286,8 @@ def open_session(
         return connect_session(url, name, more)
     kept = os.environ.pop("SPARK_REMOTE", None)
     try:
-        return classic_session(master or "local[*]", name, more)
+        with s3a(places) as settings:
+            return classic_session(master or "local[*]", name, joined(settings, more))
     finally:
         if kept:
             os.environ["SPARK_REMOTE"] = kept

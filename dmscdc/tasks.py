@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from .places import access_for, given, new_place, place
 from .schema import ROW, Schema, arrow_type
 
 # %% auto #0
-__all__ = ['Batches', 'Piece', 'SPARK', 'in_tasks', 'numbers_in', 'facts_out', 'put_text', 'get_text', 'lake_values', 'open_raw',
-           'footer', 'write_table', 'unique_columns']
+__all__ = ['Batches', 'Piece', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'put_text', 'get_text',
+           'lake_values', 'open_raw', 'footer', 'write_table', 'unique_columns']
 
 # %% ../notebooks/16_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
@@ -38,10 +38,24 @@ def in_tasks(
         return []
     put_text(url, content)
     numbers = spark.range(0, count, 1, min(count, 1000))
-    lines = numbers.mapInArrow(lambda batches: do(batches, url), "done string").collect()
-    return [json.loads(line["done"]) for line in lines]
+    work = with_access(lambda batches: do(batches, url), url, content)
+    return [json.loads(line["done"]) for line in numbers.mapInArrow(work, "done string").collect()]
 
+# %% ../notebooks/16_tasks.ipynb #cell-007
+def with_access(
+    work: Callable[[Batches], Batches],
+    *texts: str,  # addresses, or lists of them
+) -> Callable[[Batches], Batches]:
+    "A task's work, with our access to the buckets that the texts name."
+    ours = access_for(*texts)
 
+    def do(batches: Batches) -> Batches:
+        with given(ours):
+            yield from work(batches)
+
+    return do
+
+# %% ../notebooks/16_tasks.ipynb #cell-008
 def numbers_in(batches: Batches) -> Iterator[int]:
     "The numbers that a task got."
     for batch in batches:
@@ -52,22 +66,21 @@ def facts_out(facts: Mapping[str, Any]) -> pa.RecordBatch:
     "A line of facts, as a task gives it back."
     return pa.record_batch({"done": [json.dumps(facts)]})
 
-# %% ../notebooks/16_tasks.ipynb #cell-007
+# %% ../notebooks/16_tasks.ipynb #cell-009
 def put_text(url: str, content: str) -> None:
     "Write a small text file."
-    fs, path = pafs.FileSystem.from_uri(url)
-    fs.create_dir(path.rpartition("/")[0], recursive=True)
+    fs, path = new_place(url)
     with fs.open_output_stream(path) as file:
         file.write(content.encode())
 
 
 def get_text(url: str) -> str:
     "Read a small text file."
-    fs, path = pafs.FileSystem.from_uri(url)
+    fs, path = place(url)
     with fs.open_input_stream(path) as file:
         return file.read().decode()
 
-# %% ../notebooks/16_tasks.ipynb #cell-011
+# %% ../notebooks/16_tasks.ipynb #cell-013
 def lake_values(
     have: pa.Table,  # rows as the file has them
     schema: Schema,  # the source's columns as the lake holds them
@@ -80,12 +93,15 @@ def lake_values(
     }
 
 
-def open_raw(url: str) -> pq.ParquetFile:
-    "A raw file, opened; old timestamps come as microseconds."
-    fs, path = pafs.FileSystem.from_uri(url)
-    return pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us")
+def open_raw(
+    url: str,
+    **how: Any,  # as pyarrow's ParquetFile takes it
+) -> pq.ParquetFile:
+    "A raw file, or one of the lake, opened; old timestamps come as microseconds."
+    fs, path = place(url)
+    return pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us", **how)
 
-# %% ../notebooks/16_tasks.ipynb #cell-014
+# %% ../notebooks/16_tasks.ipynb #cell-016
 SPARK = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 
 
@@ -102,7 +118,7 @@ def footer(
     said = {"org.apache.spark.version": version, "org.apache.spark.sql.parquet.row.metadata": row}
     return {name.encode(): text.encode() for name, text in said.items()}
 
-# %% ../notebooks/16_tasks.ipynb #cell-015
+# %% ../notebooks/16_tasks.ipynb #cell-017
 def write_table(
     table: pa.Table,
     url: str,
@@ -110,8 +126,7 @@ def write_table(
     unique: Sequence[str] = (),  # columns of ever new values, for which no dictionary is tried
 ) -> None:
     "One Parquet file as Spark would write it."
-    fs, path = pafs.FileSystem.from_uri(url)
-    fs.create_dir(path.rpartition("/")[0], recursive=True)
+    fs, path = new_place(url)
     coded = [n for n in table.column_names if n not in unique]
     known = table.replace_schema_metadata(footer(table.schema, types))
     pq.write_table(known, path, filesystem=fs, compression="snappy", store_schema=False, use_dictionary=coded)

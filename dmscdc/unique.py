@@ -10,12 +10,11 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 from pyspark.sql import Column as SparkColumn, DataFrame, Row, SparkSession, functions as F
 
 from .changes import ChangeFiles, quoted, read_changes
 from .schema import FILE, ROW, Footer, Refused, arrow_type
+from .tasks import open_raw, with_access
 
 # %% auto #0
 __all__ = ['COMPARABLE', 'EQUAL', 'is_rising', 'keys_of_file', 'can_tell', 'are_ranges_apart', 'are_apart', 'check_unique',
@@ -36,8 +35,7 @@ def keys_of_file(
     kind: str,  # lake type of the first key column
 ) -> dict[str, list]:  # one row: nulls, different keys, smallest and largest value of the first key column
     "What the keys of one file are."
-    fs, path = pafs.FileSystem.from_uri(url)
-    rows = pq.ParquetFile(path, filesystem=fs).read(columns=list(keys), use_threads=False)
+    rows = open_raw(url).read(columns=list(keys), use_threads=False)
     first, nulls = rows[keys[0]], sum(rows[k].null_count for k in keys)
     rises = not nulls and len(keys) == 1 and is_rising(first)
     different = rows if rises else rows.group_by(list(keys), use_threads=False).aggregate([])
@@ -87,7 +85,8 @@ def are_apart(
             yield pa.record_batch(keys_of_file(places[i], names, kind))
 
     numbers = spark.range(0, len(files), 1, min(len(files), 1000))
-    rows = numbers.mapInArrow(look, f"nulls bigint, keys bigint, low {kind}, high {kind}").collect()
+    work, facts = with_access(look, *places), f"nulls bigint, keys bigint, low {kind}, high {kind}"
+    rows = numbers.mapInArrow(work, facts).collect()
     return are_ranges_apart(rows) and sum(row["keys"] for row in rows) == sum(f.rows for f in files)
 
 # %% ../notebooks/18_unique.ipynb #cell-014
