@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -13,22 +14,24 @@ from typing import Annotated, Any, Optional
 import typer
 
 from . import __version__
+from .cluster import lend, server_settings
 from .config import Config, write_config
 from .conformance import run_suite
 from .controller import run_pass
 from .demo import tell
 from .dms_writer import DmsSettings
-from .flags import Json, Only, described, exit_codes, with_config
+from .flags import Json, Only, described, exit_codes, fail, with_config
 from .run_commands import kept
 from .schedule import run_schedule
 from .screen import console, events, show_json, show_table
+from .server import ServerMissing
 from .sqlite_source import capture as run_capture, open_source
 from .survey import Look, status_of, survey
 from .table_commands import tables
 
 # %% auto #0
-__all__ = ['app', 'COLUMNS', 'demo', 'init', 'show_people', 'plan', 'pass_', 'status', 'schedule', 'until_stopped', 'capture',
-           'conformance', 'about', 'main']
+__all__ = ['app', 'COLUMNS', 'demo', 'init', 'show_people', 'plan', 'pass_', 'status', 'schedule', 'until_stopped', 'serve_spark',
+           'capture', 'conformance', 'about', 'main']
 
 # %% ../notebooks/95_cli.ipynb #cell-005
 app = typer.Typer(
@@ -70,10 +73,12 @@ def init(
     settle: Annotated[Optional[float], described("settle")] = None,
     timeout: Annotated[Optional[float], described("timeout")] = None,
     driver_memory: Annotated[Optional[str], described("driver_memory")] = None,
+    master: Annotated[Optional[str], described("master")] = None,
 ) -> None:
     "Write dmscdc.toml."
     given = {"landing": landing, "lake": lake, "state": state, "runs": runs, "format": format}
-    given |= {"workers": workers, "settle": settle, "timeout": timeout, "driver_memory": driver_memory}
+    given |= {"workers": workers, "settle": settle, "timeout": timeout}
+    given |= {"driver_memory": driver_memory, "master": master}
     with exit_codes():
         print(f"wrote {write_config(folder, **given)}; next: dmscdc plan")
 
@@ -175,7 +180,7 @@ def schedule(
         passes = run_schedule(cron, one_pass, zone=zone, say=say)
     print(f"{passes} passes ran")
 
-# %% ../notebooks/95_cli.ipynb #cell-033
+# %% ../notebooks/95_cli.ipynb #23b5f839
 def until_stopped() -> threading.Event:
     "Set by the first Ctrl-C or SIGTERM."
     stop = threading.Event()
@@ -184,6 +189,36 @@ def until_stopped() -> threading.Event:
     return stop
 
 
+def _show_line(
+    line: str,  # with the token
+) -> None:
+    "The line to export, on standard output, and what to know of it."
+    print(line, flush=True)
+    console(sys.stderr).print(
+        "This line is a secret: whoever has it can run code on this Spark. "
+        "Give it to the shell in which dmscdc pass runs. Ctrl-C ends the server."
+    )
+
+# %% ../notebooks/95_cli.ipynb #31313fd3
+@app.command("serve-spark", epilog="Example: dmscdc serve-spark --master spark://host:7077")
+def serve_spark(
+    folder: Annotated[str, typer.Option(help="Folder of dmscdc.toml, if there is one")] = ".",
+    master: Annotated[Optional[str], described("master")] = None,
+    driver_memory: Annotated[Optional[str], described("driver_memory")] = None,
+    format: Annotated[Optional[str], typer.Option(help="Table format of its sessions")] = None,
+) -> None:
+    "One Spark server for many passes, until Ctrl-C. Shows the line with its address and token, a secret."
+    with exit_codes():
+        config = server_settings(folder, master=master, driver_memory=driver_memory, format=format)
+        try:
+            death = lend(config, until_stopped, _show_line)
+        except ServerMissing as error:
+            fail(error, 1)
+    if death:
+        fail(RuntimeError(f"{death} (log: {Path(config.folder, 'serve-spark.log')})"), 1)
+    console(sys.stderr).print("the server is ended")
+
+# %% ../notebooks/95_cli.ipynb #cell-033
 def _show_files(
     paths: list[Path],  # just written
 ) -> None:

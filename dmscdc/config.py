@@ -43,6 +43,7 @@ class Config:
     settle: float = 300  # seconds without a new file after which a full load counts as complete
     timeout: float = 3600  # seconds that one run of a table may take
     driver_memory: str = "3g"  # of the Spark server
+    master: str = "local[*]"  # where Spark runs, unless SPARK_REMOTE says it: local[2], spark://host:7077
     catalog: str = ""  # that is told of every commit: glue:DATABASE; "" for none
     metrics: str = ""  # where a pass says what it has done: emf, jsonl, or jsonl:FILE; "" for nowhere
     folder: str = "."  # where dmscdc.toml lies
@@ -70,6 +71,7 @@ MEANING = {
     "settle": "seconds without a new file after which a full load counts as complete; 0: at once",
     "timeout": "seconds that one run of a table may take",
     "driver_memory": "memory of the Spark server",
+    "master": "where Spark runs, unless SPARK_REMOTE names a server: local[2], spark://host:7077, yarn",
     "catalog": "catalogue that is told of every commit: glue:DATABASE, or glue:DATABASE?create; \"\": none",
     "metrics": "where a pass says what it has done, in lines of JSON: emf or jsonl, or jsonl:FILE; \"\": nowhere",
 }
@@ -122,6 +124,8 @@ def _check_text(name: str, value: object, source: str) -> str:
         raise _wrong(name, value, source, f"one of {', '.join(FORMATS)}")
     if name == "driver_memory" and not re.fullmatch(r"[1-9]\d*[mgMG]", value):
         raise _wrong(name, value, source, 'a size like "3g" or "1500m"')
+    if name == "master" and not re.fullmatch(r"local(-cluster)?(\[\S+\])?|yarn|(spark|k8s)://\S+", value):
+        raise _wrong(name, value, source, "a master like local[2] or spark://host:7077")
     return value
 
 # %% ../notebooks/39_config.ipynb #cell-020

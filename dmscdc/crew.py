@@ -110,7 +110,7 @@ class Servers:
             server = self.live.get(format)
             if server is None or server.poll() is not None:
                 log = open_shelf(self.config.runs).home / f"spark-{format}.log"
-                given = {"master": "local[*]", "memory": self.config.driver_memory, "log": log}
+                given = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
                 server = self.live[format] = self.stack.enter_context(self.start(format, **given))
             return server.url, server
 
@@ -230,7 +230,7 @@ def run_job(
             {**crew.config.parameters(look.table), **given},
             runs=crew.config.runs,
             table=name,
-            env={"SPARK_REMOTE": session_url(url, session) if url else ""},
+            env={"SPARK_REMOTE": session_url(url, session) if url else "", "DMSCDC_MASTER": crew.config.master},
             timeout=crew.config.timeout,
             run_id=run_id,
             server_death=server.death if server else None,

@@ -100,17 +100,19 @@ def server_command(
 def server_env(
     token: str,  # what a client has to know
     folder: Path,  # the server's own
+    master: str = "local",  # where its tasks run
 ) -> dict[str, str]:  # environment of the server
     "Our environment for a server: nobody's client, with this Python and the token."
     skip = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "PYSPARK_SUBMIT_ARGS"}
     mine = {
         "SPARK_HOME": str(spark_home()),
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
-        "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYTHONPATH": with_package(os.environ.get("PYTHONPATH", "")),
     }
+    if master.startswith("local"):
+        mine["SPARK_LOCAL_IP"] = "127.0.0.1"  # the workers of a cluster must find us
     return {k: v for k, v in os.environ.items() if k not in skip} | mine
 
 # %% ../notebooks/13_server.ipynb #cell-019
@@ -246,7 +248,7 @@ def serve(
     log.parent.mkdir(parents=True, exist_ok=True)
     size = log.stat().st_size if log.exists() else 0
     with s3a(places, spark_home()) as more:
-        command, env = server_command(format, master, memory, folder, more), server_env(token, folder)
+        command, env = server_command(format, master, memory, folder, more), server_env(token, folder, master)
     wait = 10 * wait if "spark.jars.packages" in more else wait
     process, pid = start_guarded(command, folder, env, log)
     server = SparkServer(process, pid, "", log, memory)

@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterator, Sequence
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'MINE', 'HOME', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option',
            'package_zip', 'with_package', 'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words',
-           'check_python', 'has_package', 'send_package', 'connect_session', 'classic_session', 'open_session']
+           'check_python', 'has_package', 'send_package', 'connect_session', 'classic_session', 'submitted_session',
+           'open_session']
 
 # %% ../notebooks/10_session.ipynb #cell-006
 SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
@@ -121,8 +123,8 @@ def package_zip(
     folder: Path,  # where it is written
 ) -> Path:  # named after its content
     "The package as a file that Spark can send to its workers."
-    modules = sorted(Path(dmscdc.__file__).parent.glob("*.py"))
-    files = {f"dmscdc/{path.name}": path.read_bytes() for path in modules}
+    modules = {path.name: path for path in resources.files(dmscdc).iterdir() if path.name.endswith(".py")}
+    files = {f"dmscdc/{name}": path.read_bytes() for name, path in sorted(modules.items())}
     path = folder / f"dmscdc-{hashlib.sha256(repr(files).encode()).hexdigest()[:12]}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zip:
         for name, content in files.items():
@@ -268,6 +270,23 @@ def classic_session(
         shutil.rmtree(folder)
     return spark
 
+# %% ../notebooks/10_session.ipynb #faef4dca
+def submitted_session(
+    conf: dict[str, str],  # settings that win over ours
+) -> SparkSession:  # with our package on its workers
+    "The session of a program that `spark-submit` runs. Master, memory and access to buckets are as it was told."
+    from pyspark.sql import SparkSession
+
+    builder, before = SparkSession.builder, list(sys.path)
+    for key, value in {**SESSION_SETTINGS, **conf}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    spark.sparkContext.addPyFile(str(package_zip(folder)))
+    sys.path[:] = before  # Spark puts the zip on our own path too
+    return spark
+
 # %% ../notebooks/10_session.ipynb #cell-043
 def open_session(
     name: str = "dmscdc",  # for people who look at Spark
@@ -277,7 +296,7 @@ def open_session(
     conf: dict[str, object] | None = None,  # settings that win over ours
     places: Sequence[str] = (),  # landing and lake; where one is a bucket, a Spark of our own learns S3A
 ) -> SparkSession:  # settings, package and Python checked
-    "The Spark session: `remote`, else `master`, else `SPARK_REMOTE`, else this machine. Raises `PythonMismatch`."
+    "`remote`, else `master`, else `SPARK_REMOTE`, else `spark-submit`'s, else `DMSCDC_MASTER`, else this machine."
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(logger).disabled = True  # a page of JSON beside every exception
     more = {key: str(value) for key, value in (conf or {}).items()}
@@ -286,8 +305,11 @@ def open_session(
         return connect_session(url, name, more)
     kept = os.environ.pop("SPARK_REMOTE", None)
     try:
+        if not master and "PYSPARK_GATEWAY_PORT" in os.environ:
+            return submitted_session(more)
         with s3a(places) as settings:
-            return classic_session(master or "local[*]", name, joined(settings, more))
+            where = master or os.environ.get("DMSCDC_MASTER") or "local[*]"
+            return classic_session(where, name, joined(settings, more))
     finally:
         if kept:
             os.environ["SPARK_REMOTE"] = kept
