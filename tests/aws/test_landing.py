@@ -23,8 +23,9 @@ from dmscdc.bucket_landing import BucketLanding
 from dmscdc.cli import app
 from dmscdc.files import FolderLanding, LandingUnreachable, RawFile, TableRef, classify
 from dmscdc.plan import plan_table
-from dmscdc.process import check_inputs
+from dmscdc.process import Standing, check_inputs, plan_standing
 from dmscdc.sample import write_shop
+from dmscdc.state import TableItem
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from listing import BUSY, FILES, MORE, TABLES, Bucket, applied, landing_keys, some_tables  # noqa: E402
@@ -154,10 +155,10 @@ def test_in_any_layout_and_however_far_dms_is_behind_no_pass_over_a_bucket_diffe
 
 def test_known_names_are_seen_where_dms_catches_up_and_their_folders_are_days_apart():
     def behind(minute: float, **more) -> RawFile:
-        return change(minute, "YYYYMMDD DASH", 5000 - minute, **more)
+        return change(minute, "YYYYMMDDHH DASH", 5000 - minute, **more)
     here = [load(), *(behind(minute) for minute in range(100, 3800, 100))]
     position = plan(classify(here)).after
-    here.append(behind(3350, put=5000))
+    here.append(behind(2270, put=5000))
     _, bucket = in_memory(here)
     found = plan(bucket.files(T, position), position)
     assert found == plan(classify(here), position) and found.late == (here[-1],) and not found.notes
@@ -190,12 +191,14 @@ def test_all_of_2500_change_files_are_seen_and_then_only_new_ones_with_two_reque
     assert there.asked[1]["start-after"] == "raw/sampledb/product/20181226-084000000"
 
 
-@pytest.mark.parametrize("layout, requests", {"YYYYMMDD SLASH": 2, "YYYYMMDDHH SLASH": 2, "YYYYMM NONE": 2, "DDMMYYYY UNDERSCORE": 2, "MMYYYYDD SLASH": 2, "YYYYMMDD DASH": 4}.items())
-def test_an_idle_table_with_date_folders_costs_two_requests_too_and_two_more_where_dashes_hide_the_days(layout, requests):
-    here = [load(), *(change(minute, layout) for minute in range(10, 25_010, 10))]
-    position = plan(classify(here)).after
+@pytest.mark.parametrize("layout, minutes, requests", [
+    ("YYYYMMDD SLASH", 25_000, 2), ("YYYYMMDDHH SLASH", 25_000, 2), ("YYYYMM NONE", 25_000, 2), ("DDMMYYYY UNDERSCORE", 25_000, 2), ("MMYYYYDD SLASH", 25_000, 2),
+    ("DDMMYYYY SLASH", 32_000, 3), ("YYYYMMDD DASH", 25_000, 4)])  # the first of January, far from the last of December; days behind dashes
+def test_an_idle_table_with_date_folders_costs_two_requests_too_and_a_few_more_where_days_lie_apart(layout, minutes, requests):
+    here = [load(), *(change(minute, layout) for minute in range(10, minutes + 10, 10))]
+    position = plan(classify(here), minute=40_000).after
     _, bucket = in_memory(here)
-    assert plan(bucket.files(T, position), position).kind == "nothing" and bucket.requests == requests
+    assert plan(bucket.files(T, position), position, 40_000).kind == "nothing" and bucket.requests == requests
 
 
 def test_the_check_before_a_commit_lists_no_more_than_the_plan_did():
@@ -205,6 +208,15 @@ def test_the_check_before_a_commit_lists_no_more_than_the_plan_did():
     found = plan(bucket.files(T, position), position)
     check_inputs(bucket, found)
     assert bucket.requests == 4 and found.changes
+
+
+def test_a_pass_lists_what_is_new_and_everything_where_a_person_has_asked_for_something():
+    here = [load(), *(change(minute) for minute in range(10, 25_010, 10))]
+    item, position = TableItem(T, key=("id",)), plan(classify(here)).after
+    _, bucket = in_memory(here)
+    assert plan_standing(Standing(item, None, None, position), bucket, 0, ZERO + 1e7).kind == "nothing" and bucket.requests == 2
+    asked = replace(item, instruction={"kind": "replay", "files": [here[1].name]})
+    assert plan_standing(Standing(asked, None, None, position), bucket, 0, ZERO + 1e7).late == (here[1],) and bucket.requests == 2 + 3
 
 
 def a_survey(tables: int, files: int, minutes: float, busy: int) -> tuple[int, int]:
