@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -89,8 +90,8 @@ def pass_env(
     url: str,  # of the plugin's server
 ) -> dict[str, str]:
     "Our environment for a pass beside the driver: a client, and nobody's driver."
-    mine = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
-    return mine | {"SPARK_REMOTE": url}
+    theirs = re.compile("PYSPARK_GATEWAY|MASTER$|SPARK_CONNECT_|SPARK_LOCAL_REMOTE$|SPARK_API_MODE$")
+    return {name: value for name, value in os.environ.items() if not theirs.match(name)} | {"SPARK_REMOTE": url}
 
 # %% ../notebooks/93_cluster.ipynb #cell-024
 def pass_inside(

@@ -283,7 +283,9 @@ def submitted_session(
     spark = builder.getOrCreate()
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    spark.sparkContext.addPyFile(str(package_zip(folder)))
+    path = package_zip(folder)
+    if not any(one.endswith(path.name) for one in spark.sparkContext.listFiles):  # refused the second time
+        spark.sparkContext.addPyFile(str(path))
     sys.path[:] = before  # Spark puts the zip on our own path too
     return spark
 

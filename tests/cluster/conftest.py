@@ -47,13 +47,23 @@ def said(process: subprocess.Popen, log: Path, pattern: str, seconds: float = 60
     return found[0]
 
 
-@pytest.fixture(scope="module")
+class Cluster(str):
+    "An address; what its workers have worked for lies in its home."
+    home: Path
+
+    def applications(self) -> int:
+        "How many applications had tasks on the workers."
+        return len({path.name for path in self.home.glob("work*/app-*")})
+
+
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory):
     "The address of a cluster of two workers, one core each."
     home, processes = tmp_path_factory.mktemp("cluster"), []
     try:
         processes.append(started("Master", log=home / "master.log"))
-        address = said(processes[0], home / "master.log", r"spark://127\.0\.0\.1:\d+")
+        address = Cluster(said(processes[0], home / "master.log", r"spark://127\.0\.0\.1:\d+"))
+        address.home = home
         for number in (1, 2):
             log = home / f"worker{number}.log"
             processes.append(started("Worker", "--cores", "1", "--memory", "2g", "--work-dir", str(home / f"work{number}"), address, log=log))
