@@ -218,6 +218,13 @@ def _sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
     return book
 
 # %% ../notebooks/43_runs.ipynb #cell-041
+def _brought(run: Run, shelf: Shelf) -> Run:
+    "Page and ledger line of a run whose notebook is written. In a folder the page comes last: with it all is done."
+    done = run if shelf.is_remote else shelved(run, shelf)
+    write_whole(run.html, report_html(run.notebook))
+    return shelved(run, shelf) if shelf.is_remote else done
+
+
 def _keep(run: Run, shelf: Shelf, env: dict[str, str] | None = None) -> Run:
     "Write the facts into the notebook and the page beside it, then bring the run to the shelf."
     run = replace(run, words=without_secrets(run.words, env or {}))
@@ -225,8 +232,7 @@ def _keep(run: Run, shelf: Shelf, env: dict[str, str] | None = None) -> Run:
     run = replace(run, records=records(book))
     book["metadata"]["dmscdc"] = ledger_line(run, shelf.home)
     with locked_whole(run.notebook, json.dumps(book, indent=1, ensure_ascii=False) + "\n"):
-        write_whole(run.html, report_html(run.notebook))
-        return shelved(run, shelf)
+        return _brought(run, shelf)
 
 # %% ../notebooks/43_runs.ipynb #cell-043
 def run_notebook(
@@ -280,6 +286,15 @@ def _lost_run(notebook: Path, runs: Path) -> Run:
     return run_at(start, run_id, job, unquote(table) or None, None, runs)
 
 # %% ../notebooks/43_runs.ipynb #cell-054
+def _ended(notebook: Path, shelf: Shelf) -> Run | None:
+    "A run whose process went after its notebook was written, and before all else was."
+    names = ("end", "verdict", "words", "cause", "command")
+    for facts in facts_of([notebook]):
+        run = _lost_run(notebook, shelf.home)
+        return replace(run, **{name: facts[name] for name in names}, records=records(notebook))
+    return None
+
+# %% ../notebooks/43_runs.ipynb #cell-056
 def _waiting(shelf: Shelf, newest: int) -> Iterator[Path]:
     "The newest notebooks of each job and table at the shelf's home that have no page, or no place yet."
     for home in [home for depth in ("*/", "*/*/") for home in sorted(shelf.home.glob(depth))]:
@@ -297,7 +312,10 @@ def close_lost(
     for notebook in _waiting(shelf, newest):
         with claimed(notebook) as mine:
             if mine and not notebook.with_suffix(".html").exists():
-                closed.append(_keep(_lost_run(notebook, shelf.home), shelf))
+                if run := _ended(notebook, shelf):
+                    _brought(run, shelf)
+                else:
+                    closed.append(_keep(_lost_run(notebook, shelf.home), shelf))
             elif mine and shelf.is_remote:
                 for line in facts_of([notebook]):
                     shelve(line, shelf)

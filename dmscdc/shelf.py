@@ -21,7 +21,7 @@ from urllib.parse import quote
 from .aws import client, is_bucket, split_url
 
 # %% auto #0
-__all__ = ['LINES', 'KINDS', 'ENCRYPTION', 'KMS_KEY', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole', 'write_whole',
+__all__ = ['LINES', 'TAIL', 'KINDS', 'ENCRYPTION', 'KMS_KEY', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole', 'write_whole',
            'FolderShelf', 'encryption', 'ShelfError', 'asked', 'is_lost_race', 'Bucket', 'change', 'cache_of',
            'BucketShelf', 'open_shelf', 'borrowed']
 
@@ -64,8 +64,9 @@ def _ends_torn(file: BinaryIO) -> bool:
 
 # %% ../notebooks/29_shelf.ipynb #cell-013
 LINES = "ledger.jsonl"
+TAIL = 1 << 16  # bytes at its end in which a line is looked for before it is added
 
-
+# %% ../notebooks/29_shelf.ipynb #cell-015
 class FolderShelf:
     "Runs in a folder."
 
@@ -91,11 +92,13 @@ class FolderShelf:
         return write_whole(self.where(name), make())
 
     def append(self, line: bytes) -> None:
-        "Add a line: one write under a lock, after the rest of a torn line if there is one."
+        "Add a line: one write under a lock, after the rest of a torn line; one of the newest is not added again."
         self.home.mkdir(parents=True, exist_ok=True)
         with self.where(LINES).open("ab+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            os.write(file.fileno(), (b"\n" if _ends_torn(file) else b"") + line)
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            if line not in file.read().splitlines(True):
+                os.write(file.fileno(), (b"\n" if _ends_torn(file) else b"") + line)
 
     def parts(self, newest: int | None = None) -> Iterator[bytes]:
         "All lines in one part; with `newest`, the last so many bytes, which is quick at any age."
@@ -105,7 +108,7 @@ class FolderShelf:
                 file.seek(max(0, size - newest) if newest else 0)
                 yield file.read()
 
-# %% ../notebooks/29_shelf.ipynb #cell-018
+# %% ../notebooks/29_shelf.ipynb #cell-020
 KINDS = {
     ".ipynb": "application/x-ipynb+json",
     ".html": "text/html; charset=utf-8",
@@ -125,7 +128,7 @@ def encryption(
         return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": said}
     raise ValueError(f"{ENCRYPTION} is AES256, aws:kms, aws:kms:dsse or a KMS key (arn, id or alias/…), not {said!r}")
 
-# %% ../notebooks/29_shelf.ipynb #cell-022
+# %% ../notebooks/29_shelf.ipynb #cell-024
 class ShelfError(OSError):
     "A bucket did not take or give what belongs there."
 
@@ -152,7 +155,7 @@ def is_lost_race(
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status in (409, 412) or answer.get("Error", {}).get("Code") == "NoSuchKey"
 
-# %% ../notebooks/29_shelf.ipynb #cell-024
+# %% ../notebooks/29_shelf.ipynb #cell-026
 class Bucket:
     "Objects below a prefix, by their names."
 
@@ -186,7 +189,7 @@ class Bucket:
             pages = s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=start)
             return [(one["Key"][len(self.prefix) :], one["Size"]) for page in pages for one in page.get("Contents", ())]
 
-# %% ../notebooks/29_shelf.ipynb #cell-026
+# %% ../notebooks/29_shelf.ipynb #cell-028
 TRIES = 40
 LONGEST = 1.0  # seconds between two tries
 
@@ -210,7 +213,7 @@ def change(
         threading.Event().wait(random.uniform(0, min(LONGEST, 0.02 * 2**tried)))
     raise ShelfError(f"{bucket.where(name)} could not be written: {TRIES} times somebody else was quicker")
 
-# %% ../notebooks/29_shelf.ipynb #cell-032
+# %% ../notebooks/29_shelf.ipynb #cell-034
 def cache_of(
     bucket: str,
     prefix: str,
@@ -225,10 +228,10 @@ def cache_of(
             last = error
     raise last
 
-# %% ../notebooks/29_shelf.ipynb #cell-035
+# %% ../notebooks/29_shelf.ipynb #cell-037
 PIECE = 250_000  # bytes, after which the next piece begins
 
-# %% ../notebooks/29_shelf.ipynb #cell-036
+# %% ../notebooks/29_shelf.ipynb #cell-038
 class BucketShelf(Bucket):
     "Runs in a bucket."
 
@@ -269,7 +272,7 @@ class BucketShelf(Bucket):
             if newest and seen >= newest:
                 return
 
-# %% ../notebooks/29_shelf.ipynb #cell-040
+# %% ../notebooks/29_shelf.ipynb #cell-042
 Shelf = FolderShelf | BucketShelf
 _bucket_shelf = lru_cache(None)(BucketShelf)
 
@@ -285,7 +288,7 @@ def open_shelf(
     encryption(os.environ.get(ENCRYPTION, ""))  # a wrong wish is said before anything runs
     return _bucket_shelf(*split_url(str(runs)))
 
-# %% ../notebooks/29_shelf.ipynb #cell-043
+# %% ../notebooks/29_shelf.ipynb #cell-045
 @contextmanager
 def borrowed(
     shelf: Shelf,

@@ -88,6 +88,7 @@ def kernel_killed(house: House, counted: dict, point: list) -> None:
     print(point)
     case = house.copy(NAME)
     said = a_pass(house, case, watch={}, kernel={"do": "kill", "at": point[0]})
+    if len(case.points("kernel")) < point[0]: return  # the last questions to the server are not always asked
     table = said["tables"]["shop.item"]
     assert (said["verdict"], table["verdict"]) == ("failed", "failed") and "killed by SIGKILL" in table["words"]
     assert case.world.state.holder(case.world.ref) is None and alive(case.world.root) == []

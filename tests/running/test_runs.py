@@ -16,6 +16,7 @@ import pytest
 from papermill.iorw import LocalHandler
 
 from dmscdc.ledger import Ledger, rebuild, records
+from dmscdc import runs
 from dmscdc.runs import NoSuchJob, RefusedParameters, close_lost, run_notebook
 
 WAIT = "threading.Event().wait(600)"
@@ -246,6 +247,17 @@ def test_a_run_whose_process_was_killed_is_closed_by_the_next_pass(a_job, tmp_pa
     [run] = close_lost(tmp_path / "runs")
     assert (run.table, run.verdict, run.cause) == ("shop.orphan", "failed", "stopped") and run.html.exists()
     assert [line["run"] for line in Ledger(tmp_path / "runs").lines()] == [run.id] and close_lost(tmp_path / "runs") == []
+
+
+@pytest.mark.parametrize("lost", ["the line", "the page"])
+def test_a_run_whose_process_was_killed_while_it_was_kept_gets_its_line_and_its_page_once(a_job, says, tmp_path, monkeypatch, lost):
+    class Killed(BaseException): pass
+    def die(*_): raise Killed
+    with monkeypatch.context() as patch:
+        patch.setattr(*((Ledger, "append") if lost == "the line" else (runs, "report_html")), die)
+        with pytest.raises(Killed): run_notebook(a_job("count", says("ok")), {}, runs=tmp_path, table="shop.item")
+    assert close_lost(tmp_path) == [] and len(list(tmp_path.rglob("2*.html"))) == 1
+    assert [(line["table"], line["verdict"]) for line in Ledger(tmp_path).lines()] == [("shop.item", "ok")]
 
 
 def test_names_of_tables_and_folders_are_taken_as_they_stand(a_job, says, tmp_path):
