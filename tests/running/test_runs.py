@@ -15,8 +15,8 @@ import psutil
 import pytest
 from papermill.iorw import LocalHandler
 
+import dmscdc.runs as module
 from dmscdc.ledger import Ledger, rebuild, records
-from dmscdc import runs
 from dmscdc.runs import NoSuchJob, RefusedParameters, close_lost, run_notebook
 
 WAIT = "threading.Event().wait(600)"
@@ -254,7 +254,7 @@ def test_a_run_whose_process_was_killed_while_it_was_kept_gets_its_line_and_its_
     class Killed(BaseException): pass
     def die(*_): raise Killed
     with monkeypatch.context() as patch:
-        patch.setattr(*((Ledger, "append") if lost == "the line" else (runs, "report_html")), die)
+        patch.setattr(*((Ledger, "append") if lost == "the line" else (module, "report_html")), die)
         with pytest.raises(Killed): run_notebook(a_job("count", says("ok")), {}, runs=tmp_path, table="shop.item")
     assert close_lost(tmp_path) == [] and len(list(tmp_path.rglob("2*.html"))) == 1
     assert [(line["table"], line["verdict"]) for line in Ledger(tmp_path).lines()] == [("shop.item", "ok")]
