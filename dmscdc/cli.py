@@ -74,11 +74,13 @@ def init(
     timeout: Annotated[Optional[float], described("timeout")] = None,
     driver_memory: Annotated[Optional[str], described("driver_memory")] = None,
     master: Annotated[Optional[str], described("master")] = None,
+    catalog: Annotated[Optional[str], described("catalog")] = None,
+    metrics: Annotated[Optional[str], described("metrics")] = None,
 ) -> None:
     "Write dmscdc.toml."
     given = {"landing": landing, "lake": lake, "state": state, "runs": runs, "format": format}
     given |= {"workers": workers, "settle": settle, "timeout": timeout}
-    given |= {"driver_memory": driver_memory, "master": master}
+    given |= {"driver_memory": driver_memory, "master": master, "catalog": catalog, "metrics": metrics}
     with exit_codes():
         print(f"wrote {write_config(folder, **given)}; next: dmscdc plan")
 

@@ -172,6 +172,7 @@ class Crew:
     stop: threading.Event = field(default_factory=threading.Event)  # set to end everything
     stop_work: Callable[[str, str], int] = stop_work
     say: Callable[[str], None] = print  # a line for people
+    log: Callable[..., None] = lambda event, **facts: None  # an event and its facts, for programs
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,7 @@ def run_job(
     url, server = crew.servers.address(look.item.format) if look.needs_spark else ("", None)
     given = {"format": look.item.format, "run": run_id, "owner": held.lease.owner, "fence": held.lease.fence}
     crew.say(f"{name}: {look.problem}" if look.problem else look.plan.sentence)
+    crew.log("run begun", table=name, run=run_id)
     try:
         run = run_notebook(
             crew.job,
@@ -276,6 +278,7 @@ def noted(
     crew.state.note_run(table, {"last_verdict": run.verdict, "last_run": run.id, "lag": done.get("lag"), **told})
     words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words
     outcome = Outcome(str(table), run.verdict, words, run.command, run)
+    crew.log("run ended", table=str(table), run=run.id, verdict=run.verdict, words=words, cause=run.cause)
     crew.say(str(outcome))
     return outcome
 

@@ -41,6 +41,8 @@ FLAGS: dict[str, tuple[Any, str]] = {  # type and help of each setting
     "settle": (float, "Seconds without a new file until a full load is complete"),
     "timeout": (float, "Seconds that a run of a table may take"),
     "driver_memory": (str, "Memory of the Spark server"),
+    "catalog": (str, "Catalogue that is told of commits: glue:DATABASE"),
+    "metrics": (str, "Where a pass says what it has done: emf, jsonl, jsonl:FILE"),
     "master": (str, "Where Spark runs: local[2], spark://host:7077; SPARK_REMOTE wins"),
 }
 
