@@ -3,19 +3,20 @@ from __future__ import annotations
 
 import os
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import functions as F
+from pyarrow.fs import FileSelector
 
 from dmscdc.batch import stage
 from dmscdc.changes import change_files
 from dmscdc.files import TableRef
+from dmscdc.places import new_place, place
 from dmscdc.schema import OURS, arrow_type, columns, ddl, read_footers
 from dmscdc.session import FormatMissing
 from dmscdc.tables import FORMATS, Draft, StaleCommit, open_table
+from dmscdc.tasks import get_text, put_text
 
 T, SCHEMA = TableRef("shop", "item"), columns("id int, name string, price decimal(10,2)")
 ROWS = [("I", 1, "one", 1, "LOAD00000001.parquet#1", 0), ("I", 2, "two", 2, "LOAD00000001.parquet#1", 1), ("I", 3, "three", 3, "LOAD00000001.parquet#1", 2)]
@@ -23,8 +24,9 @@ ROWS = [("I", 1, "one", 1, "LOAD00000001.parquet#1", 0), ("I", 2, "two", 2, "LOA
 
 @pytest.fixture(params=os.environ.get("DMSCDC_FORMAT", "").split() or sorted(FORMATS))
 def opened(request, tmp_path):
-    "Opens the table again, as another process would."
-    return lambda table=T, **settings: open_table(request.param, str(tmp_path / "lake"), table, **settings)
+    "Opens the table again, as another process would; in a folder, or below the address that DMSCDC_LAKE gives."
+    lake = os.environ.get("DMSCDC_LAKE", "") and f"{os.environ['DMSCDC_LAKE']}/{tmp_path.name}"
+    return lambda table=T, **settings: open_table(request.param, lake or str(tmp_path / "lake"), table, **settings)
 
 
 @pytest.fixture()
@@ -49,15 +51,14 @@ def draft(table, position="moved", schema=SCHEMA, **more):
 
 def batch(spark, table, plan, changes, soft=False, carries=None, file="20181215-100000000.parquet"):
     "Changes of one file as a staged batch; `carries` names the columns that it carries."
-    place = Path(table.workplace(plan))
-    place.mkdir(parents=True)
+    url = f"{table.workplace(plan)}/{file}"
     known = [c for c in plan.schema if carries is None or c.name in carries]
     columns = {"Op": pa.array([row[0] for row in changes], pa.string())}
     for at, c in enumerate(plan.schema, 1):
         if c in known: columns[c.name] = pa.array([Decimal(row[at]) if c.type.startswith("decimal") and row[at] is not None else row[at] for row in changes], arrow_type(c.type))
-    pq.write_table(pa.table(columns), place / file)
-    urls = {file: str(place / file)}
-    return stage(spark, change_files(read_footers(urls), urls, plan.schema), plan.key, str(place / "staged"), soft=soft)
+    fs, path = new_place(url)
+    pq.write_table(pa.table(columns), path, filesystem=fs)
+    return stage(spark, change_files(read_footers({file: url}), {file: url}, plan.schema), plan.key, f"{table.workplace(plan)}/staged", soft=soft)
 
 
 def apply(spark, table, changes, plan=None, **more):
@@ -72,8 +73,8 @@ def rows(table, spark, names="Op id name price", number=None):
 
 def files(table) -> dict[str, int]:
     "What a reader of the table's folder sees."
-    place = Path(table.location)
-    return {str(p.relative_to(place)): p.stat().st_mtime_ns for p in place.rglob("*") if p.is_file()}
+    fs, path = place(table.location)
+    return {one.path: one.mtime_ns for one in fs.get_file_info(FileSelector(path, recursive=True)) if one.is_file}
 
 
 def counts(written) -> tuple[int, ...]:
@@ -216,6 +217,5 @@ def test_many_small_files_become_few_with_the_next_rows(opened, spark):
 
 
 def test_strangers_in_the_folder_are_named_and_left_alone(loaded, opened):
-    stray = Path(loaded.location, "by-hand.parquet")
-    stray.write_bytes(b"")
-    assert "holds by-hand.parquet, which no commit of ours wrote;" in opened().settle()[0] and stray.exists()
+    put_text(f"{loaded.location}/by-hand.parquet", "")
+    assert "holds by-hand.parquet, which no commit of ours wrote;" in opened().settle()[0] and get_text(f"{loaded.location}/by-hand.parquet") == ""

@@ -1,0 +1,48 @@
+"""Run by test_s3a.py in a process of its own: a Spark that learned S3A reads and writes a bucket. Also the plugin that gives its session.
+
+Nothing here knows moto; with the AWS configuration of a real bucket it runs there: DMSCDC_LAKE=s3://bucket/prefix pytest --noconftest -p s3a …
+"""
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from dmscdc.places import access
+from dmscdc.session import open_session
+
+LAKE = os.environ["DMSCDC_LAKE"]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": 2, "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri()}
+    os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    session = open_session("s3a", master="local[2]", conf=conf, places=[LAKE])
+    yield session
+    session.stop()
+
+
+def test_spark_is_told_by_settings_where_and_by_the_environment_who(spark):
+    conf = dict(spark.sparkContext.getConf().getAll())
+    assert conf["spark.hadoop.fs.s3a.endpoint.region"] == access().region and "hadoop-aws" in conf["spark.jars.packages"]
+    assert not [key for key, value in conf.items() if access().secret in value]
+
+
+@pytest.mark.parametrize("partition", ["", "dept"])
+def test_spark_reads_raw_files_that_are_too_many_for_one_task_from_the_bucket(spark, tmp_path, partition):
+    from test_story import NAMES, SCHEMA, BucketWorld
+
+    place = f"{LAKE}/{tmp_path.name}"
+    w = BucketWorld(tmp_path, spark, SCHEMA, lake_url=f"{place}/lake", landing_url=f"{place}/raw").set(key="id", **({"partition": partition} if partition else {}))
+    spark.conf.set("spark.dmscdc.directBytes", "0")
+    w.load([(i, f"name {i}", "a/b ü" if i % 2 else "c") for i in range(1, 9)])
+    assert w.go().verdict == "ok"
+    w.changes(1, [("U", 1, "uno", "c"), ("D", 2, None, None), ("I", 30, "thirty", "a/b ü")]).changes(2, [("U", 1, "eins", "a/b ü"), ("U", 4, "vier", "new")])
+    done = w.go()
+    assert done.verdict == "ok" and w.settled(), done.words
+    spark.conf.unset("spark.dmscdc.directBytes")
+    rows = sorted(tuple(row) for row in w.lake_table.read(spark).select(*NAMES.split(", ")).collect())
+    from world import replayed
+    assert rows == replayed(w.raw, ["id"], NAMES)
+    assert not [name for name in w.lake_table.journal.store.list("_dmscdc") if "/aside/" in name]
