@@ -9,19 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from .changes import quoted
+from .copying import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, commit, name_prefix
 from .layout import describe
 from .places import spark_url
-from .schema import FILE, OURS, ROW, Column, Schema
+from .schema import FILE, OURS, ROW, Column, Schema, ddl
 from .tables import Commit, Draft
+from .tasks import in_tasks
+from .unique import check_counted
 
 # %% auto #0
-__all__ = ['lake_columns', 'to_facts', 'to_commit', 'Place', 'described', 'write_frame', 'LostRows', 'commit_draft']
+__all__ = ['lake_columns', 'to_facts', 'to_commit', 'Place', 'described', 'write_frame', 'copy_aside', 'read_files',
+           'check_adopted', 'LostRows', 'commit_draft']
 
 # %% ../notebooks/25_attempt.ipynb #cell-006
 def lake_columns(
@@ -113,10 +118,53 @@ def _named(place: Place, aside: str, kind: str, number: int) -> str:
     return f"{folder}/{place.prefix}-{kind}{number:05d}.parquet".lstrip("/")
 
 # %% ../notebooks/25_attempt.ipynb #cell-020
+def copy_aside(
+    place: Place,
+    spark: SparkSession,
+    pieces: Sequence[Sequence[Part]],
+    rows_a_file: int,  # at most
+    keeps: bool = False,  # `Op` of files that carry it
+) -> list[LakeFile]:
+    "Copy pieces of files aside, a task each."
+    schema = tuple((c.name, c.type) for c in lake_columns(place.draft.schema))
+    common = (place.path, place.prefix, schema, place.draft.key, rows_a_file)
+    copying = Copying(*common, tuple(map(tuple, pieces)), place.draft.partition, keeps)
+    done = in_tasks(spark, f"{place.path}/facts/copy.json", encode_copying(copying), len(pieces), copy_numbers)
+    return described(place, {name: name for line in done for name in line["adds"]})
+
+# %% ../notebooks/25_attempt.ipynb #cell-023
+def read_files(
+    spark: SparkSession,
+    schema: Schema,  # the source's columns
+    partition: Sequence[str],
+    places: Mapping[str, Sequence[str]],  # base -> where files below it lie
+) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
+    "The rows of lake files."
+    wanted = lake_columns(schema)
+    stored = sorted(wanted, key=lambda c: c.name in partition)  # the partition's columns come last
+    reader = spark.read.schema(ddl(stored))
+    found = [reader.option("basePath", spark_url(base)).parquet(*map(spark_url, urls)) for base, urls in places.items()]
+    whole = reduce(DataFrame.unionByName, found) if found else spark.createDataFrame([], ddl(wanted))
+    return whole.select(*[quoted(c.name) for c in wanted])
+
+# %% ../notebooks/25_attempt.ipynb #cell-026
+def check_adopted(
+    place: Place,
+    spark: SparkSession,
+    adds: Sequence[LakeFile],  # written aside
+) -> None:
+    "The key must identify the rows of an adopted lake. Raises `Refused`."
+    draft, table = place.draft, place.journal.folder.replace("/", ".")
+    if draft.key and adds:
+        there = {place.path: [place.journal.store.path(f"{place.journal.aside}/{f.aside}") for f in adds]}
+        frame = read_files(spark, draft.schema, draft.partition, there)
+        check_counted(table, frame, draft.key, sum(f.rows for f in adds))
+
+# %% ../notebooks/25_attempt.ipynb #cell-029
 class LostRows(Exception):
     "The files that were written do not hold the rows they should; nothing was committed."
 
-# %% ../notebooks/25_attempt.ipynb #cell-021
+# %% ../notebooks/25_attempt.ipynb #cell-030
 def commit_draft(
     place: Place,
     head: Entry | None,  # the commit that the run planned from

@@ -127,7 +127,7 @@ def a_crew(
     **more: Any,  # fields of the crew; `start` and `classic` are for its servers
 ) -> Iterator[Crew]:  # closed at the end
     "Servers and leases for one pass."
-    landing, state = open_landing(config.landing), open_state(config.state)
+    landing, state = open_landing(config.landing), open_state(config.state, config.landing)
     servers = Servers(config, more.pop("classic"), more.pop("start"))
     keeper, owner = LeaseKeeper(state), f"{os.uname().nodename}:{os.getpid()}:{pass_id}"
 

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +25,13 @@ __all__ = ['SMALL', 'Part', 'Copying', 'cut_file', 'cut', 'lake_rows', 'read_par
 # %% ../notebooks/24_copying.ipynb #cell-006
 @dataclass(frozen=True)
 class Part:
-    "Some row groups of one load file, one after the other."
+    "Some row groups of one file, one after the other."
 
     url: str  # where the file lies
     file: str  # what the rows' `_cdc_file` says
     groups: tuple[int, ...]  # numbers of the row groups
     first: int  # number in the file of the first row
+    folder: str = ""  # partition folders in which its rows stay
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,19 @@ class Copying:
     schema: tuple[tuple[str, str], ...]  # every column of the lake and its type, ours too
     keys: tuple[str, ...]
     rows_a_file: int
-    pieces: tuple[tuple[Part, ...], ...]
+    pieces: tuple[tuple[Part, ...], ...]  # each of one folder
+    partition: tuple[str, ...] = ()  # columns that the folders hold
+    keeps: bool = False  # `Op` of the files that carry it; else every row is an I
+
+    @property
+    def stored(self) -> list[Column]:
+        "The columns of a file."
+        return [Column(*c) for c in self.schema if c[0] not in self.partition]
 
     @property
     def source(self) -> list[Column]:
-        "The source's columns."
-        return [Column(*c) for c in self.schema if c[0] not in (OP, FILE, ROW)]
+        "Those that the source has, too."
+        return [c for c in self.stored if c.name not in (OP, FILE, ROW)]
 
 # %% ../notebooks/24_copying.ipynb #cell-007
 def cut_file(
@@ -98,14 +107,17 @@ def lake_rows(
     for name, text in ((OP, "I"), (FILE, part.file)):
         codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
         column[name] = codes if name not in copying.keys else codes.cast(pa.string())
+    if OP in have.column_names:
+        column[OP] = have[OP].cast(pa.string()).fill_null("I").dictionary_encode()
     column[ROW] = pa.array(np.arange(first, first + rows))
-    return pa.table({name: column[name] for name, _ in copying.schema})
+    return pa.table({c.name: column[c.name] for c in copying.stored})
 
 # %% ../notebooks/24_copying.ipynb #cell-014
 def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
     "The rows of a part, at most a lake file's at a time."
     file, at = open_raw(part.url), part.first
-    names = [c.name for c in copying.source if c.name in file.schema_arrow.names]
+    wanted = [OP] * copying.keeps + [c.name for c in copying.source]
+    names = [name for name in wanted if name in file.schema_arrow.names]
     groups = list(part.groups)
     for batch in file.iter_batches(copying.rows_a_file, row_groups=groups, columns=names, use_threads=False):
         yield lake_rows(pa.Table.from_batches([batch]), part, at, copying)
@@ -115,9 +127,10 @@ def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
 def write_copy(
     tables: Sequence[pa.Table],  # rows of one lake file
     copying: Copying,
+    folder: str = "",  # partition folders
 ) -> str:  # its name below the attempt's place
     "Write a lake file aside. The name is new each time: Spark may run a task twice."
-    name = f"{copying.prefix}-{secrets.token_hex(6)}.parquet"
+    name = f"{folder}/{copying.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/")
     rows = pa.concat_tables(tables).unify_dictionaries()
     write_table(rows, f"{copying.out}/{name}", dict(copying.schema), unique_columns(copying.keys))
     return name
@@ -133,9 +146,9 @@ def copy_piece(
         waiting.append(rows)
         count += rows.num_rows
         if count >= copying.rows_a_file:
-            names.append(write_copy(waiting, copying))
+            names.append(write_copy(waiting, copying, piece[0].folder))
             waiting, count = [], 0
-    return names + ([write_copy(waiting, copying)] if waiting else [])
+    return names + ([write_copy(waiting, copying, piece[0].folder)] if waiting else [])
 
 # %% ../notebooks/24_copying.ipynb #cell-022
 def encode_copying(copying: Copying) -> str:
@@ -148,13 +161,14 @@ def load_copying(url: str) -> Copying:
     "The list, read once a worker."
     said = json.loads(get_text(url))
     pieces = tuple(tuple(_part(**part) for part in piece) for piece in said.pop("pieces"))
-    schema, keys = tuple(map(tuple, said.pop("schema"))), tuple(said.pop("keys"))
-    return Copying(**said, schema=schema, keys=keys, pieces=pieces)
+    lists = {name: tuple(said.pop(name)) for name in ("keys", "partition")}
+    schema = tuple(map(tuple, said.pop("schema")))
+    return Copying(**said, **lists, schema=schema, pieces=pieces)
 
 
-def _part(url: str, file: str, groups: list[int], first: int) -> Part:
+def _part(groups: list[int], **said: Any) -> Part:
     "A part out of JSON."
-    return Part(url, file, tuple(groups), first)
+    return Part(groups=tuple(groups), **said)
 
 
 def copy_numbers(batches: Batches, url: str) -> Batches:

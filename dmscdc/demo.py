@@ -144,7 +144,7 @@ def set_up(
     write_config(folder, **{**places, "settle": 0, **settings})
     config = read_config(folder)
     for name, key in TABLES.items():
-        open_state(config.state).put_settings(TableRef(SCHEMA, name), key=key)
+        open_state(config.state, config.landing).put_settings(TableRef(SCHEMA, name), key=key)
     return config
 
 # %% ../notebooks/80_demo.ipynb #cell-028

@@ -5,104 +5,26 @@
 # %% ../notebooks/37_load.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from .batch import Batch, refuse_bad, stage
 from .changes import ChangeFiles, change_files, check_key, quoted, read_changes, sequence_column
-from .files import FolderLanding, RawFile, TableRef
+from .files import RawFile
+from .loads import Loaded, Task, planned
 from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
-from .tables import Clock, Commit, Draft, LakeTable, LoadFiles, StaleCommit, Written, no_guard
+from .tables import Clock, Commit, Draft, LoadFiles, Written
 from .unique import check_unique
 
 # %% auto #0
-__all__ = ['COUNTED', 'Task', 'planned', 'Loaded', 'rows_of', 'lake_of', 'seconds_of', 'footers_of', 'files_of', 'load_rows',
-           'check_columns', 'empty_texts', 'refuse_empty', 'check_rows', 'load_initial', 'replace_table',
-           'replaced_columns', 'fold_files', 'note_left_out', 'reached', 'is_proven', 'note_sequence', 'note_late',
-           'note_disorder', 'note_strangers', 'load_incremental', 'begin', 'batch_notes']
+__all__ = ['footers_of', 'files_of', 'load_rows', 'check_columns', 'empty_texts', 'refuse_empty', 'check_rows', 'load_initial',
+           'replace_table', 'replaced_columns', 'fold_files', 'note_left_out', 'reached', 'is_proven', 'note_sequence',
+           'note_late', 'note_disorder', 'note_strangers', 'load_incremental', 'begin', 'batch_notes']
 
 # %% ../notebooks/37_load.ipynb #cell-006
-@dataclass(frozen=True)
-class Task:
-    "One load of one table: where, how, and on top of which commit."
-
-    table: TableRef
-    landing: FolderLanding
-    lake: LakeTable
-    key: tuple[str, ...]  # the columns that identify a row, () for a table of inserts only
-    partition: tuple[str, ...] = ()  # the columns that lay out the lake
-    soft: bool = False  # deletes mark the row
-    run: str = ""  # the run's id
-    base: int | None = None  # number of the commit that was planned from, 0 for none; None takes the newest
-    guard: Callable[[], None] = no_guard  # raises just before the commit when the run has become void
-
-    @property
-    def row_key(self) -> tuple[str, ...]:
-        "What identifies a row; without a key, where it came from."
-        return self.key or (FILE, ROW)
-
-# %% ../notebooks/37_load.ipynb #cell-007
-def planned(task: Task) -> Commit | None:
-    "The commit that the plan was made from. Raises `StaleCommit` when the table has moved on."
-    head = task.lake.head()
-    number = head.number if head else 0
-    if task.base in (None, number):
-        return head
-    raise StaleCommit(
-        f"{task.table}: planned from commit {task.base}, another writer made commit {number} meanwhile; "
-        "nothing of this run is in the table, the next pass plans anew"
-    )
-
-# %% ../notebooks/37_load.ipynb #cell-008
-@dataclass(frozen=True)
-class Loaded:
-    "What one load did."
-
-    written: Written
-    files: tuple[dict[str, Any], ...]  # path, kind, rows, bytes of each file
-    read: int  # rows of new files
-    keys: int  # rows of the table that they speak of
-    schema: tuple[str, ...] = ()  # what changed in the columns
-    notes: tuple[str, ...] = ()  # reasons for a person to look
-    seconds: Mapping[str, float] = field(default_factory=dict)  # by step
-
-# %% ../notebooks/37_load.ipynb #cell-010
-COUNTED = ("inserted", "updated", "deleted", "unchanged")
-
-
-def rows_of(
-    loads: Sequence[Loaded],
-    refused: int = 0,
-) -> dict[str, int]:
-    "Rows read, keys they speak of, what became of those, and rows refused."
-    read, keys = sum(load.read for load in loads), sum(load.keys for load in loads)
-    done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
-    return {"read": read, "keys": keys, **done, "refused": refused}
-
-
-def lake_of(
-    loads: Sequence[Loaded],
-    head: Commit | None,
-) -> dict[str, int]:
-    "Lake files rewritten, added, removed, opened and kept; bytes read and written; rows of the table."
-    names, sizes = ("rewritten", "added", "removed", "opened"), ("bytes_read", "bytes_written")
-    files = {f"files_{name}": sum(load.written.files.get(name, 0) for load in loads) for name in names}
-    files["files_kept"] = loads[-1].written.files.get("kept", 0) if loads else 0
-    size = {name: sum(getattr(load.written, name) for load in loads) for name in sizes}
-    return {**files, **size, "rows": head.rows if head else 0}
-
-
-def seconds_of(loads: Sequence[Loaded], clock: Clock) -> dict[str, float]:
-    "Seconds by step, of all loads together."
-    seconds = dict(clock.seconds)
-    for name, more in (step for load in loads for step in load.seconds.items()):
-        seconds[name] = round(seconds.get(name, 0.0) + more, 3)
-    return seconds
-
-# %% ../notebooks/37_load.ipynb #cell-013
 def footers_of(
     task: Task,
     files: Sequence[RawFile],
@@ -123,7 +45,7 @@ def files_of(
         for f, g in zip(files, footers)
     )
 
-# %% ../notebooks/37_load.ipynb #cell-015
+# %% ../notebooks/37_load.ipynb #cell-008
 def load_rows(
     raw: DataFrame,  # rows of the load files
     schema: Schema,  # the source's columns
@@ -133,7 +55,7 @@ def load_rows(
     columns = [quoted(c.name) for c in schema]
     return raw.select(F.lit("I").alias(OP), *columns, F.concat(FILE, F.lit(f"#{number}")).alias(FILE), ROW)
 
-# %% ../notebooks/37_load.ipynb #cell-017
+# %% ../notebooks/37_load.ipynb #cell-010
 def check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None:
     "Key and partition must be columns of the table; every file must carry the key. Raises `Refused`."
     check_key(str(task.table), schema, task.key, footers)
@@ -162,7 +84,7 @@ def refuse_empty(task: Task, path: str, row: int, column: str) -> None:
         f"dmscdc table set {task.table} --partition …, then dmscdc table rewind {task.table} --reload"
     )
 
-# %% ../notebooks/37_load.ipynb #cell-018
+# %% ../notebooks/37_load.ipynb #cell-011
 def check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
     "The key must identify the rows of a load, and no partition be the empty text. Raises `Refused`."
     if task.key:
@@ -172,7 +94,7 @@ def check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
         if row := empty.first():
             refuse_empty(task, row[FILE], row[ROW], name)
 
-# %% ../notebooks/37_load.ipynb #cell-019
+# %% ../notebooks/37_load.ipynb #cell-012
 def load_initial(
     spark: SparkSession,
     task: Task,
@@ -195,7 +117,7 @@ def load_initial(
     changed, seconds = replaced_columns(base, schema), clock.seconds | written.seconds
     return Loaded(written, told, written.inserted, written.inserted, changed, (), seconds)
 
-# %% ../notebooks/37_load.ipynb #cell-020
+# %% ../notebooks/37_load.ipynb #cell-013
 def replace_table(spark: SparkSession, task: Task, draft: Draft, load: ChangeFiles, number: int) -> Written:
     "The files as they are, where the format can take them so; else their rows as a frame."
     if task.lake.can_copy(draft):
@@ -217,7 +139,7 @@ def replaced_columns(
     other = [f"column {n} was {old[n]}, is {t}" for n, t in new.items() if n in old and old[n] != t]
     return (*added, *gone, *other)
 
-# %% ../notebooks/37_load.ipynb #cell-029
+# %% ../notebooks/37_load.ipynb #cell-022
 def fold_files(
     spark: SparkSession,
     task: Task,
@@ -244,7 +166,7 @@ def note_left_out(task: Task, batch: Batch) -> str:
         f"Set a key and reload: dmscdc table set {task.table} --key …"
     )
 
-# %% ../notebooks/37_load.ipynb #cell-031
+# %% ../notebooks/37_load.ipynb #cell-024
 def reached(
     position: Mapping[str, Any],  # after the batch, as the plan has it
     base: Commit,  # before it
@@ -258,7 +180,7 @@ def is_proven(batch: Batch) -> bool:
     "Every change that was compared carries a change sequence."
     return bool(batch.facts["keys"]) and not batch.facts["unproven"]
 
-# %% ../notebooks/37_load.ipynb #cell-032
+# %% ../notebooks/37_load.ipynb #cell-025
 def note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds; empty where there is none."
     before, (lowest, path) = base.position.get("sequence", ""), batch.facts["lowest"] or ("", "")
@@ -281,7 +203,7 @@ def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
         f"dmscdc table rewind {task.table} --reload"
     )
 
-# %% ../notebooks/37_load.ipynb #cell-033
+# %% ../notebooks/37_load.ipynb #cell-026
 def note_disorder(task: Task, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch; else empty."
     if not batch.facts["disorder"]:
@@ -302,7 +224,7 @@ def note_strangers(task: Task, written: Written) -> str:
         f"and reload: dmscdc table rewind {task.table} --reload"
     )
 
-# %% ../notebooks/37_load.ipynb #cell-034
+# %% ../notebooks/37_load.ipynb #cell-027
 def load_incremental(
     spark: SparkSession,
     task: Task,
@@ -330,7 +252,7 @@ def load_incremental(
     told = files_of(files, footers, kinds)
     return Loaded(written, told, read, batch.facts["keys"], grown.sentences, notes, seconds)
 
-# %% ../notebooks/37_load.ipynb #cell-035
+# %% ../notebooks/37_load.ipynb #cell-028
 def begin(task: Task, grown: Evolution) -> Commit:
     "The first commit of a table without a load: no rows."
     draft = Draft(None, {}, task.run, grown.schema, task.key, task.partition, guard=task.guard)

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .attempt import Place, commit_draft, described, lake_columns, to_commit, write_frame
+from .attempt import (Place, check_adopted, commit_draft, copy_aside, described, lake_columns, read_files,
+                            to_commit, write_frame)
 from .batch import Batch, batch_frame
 from .bucket_store import open_store
 from .changes import quoted
-from .copying import Copying, copy_numbers, cut, encode_copying
+from .copying import cut
 from .files import TableRef
 from .fold import WRITE
 from .journal import Entry, Journal, LakeFile, settle, whereabouts
@@ -25,13 +26,14 @@ from .layout import candidates, describe, gather_small, unit
 from .places import files_in, spark_url
 from .rewrite import Inserting, Work, encode_work, insert_numbers, rewrite_numbers
 from .schema import Schema, ddl
+from .strangers import cut_folders, still_there, strangers
 from .tables import Clock, Commit, Draft, LoadFiles, StaleCommit, Written
 from .tasks import in_tasks
 
 # %% auto #0
 __all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'rewrite_touched', 'put_down', 'insert_in_tasks', 'new_rows',
            'rows_a_file', 'insert_rows', 'gather', 'removed', 'total', 'counts_of', 'written', 'apply_batch', 'base_of',
-           'move_on', 'replace_rows', 'read_table', 'ParquetTable', 'open_table']
+           'move_on', 'replace_rows', 'adopt_files', 'read_table', 'ParquetTable', 'open_table']
 
 # %% ../notebooks/26_parquet.ipynb #cell-006
 def read_entry(
@@ -41,13 +43,7 @@ def read_entry(
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "The rows of one commit."
     at = to_commit(entry)
-    wanted = lake_columns(at.schema)
-    stored = sorted(wanted, key=lambda c: c.name in at.partition)  # the partition's columns come last
-    reader = spark.read.schema(ddl(stored))
-    places = [(spark_url(base), map(spark_url, urls)) for base, urls in whereabouts(journal, entry).items()]
-    frames = [reader.option("basePath", base).parquet(*urls) for base, urls in places]
-    whole = reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], ddl(wanted))
-    return whole.select(*[quoted(c.name) for c in wanted])
+    return read_files(spark, at.schema, at.partition, whereabouts(journal, entry))
 
 # %% ../notebooks/26_parquet.ipynb #cell-008
 def copy_load(
@@ -57,13 +53,8 @@ def copy_load(
     target_bytes: int,  # of a lake file
 ) -> list[LakeFile]:
     "Copy load files into lake files aside."
-    draft, a_file = place.draft, max(1, int(target_bytes * load.rows / max(load.bytes, 1)))
-    schema = tuple((c.name, c.type) for c in lake_columns(draft.schema))
-    pieces = tuple(cut(load.footers, load.urls, load.number, target_bytes))
-    copying = Copying(place.path, place.prefix, schema, draft.key, a_file, pieces)
-    url = f"{place.path}/facts/copy.json"
-    done = in_tasks(spark, url, encode_copying(copying), len(pieces), copy_numbers)
-    return described(place, {name: name for line in done for name in line["adds"]})
+    pieces = cut(load.footers, load.urls, load.number, target_bytes)
+    return copy_aside(place, spark, pieces, max(1, int(target_bytes * load.rows / max(load.bytes, 1))))
 
 # %% ../notebooks/26_parquet.ipynb #cell-010
 def to_work(
@@ -272,8 +263,26 @@ def replace_rows(
     with clock.step("write"):
         adds = write(place)
     with clock.step("commit"):
-        entry = commit_draft(place, head, adds, [f.name for f in head.files] if head else [], rows)
+        gone = [f.name for f in head.files] if head else table.strangers() * table.inherits
+        entry = commit_draft(place, head, adds, gone, rows)
     return written(entry, {"inserted": entry.facts["rows"]}, [], clock)
+
+# %% ../notebooks/26_parquet.ipynb #cell-029
+def adopt_files(table: ParquetTable, spark: SparkSession, files: LoadFiles, draft: Draft) -> Written:
+    "The strangers in the folder, copied aside with our columns, become the first commit, which removes them."
+    clock, names = Clock(), list(files.urls)
+    place = Place(table.journal, replace(draft, guard=still_there(table.journal, names, draft.guard)))
+    base_of(table, draft)
+    with clock.step("copy"):
+        pieces = cut_folders(files, table.target_bytes)
+        a_file = max(1, int(table.target_bytes * files.rows / max(files.bytes, 1)))
+        adds = copy_aside(place, spark, pieces, a_file, keeps=True)
+    with clock.step("check key"):
+        check_adopted(place, spark, adds)
+    with clock.step("commit"):
+        entry = commit_draft(place, None, adds, names, files.rows)
+    done = {"removes": names, "opened": len(names), "bytes_read": files.bytes}
+    return written(entry, {}, [done], clock)
 
 
 def read_table(table: ParquetTable, spark: SparkSession, number: int | None) -> DataFrame:
@@ -281,12 +290,13 @@ def read_table(table: ParquetTable, spark: SparkSession, number: int | None) -> 
     entry = table.journal.head() if number is None else table.journal.entry(number)
     return read_entry(spark, table.journal, entry)
 
-# %% ../notebooks/26_parquet.ipynb #cell-028
+# %% ../notebooks/26_parquet.ipynb #cell-030
 class ParquetTable:
     "A table of plain Parquet files; see `tables.LakeTable` for what it promises."
 
-    def __init__(self, lake: str, table: TableRef, target_bytes: int = 64 << 20):
-        self.table, self.target_bytes, place = table, target_bytes, f"{table.schema}/{table.name}"
+    def __init__(self, lake: str, table: TableRef, target_bytes: int = 64 << 20, folder: str = ""):
+        self.table, self.target_bytes, self.inherits = table, target_bytes, bool(folder)
+        place = folder or f"{table.schema}/{table.name}"
         self.journal = Journal(open_store(lake), place, f"_dmscdc/{place}")
         self.location = self.journal.store.path(self.journal.folder)
 
@@ -295,6 +305,9 @@ class ParquetTable:
 
     def settle(self) -> list[str]:
         return settle(self.journal, self.journal.head())
+
+    def strangers(self) -> list[str]:
+        return strangers(self.journal)
 
     def workplace(self, draft: Draft) -> str:
         return Place(self.journal, draft).path
@@ -313,13 +326,9 @@ class ParquetTable:
         a_file = max(1, int(self.target_bytes * rows / max(bytes, 1)))
         return replace_rows(self, draft, partial(write_frame, frame=frame, kind="rows", rows_a_file=a_file))
 
-    def apply(self, spark: SparkSession, batch: Batch, draft: Draft) -> Written:
-        return apply_batch(self, spark, batch, draft)
+    adopt, apply, advance = adopt_files, apply_batch, move_on
 
-    def advance(self, draft: Draft) -> Written:
-        return move_on(self, draft)
-
-# %% ../notebooks/26_parquet.ipynb #cell-029
+# %% ../notebooks/26_parquet.ipynb #cell-031
 def open_table(lake: str, table: TableRef, **settings: Any) -> ParquetTable:
     "What `tables.open_table` calls."
     return ParquetTable(lake, table, **settings)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from .files import Listing, RawFile, TableRef
 from .load_set import Cut, LoadSet, clock, find_cut, first_cut, forced_cut, is_copy, judge_load
 from .position import Position, bound, change_order, take_over
-from .worklist import (Arrivals, Plan, advance, announce, before_csv, changed_inputs, count, gone_names,
+from .worklist import (Arrivals, Plan, advance, before_csv, changed_inputs, count, gone_names,
                              is_copied, is_same_input, some, sort_out, split_late, union)
 
 # %% auto #0
@@ -226,7 +226,7 @@ def plan_load(look: Look) -> Plan:
     (changes,), csv = before_csv(tuple(f for f in look.files if newest is None or f.order > newest.order))
     base = Position(load=number, load_files=look.listing.load, cut=newest.path if newest else "",
                     listed_at=look.listed_at())
-    other = look.asked and not look.asks("reload")
+    other = look.asked and look.asked["kind"] not in ("reload", "adopt")
     overtaken = other and f"{look.asked['kind']} was overtaken by a new load and is not carried out"
     near = ()
     if cut.near and not look.before:
@@ -270,7 +270,7 @@ def plan_table(table: TableRef, listing: Listing,
     if reload and load.kind == "none":
         look = replace(look, asked=None)
         void = ("reload is not carried out: there is no load file in the landing",)
-    return announce(finish(_hand_over(look, load), look, void), asked)
+    return finish(_hand_over(look, load), look, void)
 
 # %% ../notebooks/36_plan.ipynb #cell-070
 def _hand_over(look: Look, load: LoadSet) -> Plan:

@@ -14,12 +14,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from .adopt import adopt_lake, adopts, beyond
 from .attempt import LostRows
 from .bucket_landing import open_landing
 from .files import FolderLanding, RawFile, TableRef
 from .glue import Told, tell
 from .leases import Lease, LeaseLost
-from .load import COUNTED, Loaded, Task, lake_of, load_incremental, load_initial, rows_of, seconds_of
+from .load import load_incremental, load_initial
+from .loads import Loaded, Task, lake_of, rows_of, seconds_of, verdict_of
 from .plan import plan_table
 from .position import Position
 from .schema import Refused
@@ -27,11 +29,11 @@ from .session import open_session
 from .state import SqliteState, TableItem, open_state
 from .store import Unfit
 from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit, check_settings, open_table, versions
-from .worklist import Plan, changed_inputs, count
+from .worklist import Plan, announce, changed_inputs, warn
 
 # %% auto #0
 __all__ = ['HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'stand', 'plan_standing', 'Processed', 'lag_of', 'InputChanged',
-           'Busy', 'hold', 'held', 'check_inputs', 'guard_of', 'after_load', 'carry_out', 'move_position', 'verdict_of',
+           'Busy', 'hold', 'held', 'check_inputs', 'guard_of', 'after_load', 'begin', 'carry_out', 'move_position',
            'check_ready', 'problem_of', 'process_table', 'task_of', 'saver', 'processed']
 
 # %% ../notebooks/38_process.ipynb #cell-006
@@ -58,12 +60,13 @@ def stand(
 ) -> Standing:
     "Settle the table and bring the state in step with it. No Spark, no listing of the landing."
     item = state.get(table) or state.put_settings(table)
-    there = open_table(item.format, item.out_path or lake, table)
+    there = open_table(item.format, item.out_path or lake, table, **({"folder": item.folder} if item.folder else {}))
     notes, head = there.settle(), there.head()
     position = Position.from_json(head.position) if head else None
     if head and head.number != item.commit:
-        state.save_position(table, position, head.number, item.commit)
-        item = state.get(table)
+        asked = item.instruction if adopts(item.instruction) else None  # the lake is ours already
+        state.save_position(table, position, head.number, item.commit, asked)
+        item = replace(state.get(table), moved=beyond(asked, position))
     return Standing(item, there, head, position, tuple(notes))
 
 # %% ../notebooks/38_process.ipynb #cell-008
@@ -77,7 +80,8 @@ def plan_standing(
     item, now = standing.item, time.time() if now is None else now
     known = {"insert_only": item.insert_only, "instruction": item.instruction, "commit": standing.number}
     files = landing.files(item.table, None if item.instruction else standing.position)
-    return plan_table(item.table, files, standing.position, now=now, settle=settle, **known)
+    plan = plan_table(item.table, files, standing.position, now=now, settle=settle, **known)
+    return warn(announce(plan, standing.lake.strangers), item.moved)
 
 # %% ../notebooks/38_process.ipynb #cell-012
 @dataclass(frozen=True)
@@ -185,6 +189,14 @@ def after_load(plan: Plan) -> Position:
     return Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
 
 # %% ../notebooks/38_process.ipynb #cell-023
+def begin(spark: Callable[[], SparkSession], plan: Plan, task: Task) -> Loaded | None:
+    "What comes before changes: a load, or a lake taken over; None for neither."
+    if plan.load:
+        position = after_load(plan) if plan.changes else plan.after
+        return load_initial(spark(), task, plan.load, plan.load_number, position.to_json())
+    return adopt_lake(spark(), task, plan) if adopts(plan.instruction) else None
+
+# %% ../notebooks/38_process.ipynb #cell-024
 def carry_out(
     spark: Callable[[], SparkSession] | None,  # called only when there is something to load; None: one of our own
     standing: Standing,
@@ -196,9 +208,8 @@ def carry_out(
     if plan.is_empty:
         return
     spark = spark or (lambda: open_session(places=(task.landing.url(task.table), task.lake.location)))
-    if plan.load:
-        position = after_load(plan) if plan.changes else plan.after
-        done = load_initial(spark(), task, plan.load, plan.load_number, position.to_json())
+    done = begin(spark, plan, task)
+    if done:
         save(done.written.commit)
         yield done
         task = replace(task, base=done.written.commit.number)
@@ -208,10 +219,10 @@ def carry_out(
         done = load_incremental(spark(), task, plan.changes, plan.after.to_json(), plan.late, plan.again)
         save(done.written.commit)
         yield done
-    elif not plan.load:
+    elif not done:
         save(move_position(standing, plan, task))
 
-# %% ../notebooks/38_process.ipynb #cell-024
+# %% ../notebooks/38_process.ipynb #cell-025
 def move_position(standing: Standing, plan: Plan, task: Task) -> Commit:
     "A commit without rows: a person's word moves the position."
     head = standing.head
@@ -220,26 +231,8 @@ def move_position(standing: Standing, plan: Plan, task: Task) -> Commit:
     draft = Draft(head, position, task.run, schema, task.key, task.partition, guard=task.guard)
     return task.lake.advance(draft).commit
 
-# %% ../notebooks/38_process.ipynb #cell-026
+# %% ../notebooks/38_process.ipynb #cell-027
 EXPECTED = (Refused, StaleCommit, LeaseLost, LostRows, InputChanged, NotOurs, Unfit, Busy)
-
-
-def verdict_of(
-    loads: Sequence[Loaded],
-    plan: Plan,
-    notes: Sequence[str],  # why a person must look
-) -> tuple[str, str]:
-    "Verdict and words of a run that did its work."
-    rows = rows_of(loads)
-    did = ", ".join(f"{rows[name]:,} {name}" for name in COUNTED if rows[name]) or "no row changed"
-    words = plan.waits or "nothing to do"
-    if loads:
-        files = sum(len(load.files) for load in loads)
-        words = f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {did}"
-    if not notes:
-        return ("ok" if loads else "nothing"), words
-    more = f" (and {len(notes) - 1} more)" if notes[1:] else ""
-    return "attention", f"{words}. {notes[0]}{more}"
 
 # %% ../notebooks/38_process.ipynb #cell-028
 def check_ready(item: TableItem) -> None:
@@ -281,7 +274,7 @@ def process_table(
     spark: Callable[[], SparkSession] | None = None,  # called only when there is something to load
 ) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
-    ref, store, source, clock = TableRef.parse(table), open_state(state), open_landing(landing), Clock()
+    ref, store, source, clock = TableRef.parse(table), open_state(state, landing), open_landing(landing), Clock()
     standing, plan, loads, problem, told = None, Plan(ref), [], None, Told()
     try:
         with held(store, ref, owner, fence) as renew:

@@ -87,7 +87,7 @@ def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts an
     path, position = table_path(item.table), item.position and item.position.to_json()
     texts = {"ActiveFlag": item.active, "insert_only": item.insert_only, "position": position,
              "instruction": item.instruction, "intent": item.intent, "status": item.status}
-    return {"path": path, "folder": path.rstrip("/"), **_progress(item.table, item.position),
+    return {"path": path, "folder": item.folder or path.rstrip("/"), **_progress(item.table, item.position),
             "PrimaryKey": ",".join(item.key) or "null", "PartitionKey": ",".join(item.partition) or "null",
             "out_path": item.out_path or "null", "delete_mode": item.delete, "format": item.format,
             "commit_number": item.commit,
@@ -134,9 +134,9 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
                     ) -> TableItem:
     "An item as read; a progress that a person has changed there by hand becomes an instruction."
     texts = ("insert_only", "instruction", "intent", "status")
-    position = json.loads(stored["position"])
+    position, folder = json.loads(stored["position"]), stored["folder"].strip("/")
     item = TableItem(
-        TableRef(*stored["path"].rstrip("/").split("/")[-2:]),
+        TableRef(*stored["path"].rstrip("/").split("/")[-2:]), folder=folder if f"{folder}/" != stored["path"] else "",
         key=_names(stored["PrimaryKey"]), partition=_names(stored["PartitionKey"]),
         delete=stored["delete_mode"], active=json.loads(stored["ActiveFlag"]), format=stored["format"],
         out_path="" if stored["out_path"] == "null" else stored["out_path"],

@@ -125,7 +125,7 @@ def survey(
     now: float | None = None,  # epoch seconds
 ) -> list[Look]:  # by table
     "What every table needs now."
-    landing, state = open_landing(config.landing), open_state(config.state)
+    landing, state = open_landing(config.landing), open_state(config.state, config.landing)
     now = time.time() if now is None else now
     tables = chosen_tables(landing, state, only)
     if not waits_for_aws(config):

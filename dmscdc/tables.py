@@ -157,6 +157,9 @@ class LakeTable(Protocol):
     def settle(self) -> list[str]:
         "Finish or undo what others left; sentences for a person."
 
+    def strangers(self) -> list[str]:
+        "Files of a table that others wrote, below the location, where the format can adopt them; else none."
+
     def read(self, spark: SparkSession, number: int | None = None) -> DataFrame:
         "Rows as of the head or an earlier commit: Op, the source's columns, _cdc_file, _cdc_row."
 
@@ -171,6 +174,9 @@ class LakeTable(Protocol):
 
     def replace(self, spark: SparkSession, frame: DataFrame, draft: Draft, rows: int, bytes: int) -> Written:
         "The table becomes the frame, of about so many rows and bytes, in one commit."
+
+    def adopt(self, spark: SparkSession, files: LoadFiles, draft: Draft) -> Written:
+        "The strangers become the first commit, with our columns; raises `Refused` where the key names no row."
 
     def apply(self, spark: SparkSession, batch: Batch, draft: Draft) -> Written:
         "Apply one batch, in one commit; a batch that changes no row commits its position only."

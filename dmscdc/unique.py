@@ -18,7 +18,7 @@ from .tasks import open_raw, with_access
 
 # %% auto #0
 __all__ = ['COMPARABLE', 'EQUAL', 'is_rising', 'keys_of_file', 'can_tell', 'are_ranges_apart', 'are_apart', 'check_unique',
-           'is_null', 'refuse_null', 'refuse_twice']
+           'check_counted', 'is_null', 'refuse_null', 'refuse_twice']
 
 # %% ../notebooks/18_unique.ipynb #cell-006
 def is_rising(
@@ -99,12 +99,17 @@ def check_unique(
     "Raise `Refused` where the key does not identify the rows of a load."
     if are_apart(spark, files.footers, files.urls, keys, {c.name: c.type for c in files.schema}):
         return
-    names, frame = [quoted(k) for k in keys], read_changes(spark, files)
+    check_counted(table, read_changes(spark, files), keys, files.rows)
+
+
+def check_counted(table: str, frame: DataFrame, keys: Sequence[str], rows: int) -> None:
+    "The same, of a frame of so many rows, by counting."
+    names = [quoted(k) for k in keys]
     counts = F.count_if(is_null(keys)).alias("nulls"), F.count_distinct(*names).alias("keys")
     row = frame.select(*names).agg(*counts).first()
     if row["nulls"]:
         refuse_null(table, frame, keys, row["nulls"])
-    if row["keys"] != files.rows:
+    if row["keys"] != rows:
         refuse_twice(table, frame, keys)
 
 

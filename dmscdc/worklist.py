@@ -15,7 +15,8 @@ from .position import Position, change_order, fit_window
 
 # %% auto #0
 __all__ = ['LOOK_BACK', 'day_before', 'advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied',
-           'before_csv', 'Plan', 'count', 'some', 'say', 'announce', 'as_json', 'changed_inputs', 'is_same_input']
+           'before_csv', 'Plan', 'count', 'some', 'say', 'announce', 'warn', 'as_json', 'changed_inputs',
+           'is_same_input']
 
 # %% ../notebooks/35_worklist.ipynb #cell-009
 LOOK_BACK = timedelta(hours=24)
@@ -173,6 +174,8 @@ def some(files: Iterable[RawFile | str]) -> str:
 def _work(plan: Plan) -> list[str]:
     "What is done, a phrase each."
     words = []
+    if (plan.instruction or {}).get("kind") == "adopt" and not plan.load:
+        words.append(f"go on from the 2019 solution ({plan.before})")
     if plan.load:
         verb = "initial load" if plan.before is None else f"replace the table by load {plan.load_number}"
         words.append(f"{verb} ({count(len(plan.load), 'file')}, {sum(f.size for f in plan.load):,} bytes)")
@@ -196,20 +199,31 @@ def say(plan: Plan) -> str:  # without a line break
     return f"{plan.table}: {'; '.join([*work, *plan.remarks])}.{notes}"
 
 # %% ../notebooks/35_worklist.ipynb #cell-047
-def announce(plan: Plan, asked: Mapping | None  # the instruction it was made with
+def announce(plan: Plan, find: Callable[[], Sequence[str]]  # the files of others in the table's folder
              ) -> Plan:
-    "A plan that would take over a table of the 2019 solution waits for a person, who reads what it means."
-    if not asked or asked["kind"] != "adopt" or plan.is_empty or plan.before is None:
+    "A plan that takes over a lake of the 2019 solution says what that means; without a file it waits for a person."
+    if plan.load or (plan.instruction or {}).get("kind") != "adopt":
         return plan
-    waiting = f", {count(len(plan.load or plan.changes), 'file')} wait" if plan.load or plan.changes else ""
-    note = (f"the 2019 solution has loaded this table ({plan.before}){waiting}. To go on from there rewrites all its "
-            "files once, to add _cdc_file and _cdc_row; it equals the source for certain only after a reconcile or a "
-            "reload. Stop the old schedule first: it knows no lease. This version cannot take the files over yet: "
-            f"`dmscdc table rewind {plan.table} --reload --keep-changes` loads the table from its load files instead")
+    if files := find():
+        words = (f"all {count(len(files), 'file')} of its lake are rewritten once, with _cdc_file and _cdc_row",
+                 "it equals the source for certain only after a reconcile or a reload",
+                 "stop the old schedule first: it knows no lease")
+        return replace(plan, remarks=(*words, *plan.remarks))
+    note = (f"the 2019 solution has loaded this table ({plan.before}), but no Parquet file lies where its item says: "
+            "in folder, below out_path. Correct the item, or load the table from its load files: "
+            f"`dmscdc table rewind {plan.table} --reload --keep-changes`")
     return Plan(plan.table, "attention", load_number=plan.load_number, before=plan.before, after=plan.before,
                 notes=(note, *plan.notes), remarks=plan.remarks)
 
-# %% ../notebooks/35_worklist.ipynb #cell-050
+
+def warn(plan: Plan, note: str  # "" for none
+         ) -> Plan:
+    "The plan with one more reason for a person to look."
+    if not note:
+        return plan
+    return replace(plan, kind="attention" if plan.is_empty else plan.kind, notes=(*plan.notes, note))
+
+# %% ../notebooks/35_worklist.ipynb #cell-053
 def as_json(plan: Plan) -> dict:
     "A plan as plain JSON values; files as path, size and time, positions in words."
     files = {name: [{"path": f.path, "size": f.size, "time": f.time} for f in getattr(plan, name)]
@@ -220,7 +234,7 @@ def as_json(plan: Plan) -> dict:
     return {"table": str(plan.table), **plain, **texts, **files,
             "before": str(plan.before or "never loaded"), "after": str(plan.after)}
 
-# %% ../notebooks/35_worklist.ipynb #cell-053
+# %% ../notebooks/35_worklist.ipynb #cell-056
 def changed_inputs(plan: Plan, listing: Listing, archive: Listing | None = None) -> list[str]:
     "Inputs that are no longer what the plan says, a sentence each."
     there = {f.path: f for f in listing.load + listing.changes}
@@ -236,7 +250,7 @@ def changed_inputs(plan: Plan, listing: Listing, archive: Listing | None = None)
             words.append(f"{plan.table}: {file.path} was put again ({clock(now.time)})")
     return words
 
-# %% ../notebooks/35_worklist.ipynb #cell-055
+# %% ../notebooks/35_worklist.ipynb #cell-058
 def is_same_input(plan: Plan, listing: Listing, archive: Listing | None = None) -> bool:
     "All inputs are still what the plan says."
     return not changed_inputs(plan, listing, archive)

@@ -106,6 +106,15 @@ def test_the_tour_shows_the_report_of_a_run_inside_a_frame_of_its_own(tour):
     assert frame.count("<style") == 0  # it must not dress the notebook around it
 
 
+def test_the_page_for_those_who_come_from_2019_runs_and_the_old_lake_goes_on(execute, tmp_path):
+    ran = execute("explore/from_2019", folder=str(tmp_path))
+    assert ran.error is None
+    plan, first, rows, again = ran.shown()
+    assert "go on from the 2019 solution (load 1 (1 file), changes up to 20181215-100311204.parquet); 1 change file" in plan
+    assert "2 files of the 2019 lake taken over, 25 rows" in first and "1 deleted" in first and "0-adopted-part-00000-91fe" in rows
+    assert again == "'nothing: 1 table: 1 nothing'" and "Sample Product" in rows and "1002" not in rows
+
+
 def test_the_pass_loads_what_is_ready_and_leaves_the_rest_to_a_person(passes, small):
     kept = records(passes["all"].path)
     assert passes["all"].error is None
