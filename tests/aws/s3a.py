@@ -46,3 +46,21 @@ def test_spark_reads_raw_files_that_are_too_many_for_one_task_from_the_bucket(sp
     from world import replayed
     assert rows == replayed(w.raw, ["id"], NAMES)
     assert not [name for name in w.lake_table.journal.store.list("_dmscdc") if "/aside/" in name]
+
+
+def test_spark_goes_on_with_a_lake_of_2019_where_it_lies_in_the_bucket(spark, tmp_path):
+    from dmscdc.aws import client, split_url
+    from dmscdc.parquet import ParquetTable
+    from scenarios.test_adoption import RAW, more, of_2019
+    from world import replayed
+
+    w, place = more(of_2019(tmp_path, spark)), f"{LAKE}/{tmp_path.name}/old"
+    bucket, prefix = split_url(place)
+    for path in (tmp_path / "old").rglob("part-*.parquet"):
+        client("s3").put_object(Bucket=bucket, Key=f"{prefix}/{path.relative_to(tmp_path / 'old')}", Body=path.read_bytes())
+    w.item(out_path=f"{place}/")
+    done, lake = w.go(), ParquetTable(place, w.ref, folder="item")
+    assert done.verdict == "ok" and done.words.startswith("4 files of the 2019 lake taken over, 5 rows"), done.words
+    rows = [tuple(row) for row in lake.read(spark).selectExpr("id", "name", "dept", "unix_micros(at)", "n", "Op").collect()]
+    assert sorted(rows) == replayed(w.raw, ["id"], RAW) and lake.strangers() == [] == lake.settle()
+    assert not [name for name in lake.journal.store.list("_dmscdc") if "/aside/" in name] and w.idle().verdict == "nothing"
