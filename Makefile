@@ -26,7 +26,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest
 
 torture: $(STAMP)
-	HISTORIES=$(or $(HISTORIES),200) $(BIN)/python -m pytest -m "torture or not torture" -s tests/crashes tests/histories tests/cluster
+	HISTORIES=$(or $(HISTORIES),200) $(BIN)/python -m pytest -m "torture or not torture" -s tests/crashes tests/histories tests/cluster tests/aws/test_s3a.py
 
 export: $(STAMP)
 	$(BIN)/nbdev_export

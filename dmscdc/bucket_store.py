@@ -41,6 +41,8 @@ def put_new(s3: Any, bucket: str, key: str, content: bytes) -> None:
         except Exception as error:
             if code_of(error) in TAKEN:
                 raise Exists(f"s3://{bucket}/{key}") from error
+            if type(error).__name__ == "ParamValidationError":
+                raise Unfit("conditional puts want a newer boto3: pip install 'boto3>=1.35.69'") from error
             if code_of(error) != CONFLICT or attempt == TRIES - 1:
                 raise
         threading.Event().wait(0.02 * 2 ** attempt)

@@ -8,7 +8,7 @@ import pytest
 from house import House, every
 from stories import SEED, STORIES, at_places, places
 
-EACH = 3  # points of each story, every day
+EACH = 2  # points of each story, every day
 
 
 def killed(house: House, name: str, point: list, tasks: bool = False) -> None:
