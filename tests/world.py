@@ -123,7 +123,7 @@ def replay(folder: Path, keys: Sequence[str], soft: bool = False) -> dict[tuple,
             key = tuple(change[k] for k in keys)
             old = table.get(key)
             if ours["Op"] != "D": table[key] = {**(old if old and old["Op"] != "D" else {}), **change, **ours}
-            elif soft and old: table[key] = {**old, **ours}
+            elif soft and old: table[key] = {**old, **ours} if old["Op"] != "D" else old  # the mark names the delete that ended its life
             else: table.pop(key, None)
     return table
 
