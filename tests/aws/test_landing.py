@@ -26,6 +26,7 @@ from dmscdc.plan import plan_table
 from dmscdc.process import Standing, check_inputs, plan_standing
 from dmscdc.sample import write_shop
 from dmscdc.state import TableItem
+from dmscdc.tables import open_table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from listing import BUSY, FILES, MORE, TABLES, Bucket, applied, landing_keys, some_tables  # noqa: E402
@@ -210,13 +211,14 @@ def test_the_check_before_a_commit_lists_no_more_than_the_plan_did():
     assert bucket.requests == 4 and found.changes
 
 
-def test_a_pass_lists_what_is_new_and_everything_where_a_person_has_asked_for_something():
+def test_a_pass_lists_what_is_new_and_everything_where_a_person_has_asked_for_something(tmp_path):
+    lake = open_table("parquet", str(tmp_path), T)
     here = [load(), *(change(minute) for minute in range(10, 25_010, 10))]
     item, position = TableItem(T, key=("id",)), plan(classify(here)).after
     _, bucket = in_memory(here)
-    assert plan_standing(Standing(item, None, None, position), bucket, 0, ZERO + 1e7).kind == "nothing" and bucket.requests == 2
+    assert plan_standing(Standing(item, lake, None, position), bucket, 0, ZERO + 1e7).kind == "nothing" and bucket.requests == 2
     asked = replace(item, instruction={"kind": "replay", "files": [here[1].name]})
-    assert plan_standing(Standing(asked, None, None, position), bucket, 0, ZERO + 1e7).late == (here[1],) and bucket.requests == 2 + 3
+    assert plan_standing(Standing(asked, lake, None, position), bucket, 0, ZERO + 1e7).late == (here[1],) and bucket.requests == 2 + 3
 
 
 def a_survey(tables: int, files: int, minutes: float, busy: int) -> tuple[int, int]:
