@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 # %% auto #0
-__all__ = ['BUCKETS', 'ATTEMPTS', 'is_bucket', 'split_url', 'time_of', 'client']
+__all__ = ['BUCKETS', 'ATTEMPTS', 'is_bucket', 'split_url', 'time_of', 'client', 'code_of']
 
 # %% ../notebooks/06_aws.ipynb #cell-006
 BUCKETS = ("s3://", "s3a://")
@@ -79,3 +79,8 @@ def client(service: str  # "s3", "dynamodb", "glue", …
 
 
 client.cache_clear = _client.cache_clear  # for tests that change the configuration
+
+# %% ../notebooks/06_aws.ipynb #cell-019
+def code_of(error: Exception) -> str:
+    "The code of an answer of AWS, empty for other errors."
+    return getattr(error, "response", {}).get("Error", {}).get("Code", "")

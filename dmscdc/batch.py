@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from .changes import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes
 from .fold import FIRST, FRESH, HAS, WRITE, Folding, fold
 from .places import spark_url
-from .schema import FILE, OP, OURS, ROW, Column, Refused, Schema, ddl
-from .tasks import Batches, facts_out, get_text, in_tasks, lake_values, numbers_in, open_raw, put_text
+from .schema import FILE, OP, OURS, ROW, Column, Refused, Schema, ddl, open_raw
+from .tasks import Batches, facts_out, get_text, in_tasks, lake_values, numbers_in, put_text
 from .tasks import unique_columns, with_access, write_table
 
 # %% auto #0

@@ -17,9 +17,8 @@ from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any
-from urllib.parse import quote
 
-from .aws import client, is_bucket, split_url
+from .aws import client, code_of, is_bucket, split_url
 from .files import (FolderLanding, LandingUnreachable, Listing, RawFile, TableRef, classify, day_before,
                           describe_empty, holds_dms, is_hidden)
 
@@ -129,10 +128,9 @@ def in_words(root: str  # the landing
         from botocore.exceptions import BotoCoreError, ClientError
         if not isinstance(error, (BotoCoreError, ClientError)):
             raise
-        said = error.response["Error"] if isinstance(error, ClientError) else {}
-        code = said.get("Code", type(error).__name__)
+        code = code_of(error) or type(error).__name__
         reason = REASONS.get(code, "AWS could not be asked, or refused")
-        words = f"{root} cannot be listed: {reason} ({code}: {said.get('Message', error)})"
+        words = f"{root} cannot be listed: {reason} ({code}: {error})"
         raise LandingUnreachable(f"{words}. This must work: aws s3 ls {shlex.quote(root + '/')}") from error
 
 # %% ../notebooks/07_bucket_landing.ipynb #cell-027
@@ -274,9 +272,9 @@ class BucketLanding:
         return list_table(self.bucket, f"{self.bucket.start}{table.schema}/{table.name}/", position)
 
     def url(self, table: TableRef, path: str = "") -> str:
-        "Where the table's folder, or a file of it, is read from; percent-encoded as addresses are."
+        "Where the table's folder, or a file of it, is read from; a key stands in it as it is."
         path = f"{self.root}/{table.schema}/{table.name}/{path}".removeprefix("s3://").rstrip("/")
-        return f"s3://{quote(path)}"
+        return f"s3://{path}"
 
     def describe_empty(self) -> str:
         "One sentence for `LandingEmpty`."

@@ -10,20 +10,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .aws import client, is_bucket, split_url
+from .aws import client, code_of, is_bucket, split_url
 from .store import Exists, Store, Unfit, entry_number, is_hidden, number_aside
 
 # %% auto #0
-__all__ = ['TAKEN', 'GONE', 'CONFLICT', 'TRIES', 'PROBE', 'PROOF', 'HELP', 'code_of', 'put_new', 'check_exclusive', 'copy_object',
+__all__ = ['TAKEN', 'GONE', 'CONFLICT', 'TRIES', 'PROBE', 'PROOF', 'HELP', 'put_new', 'check_exclusive', 'copy_object',
            'keys_below', 'is_ours', 'names_below', 'last_entry', 'get_object', 'delete_object', 'create_entry',
            'entries_after', 'tidy_up', 'BucketStore', 'open_store']
 
 # %% ../notebooks/09_bucket_store.ipynb #cell-006
-def code_of(error: Exception) -> str:
-    "The code of an answer of AWS, empty for other errors."
-    return getattr(error, "response", {}).get("Error", {}).get("Code", "")
-
-
 TAKEN = ("PreconditionFailed", "412")
 GONE = ("NoSuchKey", "404")
 CONFLICT = "ConditionalRequestConflict"  # another put of the same name is at work
@@ -114,13 +109,14 @@ def last_entry(entries_after: Callable[[int], tuple[list[int], bool]]  # a page 
         at = low + step if high is None else (low if high - low <= 1_000 else (low + high) // 2)
 
 # %% ../notebooks/09_bucket_store.ipynb #cell-023
-def get_object(s3: Any, bucket: str, key: str) -> bytes:
+def get_object(s3: Any, bucket: str, key: str) -> tuple[bytes, str]:  # content, and its mark (ETag)
     "A whole object. An answer that breaks off is asked for again; botocore only does so before its first byte."
     from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 
     for attempt in range(TRIES):
         try:
-            return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+            found = s3.get_object(Bucket=bucket, Key=key)
+            return found["Body"].read(), found["ETag"]
         except (IncompleteReadError, ReadTimeoutError, ResponseStreamingError):
             if attempt == TRIES - 1:
                 raise
@@ -179,7 +175,7 @@ class BucketStore:
         return last_entry(lambda number: entries_after(*self._at(prefix), number))
 
     def read(self, name: str) -> bytes:
-        return get_object(*self._at(name))
+        return get_object(*self._at(name))[0]
 
     def delete(self, name: str) -> None:
         delete_object(*self._at(name))

@@ -13,17 +13,13 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .config import FILE, Config, read_config
-from .server import SparkServer, serve
+from .server import SparkServer, plugin_port, serve
 from .session import submitted_session
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 # %% auto #0
-__all__ = ['PLUGIN', 'server_settings', 'export_line', 'until_gone', 'lend', 'NoPlugin', 'plugin_port', 'pass_env', 'pass_inside']
+__all__ = ['server_settings', 'export_line', 'until_gone', 'lend', 'pass_env', 'pass_inside']
 
 # %% ../notebooks/93_cluster.ipynb #cell-006
 def server_settings(
@@ -67,25 +63,7 @@ def lend(
         tell(export_line(server.url))
         return until_gone(server, stop())
 
-# %% ../notebooks/93_cluster.ipynb #cell-019
-PLUGIN = "spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin"
-
-
-class NoPlugin(RuntimeError):
-    "The application was started without Spark Connect."
-
 # %% ../notebooks/93_cluster.ipynb #cell-020
-def plugin_port(
-    spark: SparkSession,  # the application's own
-) -> int:
-    "Where the plugin's server listens. Raises `NoPlugin`."
-    jvm = spark.sparkContext._jvm
-    if "SparkConnectPlugin" not in spark.conf.get("spark.plugins", ""):
-        raise NoPlugin(f"this Spark has no Connect server: give spark-submit --conf {PLUGIN}")
-    service = getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
-    return getattr(service, "MODULE$").localPort()
-
-# %% ../notebooks/93_cluster.ipynb #cell-023
 def pass_env(
     url: str,  # of the plugin's server
 ) -> dict[str, str]:
@@ -93,7 +71,7 @@ def pass_env(
     theirs = re.compile("PYSPARK_GATEWAY|MASTER$|SPARK_CONNECT_|SPARK_LOCAL_REMOTE$|SPARK_API_MODE$")
     return {name: value for name, value in os.environ.items() if not theirs.match(name)} | {"SPARK_REMOTE": url}
 
-# %% ../notebooks/93_cluster.ipynb #cell-024
+# %% ../notebooks/93_cluster.ipynb #cell-021
 def pass_inside(
     *words: str,  # options of `dmscdc pass`: "--landing", "s3://…"
 ) -> int:  # its exit code

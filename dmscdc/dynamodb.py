@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from .aws import client, is_bucket, split_url
+from .aws import client, code_of, is_bucket, split_url
 from .files import TableRef
 from .leases import DynamoLeases, Lease, check_lease, lease_in, plain, saying, try_update, value_of
 from .state import (ATTRIBUTES, UNSET_LOAD, BadSetting, StaleState, State, TableItem,
@@ -235,10 +235,9 @@ def keep_backups(db: Any, name: str, tries: int = 30) -> None:
             db.update_continuous_backups(TableName=name, PointInTimeRecoverySpecification=wanted)
             return
         except db.exceptions.ClientError as error:
-            code = error.response["Error"]["Code"]
-            if code == "UnknownOperationException":  # a stand-in for DynamoDB that keeps none
+            if code_of(error) == "UnknownOperationException":  # a stand-in for DynamoDB that keeps none
                 return
-            if code != "ContinuousBackupsUnavailableException" or attempt == tries - 1:
+            if code_of(error) != "ContinuousBackupsUnavailableException" or attempt == tries - 1:
                 raise
             time.sleep(2)
 

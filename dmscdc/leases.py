@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .aws import client
+from .aws import client, code_of
 from .files import TableRef
 
 # %% auto #0
@@ -188,6 +188,7 @@ WORDS = {
     "ProvisionedThroughputExceededException":
         "its capacity is too small, all attempts were throttled: "
         "aws dynamodb update-table --billing-mode PAY_PER_REQUEST --table-name {0}",
+    "Item size": "an item is larger than the 400 KB of DynamoDB",
 }
 
 
@@ -199,8 +200,8 @@ def saying(name: str) -> Iterator[None]:  # of the table
     try:
         yield
     except ClientError as error:
-        code, text = error.response["Error"]["Code"], error.response["Error"]["Message"]
-        words = WORDS.get(code) or ("Item size" in text and "an item is larger than the 400 KB of DynamoDB: {0}")
+        large = "Item size" in error.response["Error"]["Message"]
+        words = WORDS.get("Item size" if large else code_of(error))
         if not words:
             raise
         raise BadSetting(f"dynamodb:{name}: {words.format(name)}") from error
@@ -239,7 +240,7 @@ def try_update(name: str, path: str, update: Mapping[str, Any], **values: str | 
                                                   ReturnValuesOnConditionCheckFailure="ALL_OLD")
         return True, done["Attributes"]
     except ClientError as error:
-        if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+        if code_of(error) != "ConditionalCheckFailedException":
             raise
         return False, error.response.get("Item", {})
 

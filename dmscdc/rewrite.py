@@ -20,8 +20,8 @@ import pyarrow.dataset as ds
 
 from .fold import FIRST, FRESH, HAS, WRITE
 from .places import place
-from .schema import FILE, OP, ROW, arrow_type
-from .tasks import Batches, facts_out, get_text, numbers_in, open_raw, unique_columns, write_table
+from .schema import FILE, OP, ROW, arrow_type, open_raw
+from .tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 
 # %% auto #0
 __all__ = ['CODED', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs',

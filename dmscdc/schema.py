@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,8 +18,8 @@ from .places import place
 
 # %% auto #0
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'ARROW', 'LADDERS', 'Refused', 'Column', 'columns', 'ddl',
-           'column_type', 'arrow_type', 'Footer', 'read_footer', 'read_footers', 'wider', 'Evolution', 'stored',
-           'evolve']
+           'column_type', 'arrow_type', 'Footer', 'open_raw', 'read_footer', 'read_footers', 'wider', 'Evolution',
+           'stored', 'evolve']
 
 # %% ../notebooks/11_schema.ipynb #cell-005
 class Refused(Exception):
@@ -104,19 +105,27 @@ class Footer:
     groups: tuple[int, ...] = ()  # rows of each row group
 
 # %% ../notebooks/11_schema.ipynb #cell-022
+def open_raw(
+    url: str,
+    **how: Any,  # as pyarrow's ParquetFile takes it
+) -> pq.ParquetFile:
+    "A raw file, or one of the lake, opened; old timestamps come as microseconds."
+    fs, path = place(url)
+    return pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us", **how)
+
+
 def read_footer(
     path: str,  # below the table's folder, for messages
     url: str,  # where to open it
 ) -> Footer:
     "Read one footer. Raises `Refused` for a file that is not Parquet, and for a type that Spark cannot read."
     try:
-        fs, there = place(url)
-        meta = pq.read_metadata(there, filesystem=fs)
+        file = open_raw(url)
     except FileNotFoundError:
         raise
     except (pa.ArrowInvalid, OSError) as error:
         raise Refused(f"{path}: a Parquet file was expected, reading its footer failed: {error}") from error
-    fields = meta.schema.to_arrow_schema()
+    fields, meta = file.schema_arrow, file.metadata
     schema = tuple(Column(f.name, column_type(f.type)) for f in fields)
     for column, f in zip(schema, fields):
         if not column.type:

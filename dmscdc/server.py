@@ -17,14 +17,18 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import TYPE_CHECKING, Iterator, Sequence
 
 from .places import s3a
 from .session import HOME, log_option, spark_conf, with_package
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 # %% auto #0
-__all__ = ['FAIR', 'PROGRAM', 'ServerMissing', 'spark_home', 'server_program', 'server_command', 'server_env', 'end_with_input',
-           'guard', 'start_guarded', 'SparkServer', 'death_words', 'wait_for_port', 'serve']
+__all__ = ['FAIR', 'PLUGIN', 'PROGRAM', 'ServerMissing', 'spark_home', 'NoPlugin', 'plugin_port', 'server_program',
+           'server_command', 'server_env', 'end_with_input', 'guard', 'start_guarded', 'SparkServer', 'death_words',
+           'wait_for_port', 'serve']
 
 # %% ../notebooks/13_server.ipynb #cell-006
 class ServerMissing(RuntimeError):
@@ -50,13 +54,32 @@ FAIR = """<?xml version="1.0"?>
 """
 
 # %% ../notebooks/13_server.ipynb #cell-011
+PLUGIN = "spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin"
+
+
+class NoPlugin(RuntimeError):
+    "An application was started without Spark Connect."
+
+
+def plugin_port(
+    spark: SparkSession,  # the application's own
+) -> int:
+    "Where the server of the plugin listens. Raises `NoPlugin`."
+    jvm = spark.sparkContext._jvm
+    if "SparkConnectPlugin" not in spark.conf.get("spark.plugins", ""):
+        raise NoPlugin(f"this Spark has no Connect server: give spark-submit --conf {PLUGIN}")
+    service = getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
+    return getattr(service, "MODULE$").localPort()
+
+# %% ../notebooks/13_server.ipynb #cell-013
 PROGRAM = """import sys
 from pyspark.sql import SparkSession
 
-jvm = SparkSession.builder.getOrCreate().sparkContext._jvm
-service = getattr(getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
-print(f"Spark Connect server started at: 127.0.0.1:{service.localPort()}", file=sys.stderr, flush=True)
-jvm.java.lang.Thread.sleep(2**62)  # until the JVM ends
+from dmscdc.server import plugin_port
+
+spark = SparkSession.builder.getOrCreate()
+print(f"Spark Connect server started at: 127.0.0.1:{plugin_port(spark)}", file=sys.stderr, flush=True)
+spark.sparkContext._jvm.java.lang.Thread.sleep(2**62)  # until the JVM ends
 """
 
 
@@ -68,9 +91,9 @@ def server_program(
     if not shared:
         return ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     (folder / "program.py").write_text(PROGRAM)
-    return ["--conf", "spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin", str(folder / "program.py")]
+    return ["--conf", PLUGIN, str(folder / "program.py")]
 
-# %% ../notebooks/13_server.ipynb #cell-013
+# %% ../notebooks/13_server.ipynb #cell-015
 def server_command(
     format: str,  # table format of its sessions
     master: str,  # where Spark runs, "local[2]"
@@ -96,7 +119,7 @@ def server_command(
     submit = str(spark_home() / "bin" / "spark-submit")
     return [submit, "--master", master, *settings, *server_program(shared, folder)]
 
-# %% ../notebooks/13_server.ipynb #cell-016
+# %% ../notebooks/13_server.ipynb #cell-018
 def server_env(
     token: str,  # what a client has to know
     folder: Path,  # the server's own
@@ -115,7 +138,7 @@ def server_env(
         mine["SPARK_LOCAL_IP"] = "127.0.0.1"  # the workers of a cluster must find us
     return {k: v for k, v in os.environ.items() if k not in skip} | mine
 
-# %% ../notebooks/13_server.ipynb #cell-019
+# %% ../notebooks/13_server.ipynb #cell-021
 def end_with_input(
     server: subprocess.Popen,
     grace: float,  # seconds between asking and killing
@@ -129,7 +152,7 @@ def end_with_input(
     except subprocess.TimeoutExpired:
         server.kill()
 
-# %% ../notebooks/13_server.ipynb #cell-020
+# %% ../notebooks/13_server.ipynb #cell-022
 def guard(
     command: list[str],  # the server
     folder: Path,  # its working folder, removed afterwards
@@ -144,7 +167,7 @@ def guard(
     shutil.rmtree(folder, ignore_errors=True)
     return code if code >= 0 else 128 - code
 
-# %% ../notebooks/13_server.ipynb #cell-022
+# %% ../notebooks/13_server.ipynb #cell-024
 def start_guarded(
     command: list[str],  # what to run
     folder: Path,  # its working folder, removed when it ends
@@ -160,7 +183,7 @@ def start_guarded(
     first = process.stdout.readline()
     return process, int(first) if first.strip() else 0
 
-# %% ../notebooks/13_server.ipynb #cell-026
+# %% ../notebooks/13_server.ipynb #cell-028
 class SparkServer:
     "A Spark Connect server on this machine."
 
@@ -184,7 +207,7 @@ class SparkServer:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
-# %% ../notebooks/13_server.ipynb #cell-027
+# %% ../notebooks/13_server.ipynb #cell-029
 def _last_words(
     log: Path,  # of a server
 ) -> str:  # "" where it said nothing
@@ -194,7 +217,7 @@ def _last_words(
     errors = [line for line in lines if re.search("Exception|Error", line)]
     return (errors or lines or [""])[-1][:300]
 
-# %% ../notebooks/13_server.ipynb #cell-028
+# %% ../notebooks/13_server.ipynb #cell-030
 def death_words(
     code: int | None,  # exit code of the server
     memory: str,  # the heap it had
@@ -211,7 +234,7 @@ def death_words(
     said = _last_words(log)
     return f"the Spark server ended with exit code {code}" + (f"; its last words: {said}" if said else "")
 
-# %% ../notebooks/13_server.ipynb #cell-031
+# %% ../notebooks/13_server.ipynb #cell-033
 def wait_for_port(
     process: subprocess.Popen,  # the guard
     log: Path,  # the server's log
@@ -231,7 +254,7 @@ def wait_for_port(
         time.sleep(0.05)
     raise ServerMissing(f"the Spark server was not ready after {wait:g} seconds (log: {log})")
 
-# %% ../notebooks/13_server.ipynb #cell-035
+# %% ../notebooks/13_server.ipynb #cell-037
 @contextmanager
 def serve(
     format: str = "parquet",  # table format of its sessions

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from .aws import client, is_bucket, split_url
+from .aws import client, code_of, is_bucket, split_url
+from .bucket_store import get_object
 
 # %% auto #0
 __all__ = ['LINES', 'TAIL', 'KINDS', 'ENCRYPTION', 'KMS_KEY', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole', 'write_whole',
@@ -153,7 +154,7 @@ def is_lost_race(
     "Somebody else has written since we read: S3 says 412, or 409 in the same moment, or the object is gone."
     answer = getattr(error.__cause__, "response", {})
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    return status in (409, 412) or answer.get("Error", {}).get("Code") == "NoSuchKey"
+    return status in (409, 412) or code_of(error.__cause__) == "NoSuchKey"
 
 # %% ../notebooks/29_shelf.ipynb #cell-026
 class Bucket:
@@ -171,8 +172,8 @@ class Bucket:
         "Content and condition of the next write."
         with asked(f"{self.where(name)} could not be read") as s3:
             try:
-                found = s3.get_object(Bucket=self.bucket, Key=self.prefix + name)
-                return found["Body"].read(), {"IfMatch": found["ETag"]}
+                content, mark = get_object(s3, self.bucket, self.prefix + name)
+                return content, {"IfMatch": mark}
             except s3.exceptions.NoSuchKey:
                 return b"", {"IfNoneMatch": "*"}
 

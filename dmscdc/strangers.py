@@ -6,20 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from urllib.parse import unquote
 
-import pyarrow as pa
-
 from .copying import Part, cut
 from .journal import Journal, commit_of
-from .schema import Column, Footer, Refused, column_type
+from .schema import Footer, Refused, read_footers
 from .tables import LoadFiles, StaleCommit
-from .tasks import open_raw
 
 # %% auto #0
-__all__ = ['is_data', 'strangers', 'still_there', 'lake_footer', 'lake_footers', 'check_folders', 'adopted_name', 'cut_folders']
+__all__ = ['is_data', 'strangers', 'still_there', 'lake_footers', 'check_folders', 'adopted_name', 'cut_folders']
 
 # %% ../notebooks/25_strangers.ipynb #cell-006
 def is_data(name: str) -> bool:
@@ -52,27 +48,12 @@ def still_there(
     return look
 
 # %% ../notebooks/25_strangers.ipynb #cell-013
-def lake_footer(name: str, url: str) -> Footer:
-    "What the end of one file says. Raises `Refused` for what is no Parquet file or has a type that Spark cannot read."
-    try:
-        file = open_raw(url)
-    except FileNotFoundError as error:
-        raise StaleCommit(f"{name} is gone since the lake was listed: stop the old schedule, it is at work") from error
-    except (pa.ArrowInvalid, OSError) as error:
-        raise Refused(f"{name}: a Parquet file was expected, reading its footer failed: {error}") from error
-    schema = tuple(Column(field.name, column_type(field.type)) for field in file.schema_arrow)
-    for column, field in zip(schema, file.schema_arrow):
-        if not column.type:
-            raise Refused(f"{name}: column {column.name} has type {field.type}, which Spark cannot read")
-    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-    size, rows = sum(g.total_byte_size for g in groups), tuple(g.num_rows for g in groups)
-    return Footer(name, schema, file.metadata.num_rows, size, rows)
-
-
 def lake_footers(urls: Mapping[str, str]) -> list[Footer]:  # in the order given
-    "The same of many files, some at the same time."
-    with ThreadPoolExecutor(16) as pool:
-        return list(pool.map(lake_footer, urls, urls.values()))
+    "What the ends of the files say. Raises `Refused`, and `StaleCommit` where one is gone."
+    try:
+        return read_footers(urls)
+    except FileNotFoundError as error:
+        raise StaleCommit(f"{error}: gone since the lake was listed; stop the old schedule, it is at work") from error
 
 # %% ../notebooks/25_strangers.ipynb #cell-017
 def check_folders(

@@ -19,7 +19,7 @@ from .schema import ROW, Schema, arrow_type
 
 # %% auto #0
 __all__ = ['Batches', 'Piece', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'put_text', 'get_text',
-           'lake_values', 'open_raw', 'footer', 'write_table', 'unique_columns']
+           'lake_values', 'footer', 'write_table', 'unique_columns']
 
 # %% ../notebooks/16_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
@@ -91,15 +91,6 @@ def lake_values(
         name: have[name].cast(t) if name in have.column_names else pa.nulls(have.num_rows, t)
         for name, t in types.items()
     }
-
-
-def open_raw(
-    url: str,
-    **how: Any,  # as pyarrow's ParquetFile takes it
-) -> pq.ParquetFile:
-    "A raw file, or one of the lake, opened; old timestamps come as microseconds."
-    fs, path = place(url)
-    return pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us", **how)
 
 # %% ../notebooks/16_tasks.ipynb #cell-016
 SPARK = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column as SparkColumn, DataFrame, Row, SparkSession, functions as F
 
 from .changes import ChangeFiles, quoted, read_changes
-from .schema import FILE, ROW, Footer, Refused, arrow_type
-from .tasks import open_raw, with_access
+from .schema import FILE, ROW, Footer, Refused, arrow_type, open_raw
+from .tasks import with_access
 
 # %% auto #0
 __all__ = ['COMPARABLE', 'EQUAL', 'is_rising', 'keys_of_file', 'can_tell', 'are_ranges_apart', 'are_apart', 'check_unique',

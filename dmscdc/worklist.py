@@ -7,28 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
-from .files import Listing, RawFile, TableRef
+from .files import Listing, RawFile, TableRef, day_before
 from .load_set import clock
 from .position import Position, change_order, fit_window
 
 # %% auto #0
-__all__ = ['LOOK_BACK', 'day_before', 'advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied',
-           'before_csv', 'Plan', 'count', 'some', 'say', 'announce', 'warn', 'as_json', 'changed_inputs',
-           'is_same_input']
+__all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'before_csv', 'Plan', 'count',
+           'some', 'say', 'announce', 'warn', 'as_json', 'changed_inputs', 'is_same_input']
 
-# %% ../notebooks/35_worklist.ipynb #cell-009
-LOOK_BACK = timedelta(hours=24)
-
-
-def day_before(path: str  # of a change file
-               ) -> str:  # the beginning of a name
-    "The name of a change file closed 24 hours earlier, as far as names are compared."
-    start = RawFile(path, 0, 0).stamp - LOOK_BACK
-    return f"{start:%Y%m%d-%H%M%S}{start.microsecond // 1000:03}"
-
-# %% ../notebooks/35_worklist.ipynb #cell-012
+# %% ../notebooks/35_worklist.ipynb #cell-010
 def advance(base: Position,  # as it was, or as a load leaves it
             applied: Iterable[RawFile],  # what the commit applies on top
             known_from: str = "",  # all names are known from here on, if that is before the window
@@ -45,7 +33,7 @@ def advance(base: Position,  # as it was, or as a load leaves it
     moved = replace(base, last=last, window=window, window_start=begin, shrunk=shrunk, **changes)
     return fit_window(moved)
 
-# %% ../notebooks/35_worklist.ipynb #cell-015
+# %% ../notebooks/35_worklist.ipynb #cell-013
 def union(listing: Listing, archive: Listing | None  # None: there is none
           ) -> tuple[tuple[RawFile, ...], frozenset[str]]:  # files in order; paths only the archive has
     "Change files of both, the landing's where there are two."
@@ -56,7 +44,7 @@ def union(listing: Listing, archive: Listing | None  # None: there is none
     both = sorted([*here.values(), *there.values()], key=lambda f: f.order)
     return tuple(both), frozenset(there)
 
-# %% ../notebooks/35_worklist.ipynb #cell-019
+# %% ../notebooks/35_worklist.ipynb #cell-017
 @dataclass(frozen=True)
 class Arrivals:
     "Change files by what they are to a position, each kind in order."
@@ -73,7 +61,7 @@ class Arrivals:
         kinds = {kind: tuple(filter(keep, getattr(self, kind))) for kind in self.__dataclass_fields__}
         return Arrivals(**kinds)
 
-# %% ../notebooks/35_worklist.ipynb #cell-021
+# %% ../notebooks/35_worklist.ipynb #cell-019
 def sort_out(files: Iterable[RawFile],  # change files in order
              position: Position,
              archived: frozenset[str] = frozenset()  # paths in the archive, whose times are those of the move
@@ -99,26 +87,26 @@ def sort_out(files: Iterable[RawFile],  # change files in order
         kinds[kind_of(file)].append(file)
     return Arrivals(**{kind: tuple(found) for kind, found in kinds.items()})
 
-# %% ../notebooks/35_worklist.ipynb #cell-027
+# %% ../notebooks/35_worklist.ipynb #cell-025
 def gone_names(files: Iterable[RawFile], position: Position) -> list[str]:  # paths in order
     "Applied files of the window that are no longer there as they were."
     there = {f.identity for f in files}
     return [path for path, size in position.window if (path, size) not in there]
 
-# %% ../notebooks/35_worklist.ipynb #cell-028
+# %% ../notebooks/35_worklist.ipynb #cell-026
 def split_late(late: Sequence[RawFile], gone: Sequence[str]  # both in order
                ) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # can be applied, cannot
     "A late file cannot be applied if a file that sorts after it is gone."
     newest = change_order(gone[-1]) if gone else ("", "")
     return tuple(f for f in late if f.order > newest), tuple(f for f in late if f.order <= newest)
 
-# %% ../notebooks/35_worklist.ipynb #cell-031
+# %% ../notebooks/35_worklist.ipynb #cell-029
 def is_copied(found: Arrivals, position: Position) -> bool:
     "All we should know was put since the last listing, and more than one file is from before the window."
     known = found.applied + found.other
     return len(found.too_late) > 1 and not found.old and all(f.time > position.listed_at for f in known)
 
-# %% ../notebooks/35_worklist.ipynb #cell-034
+# %% ../notebooks/35_worklist.ipynb #cell-032
 def before_csv(*kinds: Sequence[RawFile]  # change files, each kind in order
                ) -> tuple[tuple[tuple[RawFile, ...], ...], tuple[str, ...]]:  # what sorts before it; notes
     "Cuts all kinds at the first file that cannot be read."
@@ -131,7 +119,7 @@ def before_csv(*kinds: Sequence[RawFile]  # change files, each kind in order
             "Set DataFormat=parquet at the DMS endpoint and reload the table")
     return tuple(tuple(f for f in files if f.order < first.order) for files in kinds), (note,)
 
-# %% ../notebooks/35_worklist.ipynb #cell-037
+# %% ../notebooks/35_worklist.ipynb #cell-035
 @dataclass(frozen=True)
 class Plan:
     "What one table needs now, with its inputs by name."
@@ -159,7 +147,7 @@ class Plan:
         "A plan as plain JSON values."
         return as_json(self)
 
-# %% ../notebooks/35_worklist.ipynb #cell-040
+# %% ../notebooks/35_worklist.ipynb #cell-038
 def count(number: int, thing: str = "change file") -> str:
     "A number and what it counts, in the right number: 1 change file, 2 change files."
     return f"{number:,} {thing}{'s' * (number != 1)}"
@@ -170,7 +158,7 @@ def some(files: Iterable[RawFile | str]) -> str:
     paths = [f if isinstance(f, str) else f.path for f in files]
     return ", ".join(paths[:10]) + (f" and {len(paths) - 10:,} more" if len(paths) > 10 else "")
 
-# %% ../notebooks/35_worklist.ipynb #cell-042
+# %% ../notebooks/35_worklist.ipynb #cell-040
 def _work(plan: Plan) -> list[str]:
     "What is done, a phrase each."
     words = []
@@ -189,7 +177,7 @@ def _work(plan: Plan) -> list[str]:
         words.append(f"{count(len(plan.superseded))} up to {plan.superseded[-1].name} obsolete by the load")
     return words
 
-# %% ../notebooks/35_worklist.ipynb #cell-043
+# %% ../notebooks/35_worklist.ipynb #cell-041
 def say(plan: Plan) -> str:  # without a line break
     "What a plan will do, in words."
     idle = {"nothing": f"waits: {plan.waits}" if plan.waits else f"nothing to do, {plan.after}",
@@ -198,7 +186,7 @@ def say(plan: Plan) -> str:  # without a line break
     notes = f" ATTENTION: {'. '.join(plan.notes)}." if plan.notes else ""
     return f"{plan.table}: {'; '.join([*work, *plan.remarks])}.{notes}"
 
-# %% ../notebooks/35_worklist.ipynb #cell-047
+# %% ../notebooks/35_worklist.ipynb #cell-045
 def announce(plan: Plan, find: Callable[[], Sequence[str]]  # the files of others in the table's folder
              ) -> Plan:
     "A plan that takes over a lake of the 2019 solution says what that means; without a file it waits for a person."
@@ -223,7 +211,7 @@ def warn(plan: Plan, note: str  # "" for none
         return plan
     return replace(plan, kind="attention" if plan.is_empty else plan.kind, notes=(*plan.notes, note))
 
-# %% ../notebooks/35_worklist.ipynb #cell-053
+# %% ../notebooks/35_worklist.ipynb #cell-051
 def as_json(plan: Plan) -> dict:
     "A plan as plain JSON values; files as path, size and time, positions in words."
     files = {name: [{"path": f.path, "size": f.size, "time": f.time} for f in getattr(plan, name)]
@@ -234,7 +222,7 @@ def as_json(plan: Plan) -> dict:
     return {"table": str(plan.table), **plain, **texts, **files,
             "before": str(plan.before or "never loaded"), "after": str(plan.after)}
 
-# %% ../notebooks/35_worklist.ipynb #cell-056
+# %% ../notebooks/35_worklist.ipynb #cell-054
 def changed_inputs(plan: Plan, listing: Listing, archive: Listing | None = None) -> list[str]:
     "Inputs that are no longer what the plan says, a sentence each."
     there = {f.path: f for f in listing.load + listing.changes}
@@ -250,7 +238,7 @@ def changed_inputs(plan: Plan, listing: Listing, archive: Listing | None = None)
             words.append(f"{plan.table}: {file.path} was put again ({clock(now.time)})")
     return words
 
-# %% ../notebooks/35_worklist.ipynb #cell-058
+# %% ../notebooks/35_worklist.ipynb #cell-056
 def is_same_input(plan: Plan, listing: Listing, archive: Listing | None = None) -> bool:
     "All inputs are still what the plan says."
     return not changed_inputs(plan, listing, archive)

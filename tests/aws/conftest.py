@@ -8,6 +8,8 @@ from moto.server import ThreadedMotoServer
 
 from dmscdc.aws import client
 
+from aws.usual import usual
+
 
 @pytest.fixture(scope="session")
 def moto():
@@ -21,12 +23,7 @@ def moto():
 @pytest.fixture
 def aws(moto, monkeypatch):
     "The usual configuration, pointing there; its address."
-    said = {"AWS_ENDPOINT_URL": moto, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "eu-central-1", "AWS_EC2_METADATA_DISABLED": "true"}
-    for name, value in said.items(): monkeypatch.setenv(name, value)
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"): monkeypatch.delenv(name, raising=False)
-    client.cache_clear()
-    yield moto
-    client.cache_clear()
+    with usual(monkeypatch, AWS_ENDPOINT_URL=moto): yield moto
 
 
 @pytest.fixture

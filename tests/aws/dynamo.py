@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.aws import client
+from aws.usual import usual
 
 __all__ = ["dynamodb_local", "dynamodb", "dynamodb_table"]
 VERSION, MAIN = "2.6.1", "com.amazonaws.services.dynamodbv2.local.main.ServerRunner"
@@ -75,13 +75,7 @@ def dynamodb_local():
 @pytest.fixture
 def dynamodb(dynamodb_local, monkeypatch):
     "The usual configuration, DynamoDB pointing there; its address. What is said of S3 and Glue stays."
-    said = {"AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_DEFAULT_REGION": "eu-central-1", "AWS_EC2_METADATA_DISABLED": "true"}
-    for name, value in said.items(): monkeypatch.setenv(name, value)
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"): monkeypatch.delenv(name, raising=False)
-    client.cache_clear()
-    yield dynamodb_local
-    client.cache_clear()
+    with usual(monkeypatch, AWS_ENDPOINT_URL_DYNAMODB=dynamodb_local): yield dynamodb_local
 
 
 @pytest.fixture

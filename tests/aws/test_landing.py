@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
-from pyarrow import fs
 from typer.testing import CliRunner
 
 from dmscdc.aws import client
 from dmscdc.bucket_landing import BucketLanding
 from dmscdc.cli import app
 from dmscdc.files import FolderLanding, LandingUnreachable, RawFile, TableRef, classify
+from dmscdc.places import place
 from dmscdc.plan import plan_table
 from dmscdc.process import Standing, check_inputs, plan_standing
 from dmscdc.sample import write_shop
@@ -259,7 +259,7 @@ def test_a_known_table_needs_no_look_and_a_new_one_a_single_request(put, bucket)
 def test_prefixes_and_folders_with_odd_characters_are_listed_and_opened(put, prefix):
     folder, bucket = put(load(folder="Größe 1+1%/"), change(10), prefix=prefix)
     assert bucket.files(T) == folder.files(T) and bucket.tables() == [T]
-    there, path = fs.FileSystem.from_uri(bucket.url(T, "Größe 1+1%/LOAD00000001.parquet"))
+    there, path = place(bucket.url(T, "Größe 1+1%/LOAD00000001.parquet"))
     assert there.get_file_info(path).size == 804
     position = plan(bucket.files(T)).after
     assert plan(bucket.files(T, position), position).kind == "nothing"

@@ -77,7 +77,7 @@ def w(spark, bucket, tmp_path):
 
 @pytest.mark.parametrize("landing", ["folder", "bucket"])
 def test_load_changes_a_late_file_and_a_reload_in_a_bucket_equal_the_replay(w, bucket, landing):
-    if landing == "bucket": w.landing_url = f"s3://{bucket}/raw"
+    if landing == "bucket": w.landing_url = f"s3://{bucket}/raw +ü%20(1)"
     w.load([(i, f"name {i}", "a") for i in range(1, 9)]).load([(20, "x", "b")], number=2)
     done = w.go()
     assert (done.verdict, done.commit, done.rows["inserted"]) == ("ok", 1, 9), done.words

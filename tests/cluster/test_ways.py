@@ -17,14 +17,13 @@ import pytest
 from dmscdc.config import write_config
 from dmscdc.files import TableRef
 from dmscdc.sample import write_shop, write_story
-from dmscdc.server import spark_home
+from dmscdc.server import PLUGIN, spark_home
 from dmscdc.state import open_state
 
 from story import TABLES
 from test_cluster import CLEAN, HERE, check_lake
 
 HOME = HERE.parents[1]
-PLUGIN = "spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin"
 
 
 @pytest.fixture

@@ -112,16 +112,9 @@ def test_a_kernel_killed_anywhere_is_healed_by_the_next_pass(house, counted, tri
 
 
 @pytest.mark.torture
-def test_a_controller_killed_at_every_point_is_healed_by_the_next_pass(house, counted, tried):
+@pytest.mark.parametrize(("whose", "killed"), [("controller", controller_killed), ("kernel", kernel_killed)])
+def test_one_killed_at_every_point_is_healed_by_the_next_pass(house, counted, tried, whose, killed):
     def one(point):
-        tried("controllers killed")
-        controller_killed(house, counted, point)
-    every(counted["controller"], one)
-
-
-@pytest.mark.torture
-def test_a_kernel_killed_at_every_point_is_healed_by_the_next_pass(house, counted, tried):
-    def one(point):
-        tried("kernels killed")
-        kernel_killed(house, counted, point)
-    every(counted["kernel"], one)
+        tried(f"{whose}s killed")
+        killed(house, counted, point)
+    every(counted[whose], one)
