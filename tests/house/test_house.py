@@ -100,6 +100,9 @@ def test_a_notebook_imports_only_from_smaller_numbers(path):
             assert number < int(path.stem[:2]), f"{path.name} imports dmscdc.{module} from {number:02d}"
 
 
+def test_no_two_notebooks_have_one_number(): assert len({path.stem[:2] for path in ROOMS}) == len(ROOMS)
+
+
 @pytest.mark.parametrize("path", ROOMS, **NAMES)
 def test_no_star_imports_and_annotations_are_postponed(path):
     sources = exported(path)
