@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
 # %% auto #0
-__all__ = ['GIVEN', 'CLOUD', 'Access', 'own_endpoint', 'given', 'access', 'access_for', 'place', 'new_place', 'files_in',
-           'spark_url', 's3a_parts', 's3a_settings', 's3a_environment', 'lent', 's3a', 'joined']
+__all__ = ['GIVEN', 'CLOUD', 'SDK', 'LISTS', 'Access', 'own_endpoint', 'given', 'access', 'access_for', 'place', 'new_place',
+           'files_in', 'spark_url', 's3a_packages', 's3a_parts', 's3a_settings', 's3a_environment', 'lent', 's3a',
+           'joined']
 
 # %% ../notebooks/05_places.ipynb #cell-006
 @dataclass(frozen=True)
@@ -141,6 +142,17 @@ CLOUD = {  # Spark writes where the file will stay, instead of renaming, which S
     "spark.sql.parquet.output.committer.class":
         "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
 }
+SDK = {"3.4.2": "2.29.52"}  # AWS's, by the Hadoop that was built with it
+
+
+def s3a_packages(hadoop: str  # its version
+                 ) -> dict[str, str]:  # settings
+    "S3A and what it needs, for Spark to fetch."
+    wanted, sdk = f"org.apache.hadoop:hadoop-aws:{hadoop}", SDK.get(hadoop)
+    if sdk is None:  # it brings its own, as a whole
+        return {"spark.jars.packages": wanted}
+    parts = (f"software.amazon.awssdk:{part}:{sdk}" for part in ("s3-transfer-manager", "sts"))
+    return {"spark.jars.packages": ",".join((wanted, *parts)), "spark.jars.excludes": "software.amazon.awssdk:bundle"}
 
 
 def s3a_parts(jars: Sequence[str]  # names of the jars that Spark has
@@ -149,9 +161,7 @@ def s3a_parts(jars: Sequence[str]  # names of the jars that Spark has
     has = {name: one for one in jars for name in re.findall(r"^(hadoop-aws|spark-hadoop-cloud)_?", one)}
     conf = CLOUD if "spark-hadoop-cloud" in has else {}
     hadoop = next(filter(None, (re.fullmatch(r"hadoop-client-api-([\d.]+)\.jar", one) for one in jars)), None)
-    if "hadoop-aws" in has or not hadoop:
-        return conf
-    return {**conf, "spark.jars.packages": f"org.apache.hadoop:hadoop-aws:{hadoop[1]}"}
+    return conf if "hadoop-aws" in has or not hadoop else {**conf, **s3a_packages(hadoop[1])}
 
 # %% ../notebooks/05_places.ipynb #cell-024
 def s3a_settings(access: Access) -> dict[str, str]:
@@ -207,7 +217,10 @@ def s3a(places: Iterable[str],  # landing and lake
         yield s3a_parts(os.listdir(Path(home or _find_spark_home(), "jars"))) | s3a_settings(ours)
 
 
+LISTS = ("spark.jars.packages", "spark.jars.excludes")
+
+
 def joined(conf: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    "Settings that win over others; what is to be fetched is added up."
-    packages = [each["spark.jars.packages"] for each in (conf, more) if each.get("spark.jars.packages")]
-    return {**conf, **more} | ({"spark.jars.packages": ",".join(packages)} if packages else {})
+    "Settings that win over others; what is to be fetched, and what is not, is added up."
+    lists = {name: [each[name] for each in (conf, more) if each.get(name)] for name in LISTS}
+    return {**conf, **more} | {name: ",".join(found) for name, found in lists.items() if found}
