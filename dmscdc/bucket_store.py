@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,8 +17,9 @@ from .aws import client, code_of, is_bucket, split_url
 from .store import Exists, Store, Unfit, entry_number, is_hidden, number_aside
 
 # %% auto #0
-__all__ = ['TAKEN', 'GONE', 'CONFLICT', 'TRIES', 'PROBE', 'PROOF', 'HELP', 'put_new', 'check_exclusive', 'copy_object',
-           'keys_below', 'is_ours', 'names_below', 'last_entry', 'get_object', 'delete_object', 'create_entry',
+__all__ = ['TAKEN', 'GONE', 'CONFLICT', 'TRIES', 'PROBE', 'PROOF', 'HELP', 'Decide', 'DECIDER', 'BY_STATE', 'put_new',
+           'check_exclusive', 'copy_object', 'keys_below', 'is_ours', 'names_below', 'last_entry', 'get_object',
+           'delete_object', 'decided_by', 'is_decided', 'let_state_decide', 'put_decided', 'fulfil', 'create_entry',
            'entries_after', 'tidy_up', 'BucketStore', 'open_store']
 
 # %% ../notebooks/08_bucket_store.ipynb #cell-006
@@ -44,8 +48,8 @@ def put_new(s3: Any, bucket: str, key: str, content: bytes) -> None:
 
 # %% ../notebooks/08_bucket_store.ipynb #cell-011
 PROBE, PROOF = "exclusive-put", b"This name was put twice, to see that the second put is refused.\n"
-HELP = ("Plain Parquet needs it to be safe with two writers. Use a bucket on AWS, or a store that knows "
-        "conditional puts (MinIO, R2 and others do in their newer versions)")
+HELP = ("Without it two writers could both win. dmscdc pass and dmscdc's jobs let their state decide; "
+        "everybody else needs a bucket on AWS, or a store that knows conditional puts")
 
 
 def check_exclusive(s3: Any, bucket: str, folder: str) -> None:
@@ -127,14 +131,84 @@ def delete_object(s3: Any, bucket: str, key: str) -> None:
     "Deletes an object; one that is gone is no error."
     s3.delete_object(Bucket=bucket, Key=key)
 
-# %% ../notebooks/08_bucket_store.ipynb #cell-024
+# %% ../notebooks/08_bucket_store.ipynb #cell-025
+Decide = Callable[[str, int, str], tuple[int, str]]  # journal, number, draft: the highest number, its draft
+DECIDER: ContextVar[Decide | None] = ContextVar("decider", default=None)
+
+
+@contextmanager
+def decided_by(decide: Decide) -> Iterator[None]:
+    "Inside the block a store that cannot refuse a put asks here."
+    before = DECIDER.set(decide)
+    try:
+        yield
+    finally:
+        DECIDER.reset(before)
+
+# %% ../notebooks/08_bucket_store.ipynb #cell-026
+BY_STATE = "decided-by-state"
+
+
+def is_decided(s3: Any, bucket: str, folder: str) -> bool:
+    "A state decides the entries of this journal."
+    if s3.meta.endpoint_url.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+        return False
+    try:
+        s3.head_object(Bucket=bucket, Key=f"{folder}/{BY_STATE}")
+    except Exception as error:
+        if code_of(error) in GONE:
+            return False
+        raise
+    return True
+
+
+def let_state_decide(s3: Any, bucket: str, folder: str) -> bool:
+    "Before the first entry: whether a state has to decide. Raises `Unfit` when it has to and there is none."
+    try:
+        check_exclusive(s3, bucket, folder)
+    except Unfit:
+        if DECIDER.get() is None:
+            raise
+        words = b"This store cannot refuse a put. The state of dmscdc decides which draft becomes an entry.\n"
+        s3.put_object(Bucket=bucket, Key=f"{folder}/{BY_STATE}", Body=words)
+        return True
+    return False
+
+# %% ../notebooks/08_bucket_store.ipynb #cell-028
+def put_decided(s3: Any, bucket: str, key: str, content: bytes) -> None:
+    "An exclusive create by the word of the state. Raises `Exists`, `Unfit`."
+    folder, number, decide = key.rpartition("/")[0], entry_number(key), DECIDER.get()
+    if decide is None:
+        raise Unfit(f"s3://{bucket}/{key}: the state of dmscdc decides the entries of this journal. {HELP}")
+    draft = f"{folder.rpartition('/')[0]}/aside/{number:012d}-{uuid.uuid4().hex[:12]}/entry.json"
+    s3.put_object(Bucket=bucket, Key=draft, Body=content)
+    newest, chosen = decide(f"s3://{bucket}/{folder}", number, draft)
+    fulfil(s3, bucket, f"{folder}/{newest:012d}.json", chosen)
+    if chosen != draft:
+        delete_object(s3, bucket, draft)
+        raise Exists(f"s3://{bucket}/{key}")
+
+
+def fulfil(s3: Any, bucket: str, key: str, draft: str) -> None:
+    "Makes the chosen draft the entry. A draft that is gone has become it long ago."
+    if copy_object(s3, bucket, draft, key):
+        return
+    try:
+        s3.head_object(Bucket=bucket, Key=key)
+    except Exception as error:
+        if code_of(error) not in GONE:
+            raise
+        raise Unfit(f"s3://{bucket}/{key}: by the state this entry was made, and it is not there: was the lake "
+                    "emptied, or taken back? dmscdc table rebuild makes the state forget it") from error
+
+# %% ../notebooks/08_bucket_store.ipynb #cell-030
 def create_entry(s3: Any, bucket: str, key: str, content: bytes) -> None:
     "An exclusive create; before the first entry of a journal the store is tried. Raises `Exists`, `Unfit`."
-    if entry_number(key) == 1:
-        check_exclusive(s3, bucket, key.rpartition("/")[0])
-    put_new(s3, bucket, key, content)
+    folder = key.rpartition("/")[0]
+    by_state = is_decided(s3, bucket, folder) or entry_number(key) == 1 and let_state_decide(s3, bucket, folder)
+    (put_decided if by_state else put_new)(s3, bucket, key, content)
 
-
+# %% ../notebooks/08_bucket_store.ipynb #cell-032
 def entries_after(s3: Any, bucket: str, folder: str, number: int) -> tuple[list[int], bool]:
     "A page of a journal: numbers above one, and whether there are more."
     start = f"{folder}/{number:012d}.json"
@@ -149,7 +223,7 @@ def tidy_up(s3: Any, bucket: str, folder: str, number: int) -> None:
         if number_aside(key[len(folder) + 1:]) <= number:
             delete_object(s3, bucket, key)
 
-# %% ../notebooks/08_bucket_store.ipynb #cell-026
+# %% ../notebooks/08_bucket_store.ipynb #cell-034
 @dataclass(frozen=True)
 class BucketStore:
     "The requests of the protocol, on a bucket. Names lie below the prefix."
@@ -191,7 +265,7 @@ class BucketStore:
     def tidy(self, prefix: str, number: int) -> None:
         tidy_up(*self._at(prefix), number)
 
-# %% ../notebooks/08_bucket_store.ipynb #cell-029
+# %% ../notebooks/08_bucket_store.ipynb #cell-037
 def open_store(lake: str  # a folder, or s3://bucket/prefix
                ) -> Store | BucketStore:
     "The store of a lake."

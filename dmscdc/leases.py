@@ -5,7 +5,9 @@
 # %% ../notebooks/30_leases.ipynb #cell-003
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import sqlite3
 import time
 import uuid
@@ -20,9 +22,10 @@ from .aws import client, code_of
 from .files import TableRef
 
 # %% auto #0
-__all__ = ['LEASES', 'TAKE', 'KEEP', 'GIVE', 'LARGE', 'WORDS', 'TAKE_ITEM', 'KEEP_ITEM', 'GIVE_ITEM', 'LeaseLost', 'BadSetting',
-           'Lease', 'transaction', 'prepare', 'read_lease', 'lost', 'check_lease', 'SqliteLeases', 'text_of', 'plain',
-           'value_of', 'saying', 'lease_in', 'try_update', 'DynamoLeases']
+__all__ = ['LEASES', 'TAKE', 'KEEP', 'GIVE', 'LARGE', 'WORDS', 'TAKE_ITEM', 'KEEP_ITEM', 'GIVE_ITEM', 'DECIDE', 'LeaseLost',
+           'BadSetting', 'Lease', 'transaction', 'prepare', 'read_lease', 'lost', 'check_lease', 'SqliteLeases',
+           'text_of', 'plain', 'value_of', 'saying', 'lease_in', 'try_update', 'DynamoLeases', 'decide_in_file',
+           'forget_in_file', 'decision_of', 'decide_in_item', 'forget_in_item']
 
 # %% ../notebooks/30_leases.ipynb #cell-006
 class LeaseLost(RuntimeError):
@@ -90,7 +93,10 @@ def prepare(path: str,  # of the file; its folder is made too
             db.execute(f"create table if not exists {name} ({columns})")
 
 # %% ../notebooks/30_leases.ipynb #cell-020
-LEASES = {"leases": "name text primary key, owner text, expiry real, fence integer"}
+LEASES = {
+    "leases": "name text primary key, owner text, expiry real, fence integer",
+    "decisions": "journal text primary key, name text, number integer, draft text",
+}
 TAKE = """insert into leases values (:name, :owner, :expiry, 1) on conflict (name) do update
 set owner = :owner, expiry = :expiry, fence = fence + 1 where leases.expiry <= :now"""
 KEEP = """update leases set expiry = max(expiry, :expiry)
@@ -148,6 +154,14 @@ class SqliteLeases:
         "Gives it back; False if it was not ours any more and nothing was done."
         with transaction(self.path) as db:
             return db.execute(GIVE, _values(lease)).rowcount == 1
+
+    def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
+        "See `decide_in_file`."
+        return decide_in_file(self.path, str(table), journal, number, draft)
+
+    def forget(self, table: TableRef) -> None:
+        "See `forget_in_file`."
+        forget_in_file(self.path, str(table))
 
     def holder(self, table: TableRef, now: float | None = None) -> Lease | None:
         "The lease that holds now; None when the table is free, also because a lease has run out."
@@ -273,7 +287,56 @@ class DynamoLeases:
         values = {"owner": lease.owner, "fence": lease.fence, "nobody": "", "zero": 0}
         return try_update(self.name, self.path(lease.table), GIVE_ITEM, **values)[0]
 
+    def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
+        "See `decide_in_item`."
+        return decide_in_item(self.name, self.path(table), journal, number, draft)
+
+    def forget(self, table: TableRef) -> None:
+        "See `forget_in_item`."
+        forget_in_item(self.name, self.path(table), self.read(self.path(table)))
+
     def holder(self, table: TableRef, now: float | None = None) -> Lease | None:
         "The lease that holds now; None when it can be taken, also because it has run out."
         lease, now = lease_in(self.read(self.path(table)), table), time.time() if now is None else now
         return lease if lease and lease.owner and lease.expiry + self.allowance > now else None
+
+# %% ../notebooks/30_leases.ipynb #cell-042
+DECIDE = """insert into decisions values (:journal, :name, :number, :draft) on conflict (journal) do update
+set number = :number, draft = :draft where decisions.number < :number"""
+
+
+def decide_in_file(path: str, name: str, journal: str, number: int, draft: str) -> tuple[int, str]:
+    "The highest number that is decided, and the draft that won it."
+    with transaction(path) as db:
+        db.execute(DECIDE, {"journal": journal, "name": name, "number": number, "draft": draft})
+        return tuple(db.execute("select number, draft from decisions where journal = ?", (journal,)).fetchone())
+
+
+def forget_in_file(path: str, name: str) -> None:
+    "As if nothing had been decided for a table."
+    with transaction(path) as db:
+        db.execute("delete from decisions where name = ?", (name,))
+
+# %% ../notebooks/30_leases.ipynb #cell-044
+def decision_of(journal: str) -> dict[str, str]:  # attributes by what they hold
+    "Where the item of a table keeps what was decided for a journal."
+    digest = hashlib.sha256(journal.encode()).hexdigest()[:12]
+    return {"number": f"decided_{digest}", "draft": f"draft_{digest}"}
+
+
+def decide_in_item(name: str, path: str, journal: str, number: int, draft: str) -> tuple[int, str]:
+    "The same, in a table of DynamoDB."
+    at = decision_of(journal)
+    update = {
+        "UpdateExpression": f"SET {at['number']} = :number, {at['draft']} = :draft",
+        "ConditionExpression": f"attribute_not_exists({at['number']}) OR {at['number']} < :number",
+    }
+    found = plain(try_update(name, path, update, number=number, draft=draft)[1])
+    return found[at["number"]], found[at["draft"]]
+
+
+def forget_in_item(name: str, path: str, raw: Mapping[str, Any]) -> None:  # the item as read
+    "The same, in a table of DynamoDB."
+    if old := [attribute for attribute in raw if re.fullmatch(r"(decided|draft)_[0-9a-f]{12}", attribute)]:
+        update = {"UpdateExpression": f"REMOVE {', '.join(old)}"}
+        client("dynamodb").update_item(TableName=name, Key={"path": {"S": path}}, **update)

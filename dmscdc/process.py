@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from .adopt import adopt_lake, adopts, beyond
 from .attempt import LostRows
 from .bucket_landing import open_landing
+from .bucket_store import decided_by
 from .files import FolderLanding, RawFile, TableRef
 from .glue import Told, tell
 from .leases import Lease, LeaseLost
@@ -154,7 +156,8 @@ def held(state: SqliteState, table: TableRef, owner: str, fence: int) -> Iterato
     "Work under the lease, which the call that is yielded renews; our own is given back."
     lease = hold(state, table, owner, fence)
     try:
-        yield lambda: state.renew(lease, HOLD if owner else HOLD_BY_HAND)
+        with decided_by(partial(state.decide, table)):
+            yield lambda: state.renew(lease, HOLD if owner else HOLD_BY_HAND)
     finally:
         if not owner:
             state.release(lease)

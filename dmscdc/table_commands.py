@@ -164,6 +164,8 @@ def table_rebuild(
     state = open_state(config.state, config.landing)
     for table in [TableRef.parse(name) for name in only or ()] or _known_tables(config, state):
         now = stand(state, table, config.lake)
+        if now.head is None:
+            state.forget(table)
         print(f"{table}: commit {now.head.number}, {now.position}" if now.head else f"{table}: no lake table")
 
 # %% ../notebooks/92_table_commands.ipynb #cell-037

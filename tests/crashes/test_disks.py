@@ -40,13 +40,11 @@ def vanished(house: House, name: str, point: list) -> None:
     wake(going)
     assert house.ask(wait=going.pid) == "done"
     said = going.said()
-    assert said["verdict"] == "failed" and f"{last.name} is gone" in said["words"] and "Nothing was applied" in said["words"] or own_commits(world, before), said
+    assert said["verdict"] == "failed" and f"{last.name} is gone" in said["words"] and "Nothing was applied" in said["words"], said
+    assert len(committed(world)[1]) - len(before[1]) < house.calm[name]["commit"] - len(before[1])
     (world.root / last.name).rename(last)
     house.over(going)
     house.heal(case, house.calm[name])
-
-
-def own_commits(world, before) -> int: return len(committed(world)[1]) - len(before[1])
 
 
 def planned(house: House, name: str) -> list[list]:

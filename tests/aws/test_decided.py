@@ -1,0 +1,139 @@
+"A lake in a store that cannot refuse a put: the state decides which draft becomes an entry."
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Barrier
+
+import pytest
+from botocore.httpsession import URLLib3Session
+from test_lake import KINDS, Killed, Lake, Wire, answer, loaded
+from test_whole_story import SCHEMA, BucketWorld
+
+from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
+from dmscdc.aws import client
+from dmscdc.bucket_store import BucketStore, decided_by
+from dmscdc.dynamodb import DynamoState
+from dmscdc.files import TableRef
+from dmscdc.journal import settle
+from dmscdc.state import SqliteState
+from dmscdc.store import Unfit
+from dmscdc.tables import StaleCommit
+
+T = TableRef.parse("shop.item")
+WAYS = ["overlooks", "refuses"]
+
+
+@pytest.fixture(params=["sqlite"])
+def state(request, aws, tmp_path):
+    if request.param == "sqlite": return SqliteState(tmp_path / "state.db")
+    return DynamoState(request.getfixturevalue("dynamodb_table"))
+
+
+@pytest.fixture
+def wire(state):
+    "A store that overlooks `If-None-Match`, or says that it knows none; `wire.fault` comes before that."
+    wire = Wire()
+    wire.way = "overlooks"
+
+    def without(request, event_name, **_):
+        if "If-None-Match" not in request.headers: return None
+        if wire.way == "refuses": return answer(501, "NotImplemented")(request)
+        del request.headers["If-None-Match"]
+        return URLLib3Session().send(request)
+    client("s3").meta.events.register_last("before-send.s3.PutObject", without)
+    return wire
+
+
+@pytest.fixture
+def decide(state): return partial(state.decide, T)
+
+
+BOTH = pytest.mark.parametrize("state", ["sqlite", "dynamodb"], indirect=True)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@BOTH
+def test_of_sixteen_writers_one_wins_each_commit(bucket, wire, way, decide):
+    lake, wire.way = Lake(bucket), way
+    for head in range(3):
+        gate, before = Barrier(16), lake.journal.head()
+
+        def race(i: int):
+            gate.wait()
+            with decided_by(decide):
+                try: return lake.step(before, f"{head}{i:x}", {f"new{head}": f"w{i}"}).attempt
+                except StaleCommit as error: return error
+        with ThreadPoolExecutor(16) as pool: said = list(pool.map(race, range(16)))
+        winners = [one for one in said if isinstance(one, str)]
+        assert len(winners) == 1 and lake.journal.numbers() == list(range(1, head + 2)) and lake.journal.head().attempt == winners[0]
+        settle(lake.journal, lake.journal.head())
+    assert lake.folder() == lake.listed() and lake.store.list(lake.journal.aside) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_writer_killed_at_any_request_is_healed_and_one_that_was_chosen_is_committed(bucket, wire, decide, kind, monkeypatch):
+    monkeypatch.setattr(BucketStore, "at_once", 1)
+    adds, removes, after = KINDS[kind]
+    point, done, fulfilled = 0, False, 0
+    while not done:
+        with decided_by(decide): lake, point = loaded(Lake(bucket, f"lake{point}")), point + 1
+        wire.asked.clear()
+
+        def fault(number, operation, request, last=point):
+            if number == last: raise Killed
+        wire.fault = fault
+        with decided_by(decide):
+            try: done = bool(lake.write("b2", adds, removes, "changes"))
+            except Killed: pass
+            wire.fault = lambda *_: None
+            try: lake.write("c3", {})
+            except StaleCommit: fulfilled += 1  # it found that b2 had been chosen, and made its entry
+            settle(lake.journal, lake.journal.head())
+        made = "b2" in [lake.journal.entry(n).attempt for n in lake.journal.numbers()]
+        assert made or not done
+        lake.is_right(after if made else "a b c d e")
+    assert point > 10 and fulfilled == 1, "there is one request between the choice and its entry"
+
+
+def test_whoever_sleeps_after_being_chosen_changes_nothing_when_he_wakes(bucket, wire, decide):
+    with decided_by(decide):
+        lake, slept = loaded(Lake(bucket)), []
+
+        def others(number, operation, request):
+            if operation == "CopyObject" and "/journal/" in request.url and not slept:
+                slept.append(number)
+                with pytest.raises(StaleCommit): lake.write("c3", {"new": "x"})
+                lake.write("d4", {"newer": "y"}, ("two",))
+        wire.fault = others
+        assert lake.write("b2", {"four": "A b"}, ("one",)).attempt == "b2"
+        wire.fault = lambda *_: None
+        assert slept and [lake.journal.entry(n).attempt for n in lake.journal.numbers()] == ["a1", "b2", "d4"]
+        lake.write("e5", {})
+        lake.is_right("A b d e y")
+
+
+def test_without_the_state_nobody_writes_into_such_a_lake(bucket, wire, decide):
+    with decided_by(decide): lake = loaded(Lake(bucket))
+    for way in (*WAYS, ""):  # also when the store has learned it meanwhile
+        wire.way = way
+        with pytest.raises(Unfit, match="the state of dmscdc decides the entries of this journal"): lake.write("b2", {"four": "x"})
+    assert lake.journal.numbers() == [1]
+
+
+@BOTH
+def test_a_lake_that_was_emptied_is_said_and_the_state_can_forget_it(bucket, wire, state, decide):
+    with decided_by(decide):
+        lake = loaded(Lake(bucket))
+        for key in lake.all_keys(): client("s3").delete_object(Bucket=bucket, Key=key)
+        with pytest.raises(Unfit, match="was the lake emptied, or taken back.* dmscdc table rebuild"): loaded(lake)
+        state.forget(T)
+        loaded(lake).is_right("a b c d e")
+
+
+def test_a_table_lives_in_such_a_store(spark, bucket, wire, tmp_path):
+    w = BucketWorld(tmp_path, spark, SCHEMA, lake_url=f"s3://{bucket}/lake").set(key="id")
+    w.load([(i, f"name {i}", "a") for i in range(1, 5)])
+    assert w.go().verdict == "ok" and w.equals_the_replay()
+    w.changes(1, [("U", 1, "uno", "a"), ("D", 2, None, None), ("I", 30, "thirty", "c")])
+    assert w.go().verdict == "ok" and w.equals_the_replay() and w.idle().verdict == "nothing"
