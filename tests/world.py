@@ -50,6 +50,11 @@ class World:
     @property
     def lake_table(self) -> ParquetTable: return ParquetTable(str(self.root / "lake"), self.ref)
 
+    @property
+    def places(self) -> list[str]:
+        "What `process_table` is told first."
+        return [self.table, str(self.landing), str(self.root / "lake"), f"sqlite:{self.root / 'state.db'}"]
+
     def set(self, **settings: Any) -> World:
         self.state.put_settings(self.ref, **settings)
         return self
@@ -68,7 +73,7 @@ class World:
     def go(self, **more: Any) -> Processed:
         "One table done once."
         given = {"settle": 0, "run": "test", "spark": lambda: self.spark, **more}
-        return process_table(self.table, str(self.landing), str(self.root / "lake"), f"sqlite:{self.root / 'state.db'}", **given)
+        return process_table(*self.places, **given)
 
     def idle(self, **more: Any) -> Processed:
         "The same, where no Spark may be asked for."
@@ -93,6 +98,10 @@ class World:
         entry = self.lake_table.journal.head()
         aside = self.root / "lake" / "_dmscdc" / self.ref.schema / self.ref.name / "aside"
         return self.files() == sorted(f.name for f in entry.files) and not [p for p in aside.rglob("*") if p.is_file()]
+
+    def aside(self) -> list[str]:
+        "What lies aside, empty folders too."
+        return [p.name for p in (self.root / "lake" / "_dmscdc" / self.ref.schema / self.ref.name / "aside").iterdir()]
 
 
 def query(sql: str, *values: Any) -> list[tuple]:

@@ -31,7 +31,7 @@ def test_spark_is_told_by_settings_where_and_by_the_environment_who(spark):
 
 @pytest.mark.parametrize("partition", ["", "dept"])
 def test_spark_reads_raw_files_that_are_too_many_for_one_task_from_the_bucket(spark, tmp_path, partition):
-    from test_whole_story import NAMES, SCHEMA, BucketWorld
+    from aws.worlds import NAMES, SCHEMA, BucketWorld
 
     place = f"{LAKE}/{tmp_path.name}"
     w = BucketWorld(tmp_path, spark, SCHEMA, lake_url=f"{place}/lake", landing_url=f"{place}/raw").set(key="id", **({"partition": partition} if partition else {}))

@@ -8,9 +8,9 @@ from threading import Barrier
 import pytest
 from botocore.httpsession import URLLib3Session
 from test_lake import KINDS, Killed, Lake, Wire, answer, loaded
-from test_whole_story import SCHEMA, BucketWorld
 
 from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
+from aws.worlds import SCHEMA, BucketWorld
 from dmscdc.aws import client
 from dmscdc.bucket_store import BucketStore, decided_by
 from dmscdc.dynamodb import DynamoState

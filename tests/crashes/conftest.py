@@ -19,7 +19,7 @@ BEGUN = time.monotonic()
 
 
 @contextmanager
-def a_server(folder, control):
+def a_server(folder, control, places=()):
     "A server whose tasks are watched; which, and what happens to them, stands in the file `control`."
     mine = {"PYTHONPATH": os.pathsep.join(filter(None, [str(rooms.HERE / "inside"), os.environ.get("PYTHONPATH", "")])),
             "DMSCDC_CRASHES": str(rooms.HERE), "DMSCDC_CONTROL": str(control),
@@ -27,7 +27,7 @@ def a_server(folder, control):
     before = {name: os.environ.get(name) for name in mine}
     os.environ.update(mine)
     try:
-        with serve(master="local[2]", memory="1g", log=folder / "server.log") as server:
+        with serve(master="local[2]", memory="1g", log=folder / "server.log", places=places) as server:
             for name, value in before.items(): os.environ.pop(name) if value is None else os.environ.update({name: value})
             yield server
     finally:

@@ -38,6 +38,16 @@ class Case:
     @property
     def world(self) -> World: return World(self.home / "world", None, SCHEMA)
 
+    @property
+    def watched(self) -> dict[str, str]:
+        "Where changes count, for those that watch."
+        return {"root": str(self.world.root)}
+
+    def twin(self, home: Path, story: Story) -> Case:
+        "All of it again, somewhere else."
+        shutil.copytree(self.home, home)
+        return type(self)(home, story)
+
     def points(self, name: str = "points") -> list[list]:
         "The points that the last watched run, or its tasks, came to: number, what, path, whether it may be stopped there."
         path = self.home / f"{name}.log"
@@ -75,6 +85,8 @@ class House:
     runner: subprocess.Popen
     ready: dict[Any, Case] = field(default_factory=dict)  # worlds before the watched pass, by story and by what they have in common
     calm: dict[str, dict[str, Any]] = field(default_factory=dict)  # points and outcome of an undisturbed run, by story
+    kind: type[Case] = Case
+    conf: dict[str, str] = field(default_factory=dict)  # of the sessions
 
     def ask(self, **what: Any) -> Any:
         "One question to the runner, and its answer."
@@ -89,10 +101,7 @@ class House:
 
     # Worlds
 
-    def twin(self, case: Case, story: Story | None = None) -> Case:
-        home = self.folder / uuid.uuid4().hex[:8]
-        shutil.copytree(case.home, home)
-        return Case(home, story or case.story)
+    def twin(self, case: Case, story: Story | None = None) -> Case: return case.twin(self.folder / uuid.uuid4().hex[:8], story or case.story)
 
     def copy(self, name: str) -> Case:
         "The world of a story, for one run."
@@ -106,7 +115,8 @@ class House:
         "The world after so many passes; stories with the same beginning share it."
         key = (str(story.settings), *(step.__name__ for step in story.before[:steps]))
         if key not in self.ready and not steps:
-            self.ready[key] = Case(self.folder / uuid.uuid4().hex[:8], story)
+            self.ready[key] = self.kind(self.folder / uuid.uuid4().hex[:8], story)
+            self.ready[key].world.landing.mkdir(parents=True)
             self.ready[key].world.set(**story.settings)
         elif key not in self.ready:
             self.ready[key] = self.twin(self.passed(story, steps - 1), story)
@@ -122,7 +132,7 @@ class House:
         going = self.start(case, watch={"do": "kill", "at": at})
         assert self.ask(wait=going.pid) == "SIGKILL"
         self.over(going)
-        return Case(case.home, story)
+        return type(case)(case.home, story)
 
     # Runs
 
@@ -133,19 +143,19 @@ class House:
         assert lease, f"{world.state.holder(world.ref)} has the lease"
         ask = self.orders(case, session, server, watch, tasks)
         ask |= {"do": "process", "given": {"run": session[:8], "owner": lease.owner, "fence": lease.fence}}
-        ask["places"] = [world.table, str(world.landing), str(world.root / "lake"), f"sqlite:{world.root / 'state.db'}"]
+        ask |= {"places": world.places, "conf": self.conf}
         return Going(case, self.ask(fork=ask), session, lease, server.url)
 
     def orders(self, case: Case, session: str, server: SparkServer, watch: dict | None, tasks: dict | None) -> dict[str, Any]:
         "What every forked process is told."
-        root, home = str(case.world.root), case.home
+        watched, home = case.watched, case.home
         for name in ("points", "tasks") * (watch is not None): (home / f"{name}.log").unlink(missing_ok=True)
         return {
             "said": str(home / f"said-{session}.json"), "out": str(home / "out.txt"), "requests": str(home / "requests.log"),
             "env": {"SPARK_REMOTE": session_url(server.url, session)},
-            "watch": None if watch is None else {"root": root, "log": str(home / "points.log"), **watch},
+            "watch": None if watch is None else {**watched, "log": str(home / "points.log"), **watch},
             "control": str(self.folder / "control.json"),
-            "tasks": {"root": root if watch is not None else "/nowhere", "log": str(home / "tasks.log"), "do": "count", "at": 0, **(tasks or {})},
+            "tasks": {"root": "/nowhere" if watch is None else watched.get("bucket", watched["root"]), "log": str(home / "tasks.log"), "do": "count", "at": 0, **(tasks or {})},
         }
 
     def begin_pass(self, case: Case, watch: dict | None = None, kernel: dict | None = None) -> Going:
@@ -187,7 +197,7 @@ class House:
         for _ in range(passes): said = self.go(case, server=server)
         assert said.get("verdict") in ("ok", "nothing"), said
         whole(case, calm)
-        referee = Referee().watch((case.home / "requests.log").read_text().splitlines())
+        referee = Referee(marks=case.world.lake_table.journal.store.marks).watch((case.home / "requests.log").read_text().splitlines())
         assert not referee.unfinished(said["pid"])
 
     def close(self) -> None:

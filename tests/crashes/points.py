@@ -24,8 +24,8 @@ GONE = {"os.remove", "os.rmdir", "os.rename"}  # change nothing where the name i
 class Points:
     "What is counted, and what happens at which point."
 
-    def __init__(self, root: str, log: str = "", do: str = "count", at: int = 0, only: str = ""):
-        self.root, self.do, self.at, self.only = os.path.join(os.path.realpath(root), ""), do, at, only
+    def __init__(self, root: str, log: str = "", do: str = "count", at: int = 0, only: str = "", bucket: str = "nowhere"):
+        self.root, self.do, self.at, self.only, self.bucket = os.path.join(os.path.realpath(root), ""), do, at, only, bucket
         self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND) if log else -1
         self.count, self.lock, self.quiet = 0, threading.RLock(), threading.local()
 
@@ -109,21 +109,27 @@ def watch_sqlite(points: Points) -> None:
 # pyarrow
 
 def watch_arrow(points: Points) -> None:
-    "The file system that pyarrow gives out counts what changes something."
+    "The file systems that pyarrow gives out count what changes something."
     import pyarrow.dataset
     import pyarrow.fs as fs
     import pyarrow.parquet  # noqa: F401  they keep the real classes for their checks
 
-    def counted(name):
-        real = getattr(fs.LocalFileSystem, name)
-        def request(self, path, *given, **more):
-            if os.path.abspath(path).startswith(points.root) and not (name == "create_dir" and os.path.isdir(path)): points.reach(f"pyarrow.{name}", os.path.abspath(path))
-            return real(self, path, *given, **more)
-        return request
+    def here(path: str) -> str: return os.path.abspath(path) if os.path.abspath(path).startswith(points.root) else ""
 
-    verbs = [v for v in dir(fs.LocalFileSystem) if v.startswith(("create_", "delete_", "open_output", "open_append", "move", "copy_"))]
-    local = type("LocalFileSystem", (fs.LocalFileSystem,), {v: counted(v) for v in verbs})
+    def there(path: str) -> str: return path if path.startswith(points.bucket) else ""
+
+    def counting(kind: type, ours) -> type:
+        def counted(name):
+            real = getattr(kind, name)
+            def request(self, path, *given, **more):
+                if ours(path) and not (name == "create_dir" and os.path.isdir(path)): points.reach(f"pyarrow.{name}", ours(path))
+                return real(self, path, *given, **more)
+            return request
+        verbs = [v for v in dir(kind) if v.startswith(("create_", "delete_", "open_output", "open_append", "move", "copy_"))]
+        return type(kind.__name__, (kind,), {v: counted(v) for v in verbs})
+
     real, real_local = fs.FileSystem, fs.LocalFileSystem
+    local = counting(real_local, here)
 
     class Found(type):
         def __instancecheck__(cls, thing): return isinstance(thing, real)
@@ -132,7 +138,34 @@ def watch_arrow(points: Points) -> None:
             found, path = real.from_uri(uri)
             return (local() if isinstance(found, real_local) else found), path
 
-    fs.FileSystem, fs.LocalFileSystem = Found("FileSystem", (), {}), local
+    fs.FileSystem, fs.LocalFileSystem, fs.S3FileSystem = Found("FileSystem", (), {}), local, counting(fs.S3FileSystem, there)
+
+
+# AWS
+
+READING = {"GetItem", "Query", "Scan", "DescribeTable", "BatchGetItem"}  # of DynamoDB
+
+
+def asked(request: Any) -> tuple[str, str] | None:
+    "What a request of boto3 changes; None when it only looks."
+    target = request.headers.get("X-Amz-Target", "")
+    verb = (target if isinstance(target, str) else target.decode()).rpartition(".")[2]
+    if verb: return None if verb in READING else (f"aws.{verb}", "")
+    if request.method in ("GET", "HEAD"): return None
+    verb = "COPY" if "x-amz-copy-source" in request.headers else request.method
+    return f"aws.{verb}", request.url.partition("?")[0].split("/", 3)[3]
+
+
+def watch_aws(points: Points) -> None:
+    "Every request that changes an object or an item."
+    from botocore.httpsession import URLLib3Session
+
+    real = URLLib3Session.send
+
+    def send(self, request):
+        if what := asked(request): points.reach(*what)
+        return real(self, request)
+    URLLib3Session.send = send
 
 
 # Spark
@@ -160,7 +193,7 @@ class Tasks(Points):
     "The same for the tasks of a server, all its processes together; which run is watched stands in a file."
 
     def __init__(self, control: str):
-        super().__init__(os.path.dirname(control))
+        super().__init__(os.path.dirname(control), bucket="")  # what lies elsewhere is told apart by `weigh`
         self.control = control
 
     def reach(self, what: str, path: str, asleep: bool = True) -> None:
@@ -193,6 +226,7 @@ def watch(root: str, **how: Any) -> Points:
     points = Points(root, **how)
     watch_arrow(points)
     watch_sqlite(points)
+    watch_aws(points)
     watch_spark(points)
     sys.addaudithook(hook(points))
     return points

@@ -16,13 +16,18 @@ from model import todo
 
 def record(path: str) -> None:
     "From now on every request to a store leaves its lines in a file."
+    from dmscdc.bucket_store import BucketStore
     from dmscdc.store import Store
 
+    BucketStore.at_once = 1  # one request after the other, so that each has its place among the others
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def told(name: str, request: Any) -> Any:
-        def call(store: Store, *given: Any) -> Any:
-            if name == "create": given = (*given[:1], given[1].decode(), [f for f in asides(given) if not os.path.exists(store.path(f))])
+    def told(name: str, request: Any, listed: Any) -> Any:
+        def call(store: Any, *given: Any) -> Any:
+            if name == "create":
+                wanted = asides(given)
+                there = set(listed(store, f"{given[0].rpartition('/journal/')[0]}/aside")) if wanted else set()
+                given = (*given[:1], given[1].decode(), [f for f in wanted if f not in there])
             write = lambda *what: os.write(log, f"{json.dumps([os.getpid(), *what])}\n".encode())  # noqa: E731
             write("asks", name, *given)
             try: answer = request(store, *((given[0], given[1].encode()) if name == "create" else given))
@@ -33,8 +38,10 @@ def record(path: str) -> None:
             return answer
         return call
 
-    for name, request in list(vars(Store).items()):
-        if callable(request) and not name.startswith("_") and name not in ("path", "last"): setattr(Store, name, told(name, request))
+    for kind in (Store, BucketStore):
+        listed = kind.list
+        for name, request in list(vars(kind).items()):
+            if callable(request) and not name.startswith("_") and name not in ("path", "last"): setattr(kind, name, told(name, request, listed))
 
 
 def asides(create: tuple) -> list[str]:
@@ -54,16 +61,25 @@ class Broken(AssertionError):
 
 
 class Settling:
-    "How far a run has come in settling an entry."
+    """How far a run has come in settling an entry. `marks`: in a bucket a delete of what is not there leaves a mark, so what a listing did
+    not show is not deleted, and asides are freed and collected by one listing."""
 
-    def __init__(self, entry: dict):
+    def __init__(self, entry: dict, marks: bool):
         self.names = {f["aside"]: f["name"] for f in entry["files"] if f["name"] in entry["adds"]}
         self.asides = {name: aside for aside, name in self.names.items()}
         self.entry = SimpleNamespace(number=entry["number"], adds=entry["adds"], removes=entry["removes"], files={f["name"] for f in entry["files"]})
-        self.stage, self.left, self.over = "", set(), False
+        self.stage, self.left, self.over, self.marks, self.here = "", set(), False, marks, set()
+
+    def work(self, stage: str, listed: list[str] = ()) -> set:
+        "What there is to do in a stage."
+        if self.marks and stage == "free": return set()
+        if self.marks and stage == "collect": return {f for f in listed if number(f) <= self.entry.number}
+        found = todo(stage, self.entry, listed, number)
+        return found & self.here if self.marks and stage == "drop" else found
 
     def begin(self, stage: str, listed: list[str] = ()) -> None:
-        self.stage, self.left = stage, todo(stage, self.entry, listed, number)
+        if stage == "copy": self.here = set(listed)
+        self.stage, self.left = stage, self.work(stage, listed)
 
     def take(self, stage: str, name: str) -> bool:
         "Whether this is a step of the stage, after all steps of the stages before it."
@@ -74,7 +90,7 @@ class Settling:
 
     def is_done(self, stage: str) -> bool:
         "Nothing is left of this stage; one without any step counts as done when the one before it is."
-        if stage in ("drop", "free") and self.is_done({"drop": "copy", "free": "sweep"}[stage]) and not todo(stage, self.entry, (), number): return True
+        if stage in ("drop", "free") and self.is_done({"drop": "copy", "free": "sweep"}[stage]) and not self.work(stage): return True
         return self.stage == stage and not self.left
 
 
@@ -87,8 +103,8 @@ class Run:
 class Referee:
     "All requests on one table."
 
-    def __init__(self, table: str = "shop/item"):
-        self.folder_name, self.meta = table, f"_dmscdc/{table}"
+    def __init__(self, table: str = "shop/item", marks: bool = False):
+        self.marks, self.folder_name, self.meta = marks, table, f"_dmscdc/{table}"
         self.entries: dict[int, dict] = {}
         self.folder: set[str] = set()
         self.runs: dict[int, Run] = {}
@@ -149,7 +165,7 @@ class Referee:
         n = int(self.below(name)[1][:12])
         run.read = n
         if self.entries.get(n, {}).get("attempt") != run.lost and run.lost: run.lost = f"{n:012d}-{run.lost}"
-        if run.settled != n and (run.settling is None or run.settling.entry.number != n): run.settling = Settling(self.entries[n])
+        if run.settled != n and (run.settling is None or run.settling.entry.number != n): run.settling = Settling(self.entries[n], self.marks)
 
     # What changes something must be a step of the writer or of who settles.
 
@@ -191,7 +207,7 @@ class Referee:
         if error: return
         run.lost = ""
         self.enter(json.loads(content))
-        run.settling = Settling(json.loads(content))
+        run.settling = Settling(json.loads(content), self.marks)
 
     def enter(self, entry: dict) -> None:
         self.need(entry["number"] == max(self.entries, default=0) + 1, f"entry {entry['number']} after {sorted(self.entries)}")

@@ -22,7 +22,11 @@ def load() -> None:
     import pyspark.sql.connect.functions  # noqa: F401
     import pyspark.sql.connect.session  # noqa: F401
 
+    import boto3  # noqa: F401
+
+    import dmscdc.bucket_landing
     import dmscdc.controller
+    import dmscdc.dynamodb
     import dmscdc.parquet
     import dmscdc.process  # noqa: F401
 
@@ -31,8 +35,22 @@ def process(ask: dict[str, Any]) -> dict[str, Any]:
     "What the cell of a job notebook does."
     from dmscdc.process import process_table
 
+    settle_session(ask["conf"])
     done = process_table(*ask["places"], settle=0, **ask["given"])
     return {"verdict": done.verdict, "words": done.words, "commit": done.commit, "kind": done.plan["kind"], "notes": done.notes}
+
+
+def settle_session(conf: dict[str, str]) -> None:
+    "The run's session gets these settings as soon as it has one."
+    import dmscdc.process as room
+
+    opened = room.open_session
+
+    def open_session(*given: Any, **more: Any) -> Any:
+        session = opened(*given, **more)
+        for name, value in conf.items(): session.conf.set(name, value)
+        return session
+    room.open_session = open_session
 
 
 def one_pass(ask: dict[str, Any]) -> dict[str, Any]:

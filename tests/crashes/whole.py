@@ -1,7 +1,6 @@
 """What must hold when all is over, and what must not have moved."""
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from dmscdc.position import Position
@@ -22,7 +21,7 @@ def whole(case: Any, calm: dict[str, Any]) -> None:
     steps(world)
     head, item = world.lake_table.journal.head(), world.state.get(world.ref)
     assert (head.number, placed(world)) == (calm["commit"], calm["position"]), "every input is in one commit"
-    assert world.settled() and not os.listdir(world.root / "lake/_dmscdc/shop/item/aside")
+    assert world.settled() and not world.aside()
     assert (item.commit, item.position) == (head.number, Position.from_json(head.facts["position"])) and world.state.holder(world.ref) is None
     standing = world.standing()
     assert world.idle().verdict == "nothing" and world.standing() == standing
