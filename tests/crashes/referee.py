@@ -34,7 +34,7 @@ def record(path: str) -> None:
             except Exception as error:
                 write("answers", name, type(error).__name__)
                 raise
-            write("answers", name, answer if isinstance(answer, (list, bool)) else None)
+            write("answers", name, answer if isinstance(answer, (list, bool)) else json.loads(answer)["attempt"] if name == "read" else None)
             return answer
         return call
 
@@ -147,8 +147,7 @@ class Referee:
         place, rest = self.below(prefix)
         names = [name[len(prefix) + 1:] for name in found]
         if place == "journal":
-            for name, content, _ in self.doubts("create"):
-                if self.below(name)[1] in names and int(self.below(name)[1][:12]) not in self.entries: self.enter(json.loads(content))
+            for name in names: self.see(int(name[:12]))
             run.seen = max((int(n[:12]) for n in names), default=0)
             self.need(run.seen == max(self.entries, default=0) and len(names) == run.seen, f"the journal holds {names}, created were {sorted(self.entries)}")
         if place == "folder":
@@ -161,8 +160,10 @@ class Referee:
         if place == "aside" and not rest and run.settling and run.settling.is_done("free"):
             run.settling.begin("collect", [run.settling.names.get(name, name) for name in names])
 
-    def told_read(self, run: Run, error: Any, name: str) -> None:
+    def told_read(self, run: Run, attempt: str, name: str) -> None:
         n = int(self.below(name)[1][:12])
+        self.see(n, attempt)
+        self.need(self.entries[n]["attempt"] == attempt, f"entry {n} is that of {attempt}, created was {self.entries[n]['attempt']}")
         run.read = n
         if self.entries.get(n, {}).get("attempt") != run.lost and run.lost: run.lost = f"{n:012d}-{run.lost}"
         if run.settled != n and (run.settling is None or run.settling.entry.number != n): run.settling = Settling(self.entries[n], self.marks)
@@ -206,8 +207,15 @@ class Referee:
     def told_create(self, run: Run, error: Any, name: str, content: str, _: Any) -> None:
         if error: return
         run.lost = ""
-        self.enter(json.loads(content))
+        self.need(self.see(json.loads(content)["number"], json.loads(content)["attempt"], content), "its number had been taken by another")
         run.settling = Settling(json.loads(content), self.marks)
+
+    def see(self, n: int, attempt: str = "", content: str = "") -> bool:
+        "Somebody saw an entry, perhaps before its writer heard of it; whether that is the attempt's."
+        asked = [content] if content else [content for _, content, _ in self.doubts("create")]
+        mine = [entry for entry in map(json.loads, asked) if entry["number"] == n and attempt in ("", entry["attempt"])]
+        if n not in self.entries and mine: self.enter(mine[0])
+        return self.entries.get(n, {}).get("attempt") == attempt
 
     def enter(self, entry: dict) -> None:
         self.need(entry["number"] == max(self.entries, default=0) + 1, f"entry {entry['number']} after {sorted(self.entries)}")
