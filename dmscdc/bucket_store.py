@@ -17,10 +17,10 @@ from .aws import client, code_of, is_bucket, split_url
 from .store import Exists, Store, Unfit, entry_number, is_hidden, number_aside
 
 # %% auto #0
-__all__ = ['TAKEN', 'GONE', 'CONFLICT', 'TRIES', 'PROBE', 'PROOF', 'HELP', 'Decide', 'DECIDER', 'BY_STATE', 'put_new',
-           'check_exclusive', 'copy_object', 'keys_below', 'is_ours', 'names_below', 'last_entry', 'get_object',
-           'delete_object', 'decided_by', 'is_decided', 'let_state_decide', 'put_decided', 'fulfil', 'create_entry',
-           'entries_after', 'tidy_up', 'BucketStore', 'open_store']
+__all__ = ['TAKEN', 'GONE', 'CONFLICT', 'TRIES', 'OLD_BOTO3', 'PROBE', 'PROOF', 'HELP', 'Decide', 'DECIDER', 'BY_STATE',
+           'put_new', 'check_exclusive', 'copy_object', 'keys_below', 'is_ours', 'names_below', 'last_entry',
+           'get_object', 'delete_object', 'decided_by', 'is_decided', 'let_state_decide', 'put_decided', 'fulfil',
+           'create_entry', 'entries_after', 'tidy_up', 'BucketStore', 'open_store']
 
 # %% ../notebooks/08_bucket_store.ipynb #cell-006
 TAKEN = ("PreconditionFailed", "412")
@@ -29,6 +29,7 @@ CONFLICT = "ConditionalRequestConflict"  # another put of the same name is at wo
 
 # %% ../notebooks/08_bucket_store.ipynb #cell-008
 TRIES = 8
+OLD_BOTO3 = "conditional puts want a newer boto3: pip install 'boto3>=1.35.69'"
 
 
 def put_new(s3: Any, bucket: str, key: str, content: bytes) -> None:
@@ -41,7 +42,7 @@ def put_new(s3: Any, bucket: str, key: str, content: bytes) -> None:
             if code_of(error) in TAKEN:
                 raise Exists(f"s3://{bucket}/{key}") from error
             if type(error).__name__ == "ParamValidationError":
-                raise Unfit("conditional puts want a newer boto3: pip install 'boto3>=1.35.69'") from error
+                raise Unfit(OLD_BOTO3) from error
             if code_of(error) != CONFLICT or attempt == TRIES - 1:
                 raise
         threading.Event().wait(0.02 * 2 ** attempt)

@@ -245,7 +245,7 @@ def run_pass(
     try:
         looks = survey(config, only)
     except LandingEmpty as error:
-        return told(log, finish(config, _ended(begun, verdict="attention", words=str(error)), []), [])
+        return told(log, finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
     more = {"job": job, "stop": stop, "stop_work": stop_work, "say": on_event, "log": log}
     with a_crew(config, begun.id, classic=classic, start=start, **more) as crew:
         ran = run_needed(crew, looks)

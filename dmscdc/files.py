@@ -25,10 +25,12 @@ class NotADmsName(ValueError):
 
 class LandingEmpty(LookupError):
     "The landing holds no file of DMS where one was expected."
+    verdict = "attention"  # of a pass over it; there may be files tomorrow
 
 
 class LandingUnreachable(LandingEmpty):
     "The landing could not be listed: it does not exist, or we may not, or nobody answers."
+    verdict = "failed"
 
 # %% ../notebooks/00_files.ipynb #cell-008
 @dataclass(frozen=True, order=True)

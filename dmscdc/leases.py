@@ -24,8 +24,8 @@ from .files import TableRef
 # %% auto #0
 __all__ = ['LEASES', 'TAKE', 'KEEP', 'GIVE', 'LARGE', 'WORDS', 'TAKE_ITEM', 'KEEP_ITEM', 'GIVE_ITEM', 'DECIDE', 'LeaseLost',
            'BadSetting', 'Lease', 'transaction', 'prepare', 'read_lease', 'lost', 'check_lease', 'SqliteLeases',
-           'text_of', 'plain', 'value_of', 'saying', 'lease_in', 'try_update', 'DynamoLeases', 'decide_in_file',
-           'forget_in_file', 'decision_of', 'decide_in_item', 'forget_in_item']
+           'text_of', 'plain', 'value_of', 'saying', 'lease_in', 'try_update', 'DynamoLeases', 'SqliteDecisions',
+           'decision_of', 'DynamoDecisions']
 
 # %% ../notebooks/30_leases.ipynb #cell-006
 class LeaseLost(RuntimeError):
@@ -155,14 +155,6 @@ class SqliteLeases:
         with transaction(self.path) as db:
             return db.execute(GIVE, _values(lease)).rowcount == 1
 
-    def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
-        "See `decide_in_file`."
-        return decide_in_file(self.path, str(table), journal, number, draft)
-
-    def forget(self, table: TableRef) -> None:
-        "See `forget_in_file`."
-        forget_in_file(self.path, str(table))
-
     def holder(self, table: TableRef, now: float | None = None) -> Lease | None:
         "The lease that holds now; None when the table is free, also because a lease has run out."
         with transaction(self.path, write=False) as db:
@@ -287,14 +279,6 @@ class DynamoLeases:
         values = {"owner": lease.owner, "fence": lease.fence, "nobody": "", "zero": 0}
         return try_update(self.name, self.path(lease.table), GIVE_ITEM, **values)[0]
 
-    def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
-        "See `decide_in_item`."
-        return decide_in_item(self.name, self.path(table), journal, number, draft)
-
-    def forget(self, table: TableRef) -> None:
-        "See `forget_in_item`."
-        forget_in_item(self.name, self.path(table), self.read(self.path(table)))
-
     def holder(self, table: TableRef, now: float | None = None) -> Lease | None:
         "The lease that holds now; None when it can be taken, also because it has run out."
         lease, now = lease_in(self.read(self.path(table)), table), time.time() if now is None else now
@@ -305,17 +289,23 @@ DECIDE = """insert into decisions values (:journal, :name, :number, :draft) on c
 set number = :number, draft = :draft where decisions.number < :number"""
 
 
-def decide_in_file(path: str, name: str, journal: str, number: int, draft: str) -> tuple[int, str]:
-    "The highest number that is decided, and the draft that won it."
-    with transaction(path) as db:
-        db.execute(DECIDE, {"journal": journal, "name": name, "number": number, "draft": draft})
-        return tuple(db.execute("select number, draft from decisions where journal = ?", (journal,)).fetchone())
+class SqliteDecisions:
+    "What was decided, in a SQLite file."
 
+    def __init__(self, path: str | Path):  # of the file
+        self.path = str(Path(path).absolute())
+        prepare(self.path, LEASES)
 
-def forget_in_file(path: str, name: str) -> None:
-    "As if nothing had been decided for a table."
-    with transaction(path) as db:
-        db.execute("delete from decisions where name = ?", (name,))
+    def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
+        "The highest number that is decided for a journal, and the draft that won it."
+        with transaction(self.path) as db:
+            db.execute(DECIDE, {"journal": journal, "name": str(table), "number": number, "draft": draft})
+            return tuple(db.execute("select number, draft from decisions where journal = ?", (journal,)).fetchone())
+
+    def forget(self, table: TableRef) -> None:
+        "As if nothing had been decided for a table."
+        with transaction(self.path) as db:
+            db.execute("delete from decisions where name = ?", (str(table),))
 
 # %% ../notebooks/30_leases.ipynb #cell-044
 def decision_of(journal: str) -> dict[str, str]:  # attributes by what they hold
@@ -324,19 +314,23 @@ def decision_of(journal: str) -> dict[str, str]:  # attributes by what they hold
     return {"number": f"decided_{digest}", "draft": f"draft_{digest}"}
 
 
-def decide_in_item(name: str, path: str, journal: str, number: int, draft: str) -> tuple[int, str]:
-    "The same, in a table of DynamoDB."
-    at = decision_of(journal)
-    update = {
-        "UpdateExpression": f"SET {at['number']} = :number, {at['draft']} = :draft",
-        "ConditionExpression": f"attribute_not_exists({at['number']}) OR {at['number']} < :number",
-    }
-    found = plain(try_update(name, path, update, number=number, draft=draft)[1])
-    return found[at["number"]], found[at["draft"]]
+class DynamoDecisions:
+    "What was decided, in the items of a table of DynamoDB; beside `DynamoLeases`, which knows where they are."
 
+    def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
+        "See `SqliteDecisions.decide`."
+        at = decision_of(journal)
+        update = {
+            "UpdateExpression": f"SET {at['number']} = :number, {at['draft']} = :draft",
+            "ConditionExpression": f"attribute_not_exists({at['number']}) OR {at['number']} < :number",
+        }
+        found = plain(try_update(self.name, self.path(table), update, number=number, draft=draft)[1])
+        return found[at["number"]], found[at["draft"]]
 
-def forget_in_item(name: str, path: str, raw: Mapping[str, Any]) -> None:  # the item as read
-    "The same, in a table of DynamoDB."
-    if old := [attribute for attribute in raw if re.fullmatch(r"(decided|draft)_[0-9a-f]{12}", attribute)]:
-        update = {"UpdateExpression": f"REMOVE {', '.join(old)}"}
-        client("dynamodb").update_item(TableName=name, Key={"path": {"S": path}}, **update)
+    def forget(self, table: TableRef) -> None:
+        "See `SqliteDecisions.forget`."
+        path = self.path(table)
+        old = [name for name in self.read(path) if re.fullmatch(r"(decided|draft)_[0-9a-f]{12}", name)]
+        if old:
+            update = {"UpdateExpression": f"REMOVE {', '.join(old)}"}
+            client("dynamodb").update_item(TableName=self.name, Key={"path": {"S": path}}, **update)

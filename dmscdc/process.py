@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -156,7 +155,7 @@ def held(state: SqliteState, table: TableRef, owner: str, fence: int) -> Iterato
     "Work under the lease, which the call that is yielded renews; our own is given back."
     lease = hold(state, table, owner, fence)
     try:
-        with decided_by(partial(state.decide, table)):
+        with decided_by(lambda *asked: state.decide(table, *asked)):
             yield lambda: state.renew(lease, HOLD if owner else HOLD_BY_HAND)
     finally:
         if not owner:

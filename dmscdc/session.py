@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Iterator, Sequence
 
 import dmscdc
-from .places import joined, s3a
+from .places import joined, lent, s3a
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'MINE', 'HOME', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option',
            'package_zip', 'with_package', 'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words',
-           'check_python', 'has_package', 'send_package', 'connect_session', 'classic_session', 'submitted_session',
-           'open_session']
+           'check_python', 'has_package', 'send_package', 'give_up_early', 'connect_session', 'classic_session',
+           'submitted_session', 'open_session']
 
 # %% ../notebooks/10_session.ipynb #cell-006
 SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
@@ -221,7 +221,18 @@ def send_package(
         spark.addArtifacts(str(package_zip(Path(folder))), pyfile=True)
     sys.path[:] = before  # Spark puts the zip on our own path too
 
-# %% ../notebooks/10_session.ipynb #cell-040
+# %% ../notebooks/10_session.ipynb #cell-041
+def give_up_early(
+    spark: SparkSession,  # of Spark Connect
+    url: str,  # of its server
+) -> None:
+    "Few retries where the server is on this machine."
+    if re.match(r"sc://(localhost|127\.)", url) and hasattr(spark.client, "set_retry_policies"):
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
+
+# %% ../notebooks/10_session.ipynb #cell-042
 def connect_session(
     url: str,  # "sc://host:port/;token=…"
     name: str,  # for people who look at the server
@@ -231,20 +242,19 @@ def connect_session(
     from pyspark.sql import SparkSession
 
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    builder = SparkSession.builder.remote(url).config("spark.app.name", name)
-    for key, value in {**SESSION_SETTINGS, **conf}.items():
-        builder = builder.config(key, value)
-    spark = builder.create()
-    if re.match(r"sc://(localhost|127\.)", url) and hasattr(spark.client, "set_retry_policies"):
-        from pyspark.sql.connect.client.retries import DefaultPolicy
-
-        spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
+    with lent({"MASTER": None}):  # Spark takes it for a second address, and refuses
+        spark = SparkSession.builder.remote(url).create()  # has asked for nothing yet
+        give_up_early(spark, url)
+        builder = SparkSession.builder.remote(url).config("spark.app.name", name)
+        for key, value in {**SESSION_SETTINGS, **conf}.items():
+            builder = builder.config(key, value)
+        spark = builder.getOrCreate()  # the same, with all settings in one request
     if not has_package(spark):
         send_package(spark)
     check_python(spark)
     return spark
 
-# %% ../notebooks/10_session.ipynb #cell-042
+# %% ../notebooks/10_session.ipynb #cell-044
 def classic_session(
     master: str,  # "local[2]", "spark://host:7077"
     name: str,  # of the application
@@ -270,7 +280,7 @@ def classic_session(
         shutil.rmtree(folder)
     return spark
 
-# %% ../notebooks/10_session.ipynb #faef4dca
+# %% ../notebooks/10_session.ipynb #cell-045
 def submitted_session(
     conf: dict[str, str],  # settings that win over ours
 ) -> SparkSession:  # with our package on its workers
@@ -289,7 +299,7 @@ def submitted_session(
     sys.path[:] = before  # Spark puts the zip on our own path too
     return spark
 
-# %% ../notebooks/10_session.ipynb #cell-043
+# %% ../notebooks/10_session.ipynb #cell-047
 def open_session(
     name: str = "dmscdc",  # for people who look at Spark
     *,

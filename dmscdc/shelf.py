@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from .aws import client, code_of, is_bucket, split_url
-from .bucket_store import get_object
+from .bucket_store import OLD_BOTO3, get_object
 
 # %% auto #0
 __all__ = ['LINES', 'TAIL', 'KINDS', 'ENCRYPTION', 'KMS_KEY', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole', 'write_whole',
@@ -140,10 +140,12 @@ def asked(
 ) -> Iterator[Any]:  # the client
     "Ask S3; its errors come with our words in front."
     s3 = client("s3")
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
     try:
         yield s3
+    except ParamValidationError as error:
+        raise ShelfError(f"{what}: {OLD_BOTO3}") from error
     except (BotoCoreError, ClientError) as error:
         raise ShelfError(f"{what}: {error}") from error
 

@@ -272,6 +272,12 @@ def test_a_page_that_cannot_be_written_in_so_many_tries_is_an_error(bucket, monk
     assert len(puts) == 6
 
 
+def test_a_boto3_that_knows_no_conditions_is_said_with_the_version_that_does(bucket):
+    old = lambda params, **_: params.update(IfSomething="*")  # noqa: E731  what this boto3 does not know, as an old one does not know If-Match
+    client("s3").meta.events.register("provide-client-params.s3.PutObject", old)
+    with pytest.raises(ShelfError, match=r"index.html could not be written: .*pip install 'boto3>=1.35.69'"): open_shelf(f"s3://{bucket}/kept").publish("index.html", str)
+
+
 def test_the_newest_lines_need_only_the_last_pieces(bucket, monkeypatch):
     monkeypatch.setattr(shelves, "PIECE", 500)
     ledger = Ledger(f"s3://{bucket}/kept")

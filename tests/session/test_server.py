@@ -126,6 +126,19 @@ def test_ctrl_c_of_the_terminal_does_not_reach_the_server(server):
     assert os.getpgid(server.pid) != os.getpgid(0)
 
 
+ASKS = "import sys; from dmscdc.session import open_session; print(open_session(remote=sys.argv[1]).range(3).count())"
+
+
+def test_a_client_of_a_server_that_is_gone_does_not_wait_for_ten_minutes():
+    asks = subprocess.run([sys.executable, "-c", ASKS, "sc://localhost:1/;token=none"], capture_output=True, text=True, timeout=240)
+    assert asks.returncode and "Failed to connect" in asks.stderr
+
+
+def test_a_client_does_not_mind_the_address_of_another_spark_in_its_environment(server):
+    asks = subprocess.run([sys.executable, "-c", ASKS, server.url], env={**os.environ, "MASTER": "spark://elsewhere:7077"}, capture_output=True, text=True, timeout=240)
+    assert asks.stdout == "3\n", asks.stderr[-2000:]
+
+
 def test_a_server_without_memory_says_so(tmp_path):
     with serve(log=tmp_path / "server.log", memory="600m") as server:
         query(server.url, str(uuid.uuid4()), "SELECT max(size(sequence(1L, 2000000000L + id))) FROM range(2)")
