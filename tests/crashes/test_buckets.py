@@ -15,7 +15,7 @@ from conftest import a_server
 from dmscdc.aws import client
 from dmscdc.dynamodb import create_table
 from house import House, every
-from stories import at_places, places
+from stories import at_places, places, put
 from test_kills import killed
 from test_stops import crossed, overslept, sleepable
 
@@ -49,6 +49,14 @@ def test_whatever_changes_an_object_or_an_item_is_a_point(house, name):
     points, tasks = house.count(name)
     assert {"aws.PUT", "aws.COPY", "aws.DELETE", "aws.UpdateItem", "spark"} <= {what for _, what, _, _ in points}
     assert "pyarrow.open_output_stream" in {what for _, what, _, _ in tasks}
+
+
+def test_a_late_file_is_woven_in_where_it_belongs(house):
+    case = house.copy("incremental load")
+    assert house.go(case)["verdict"] == "ok"
+    put(case.world, 450, [("U", 1, "overtaken", "n"), ("U", 2, "late", "n"), ("I", 15, "p", "s")])
+    said, (lake, oracle) = house.go(case), case.rows()
+    assert (said["verdict"], lake) == ("attention", oracle) and "late file 20181215-100730000.parquet met 1 keys that newer files had changed" in said["words"], said
 
 
 @pytest.mark.parametrize("name", DAILY)
