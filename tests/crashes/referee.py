@@ -109,6 +109,7 @@ class Referee:
         self.folder: set[str] = set()
         self.runs: dict[int, Run] = {}
         self.made: set[str] = set()  # names that were ever used
+        self.unsure: list[list] = []  # creates whose answer was an error
         self.steps: dict[str, int] = {}  # how often which was seen
 
     def watch(self, lines: list[str]) -> Referee:
@@ -205,6 +206,7 @@ class Referee:
         run.lost = entry["attempt"]  # until the answer says better
 
     def told_create(self, run: Run, error: Any, name: str, content: str, _: Any) -> None:
+        if error and error != "Exists": self.unsure.append([name, content, _])  # it may have failed after it was done
         if error: return
         run.lost = ""
         self.need(self.see(json.loads(content)["number"], json.loads(content)["attempt"], content), "its number had been taken by another")
@@ -212,7 +214,7 @@ class Referee:
 
     def see(self, n: int, attempt: str = "", content: str = "") -> bool:
         "Somebody saw an entry, perhaps before its writer heard of it; whether that is the attempt's."
-        asked = [content] if content else [content for _, content, _ in self.doubts("create")]
+        asked = [content] if content else [content for _, content, _ in [*self.doubts("create"), *self.unsure]]
         mine = [entry for entry in map(json.loads, asked) if entry["number"] == n and attempt in ("", entry["attempt"])]
         if n not in self.entries and mine: self.enter(mine[0])
         return self.entries.get(n, {}).get("attempt") == attempt
