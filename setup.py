@@ -11,7 +11,7 @@ ini = ConfigParser(delimiters=["="], interpolation=None)
 ini.read(here / "settings.ini", encoding="utf-8")
 cfg = ini["DEFAULT"]
 
-extras = {name: cfg[f"{name}_requirements"].split() for name in ("local", "notebooks", "aws", "dev")}
+extras = {name: cfg[f"{name}_requirements"].split() for name in ("local", "notebooks", "aws", "stream", "dev")}
 extras["all"] = extras["local"] + extras["notebooks"] + extras["aws"]
 
 setup(

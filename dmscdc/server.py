@@ -240,6 +240,7 @@ def wait_for_port(
     log: Path,  # the server's log
     start: int,  # size of the log before the server was started
     wait: float,  # seconds
+    memory: str,  # the heap it was given
 ) -> int:  # port it listens on
     "Wait until the server is ready."
     until = time.monotonic() + wait
@@ -250,7 +251,7 @@ def wait_for_port(
         if ready:
             return int(ready[1])
         if process.poll() is not None:
-            raise ServerMissing(f"{death_words(process.poll(), 'too little', log)} (log: {log})")
+            raise ServerMissing(f"{death_words(process.poll(), memory, log)} (log: {log})")
         time.sleep(0.05)
     raise ServerMissing(f"the Spark server was not ready after {wait:g} seconds (log: {log})")
 
@@ -276,7 +277,7 @@ def serve(
     process, pid = start_guarded(command, folder, env, log)
     server = SparkServer(process, pid, "", log, memory)
     try:
-        server.url = f"sc://localhost:{wait_for_port(process, log, size, wait)}/;token={token}"
+        server.url = f"sc://localhost:{wait_for_port(process, log, size, wait, memory)}/;token={token}"
         yield server
     finally:
         server.stop()
