@@ -109,7 +109,7 @@ class Referee:
         self.folder: set[str] = set()
         self.runs: dict[int, Run] = {}
         self.made: set[str] = set()  # names that were ever used
-        self.unsure: list[list] = []  # creates whose answer was an error
+        self.unsure: list[tuple[str, list]] = []  # requests whose answer was an error: they may have failed after they were done
         self.steps: dict[str, int] = {}  # how often which was seen
 
     def watch(self, lines: list[str]) -> Referee:
@@ -123,6 +123,7 @@ class Referee:
                     self.steps[verb] = self.steps.get(verb, 0) + 1
                 else:
                     asked, run.pending = run.pending[1], None
+                    if verb in ("create", "copy", "delete") and what[0] not in (None, True, False, "Exists"): self.unsure.append((verb, asked))
                     getattr(self, f"told_{verb}", lambda *_: None)(run, what[0], *asked)
             except Broken as error:
                 at = vars(run.settling) if run.settling else None
@@ -140,7 +141,8 @@ class Referee:
 
     def doubts(self, verb: str) -> list[list]:
         "What was asked and not answered: it may have happened, or may happen yet."
-        return [run.pending[1] for run in self.runs.values() if run.pending and run.pending[0] == verb]
+        pending = [run.pending for run in self.runs.values() if run.pending]
+        return [what for asked, what in [*pending, *self.unsure] if asked == verb]
 
     # Listing and reading is always allowed, and shows what must be there.
 
@@ -186,8 +188,8 @@ class Referee:
         called = run.settling.names.get(name, name) if run.settling and place == "aside" else name
         self.need(bool(run.settling) and any(run.settling.take(stage, called) for stage in stages), "no deletion that settling asks for now")
 
-    def told_delete(self, run: Run, _: Any, name: str) -> None:
-        if self.below(name)[0] == "folder": self.folder.discard(self.below(name)[1])
+    def told_delete(self, run: Run, error: Any, name: str) -> None:
+        if not error and self.below(name)[0] == "folder": self.folder.discard(self.below(name)[1])
 
     def ask_tidy(self, run: Run, prefix: str, n: int) -> None:
         s = run.settling
@@ -206,7 +208,6 @@ class Referee:
         run.lost = entry["attempt"]  # until the answer says better
 
     def told_create(self, run: Run, error: Any, name: str, content: str, _: Any) -> None:
-        if error and error != "Exists": self.unsure.append([name, content, _])  # it may have failed after it was done
         if error: return
         run.lost = ""
         self.need(self.see(json.loads(content)["number"], json.loads(content)["attempt"], content), "its number had been taken by another")
@@ -214,7 +215,7 @@ class Referee:
 
     def see(self, n: int, attempt: str = "", content: str = "") -> bool:
         "Somebody saw an entry, perhaps before its writer heard of it; whether that is the attempt's."
-        asked = [content] if content else [content for _, content, _ in [*self.doubts("create"), *self.unsure]]
+        asked = [content] if content else [content for _, content, _ in self.doubts("create")]
         mine = [entry for entry in map(json.loads, asked) if entry["number"] == n and attempt in ("", entry["attempt"])]
         if n not in self.entries and mine: self.enter(mine[0])
         return self.entries.get(n, {}).get("attempt") == attempt
