@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Iterator, Sequence
 
 import dmscdc
-from .places import joined, lent, s3a
+from .places import joined, s3a
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -239,16 +239,15 @@ def connect_session(
     conf: dict[str, str],  # settings of the session
 ) -> SparkSession:  # with our package, our settings and a known Python
     "A session on a Spark Connect server."
-    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.session import SparkSession  # itself: the other one refuses where MASTER is set, too
 
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    with lent({"MASTER": None}):  # Spark takes it for a second address, and refuses
-        spark = SparkSession.builder.remote(url).create()  # has asked for nothing yet
-        give_up_early(spark, url)
-        builder = SparkSession.builder.remote(url).config("spark.app.name", name)
-        for key, value in {**SESSION_SETTINGS, **conf}.items():
-            builder = builder.config(key, value)
-        spark = builder.getOrCreate()  # the same, with all settings in one request
+    spark = SparkSession.builder.remote(url).create()  # has asked for nothing yet
+    give_up_early(spark, url)
+    builder = SparkSession.builder.config("spark.app.name", name)
+    for key, value in {**SESSION_SETTINGS, **conf}.items():
+        builder = builder.config(key, value)
+    builder._apply_options(spark)  # in one request
     if not has_package(spark):
         send_package(spark)
     check_python(spark)
