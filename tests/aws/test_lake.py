@@ -213,11 +213,11 @@ def test_a_fault_that_passes_is_not_seen(bucket, kind):
         if operation not in hit: hit.add(operation); return FAULTS[kind](request)
     wire.fault = fault
     assert lake.write("b2", {"four": "A b"}, ("one",), "changes").number == 2
-    assert hit == {"ListObjectsV2", "GetObject", "PutObject", "CopyObject", "DeleteObject"}
+    assert hit == {"ListObjectsV2", "GetObject", "HeadObject", "PutObject", "CopyObject", "DeleteObject"}
     lake.is_right("A b c d e")
 
 
-@pytest.mark.parametrize("operation", ["ListObjectsV2", "GetObject", "PutObject", "CopyObject", "DeleteObject"])
+@pytest.mark.parametrize("operation", ["ListObjectsV2", "GetObject", "HeadObject", "PutObject", "CopyObject", "DeleteObject"])
 def test_a_fault_that_stays_is_a_clear_error_and_the_next_pass_is_right(bucket, operation):
     lake, wire = loaded(Lake(bucket)), Wire()
     head = lake.journal.head()
