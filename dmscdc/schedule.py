@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -79,13 +80,16 @@ def stop_signals(
         yield
         return
 
+    signals = []
+
+    def answer(first: bool) -> None:
+        (stop if first else hard).set()
+        if first:
+            say(f"{signals[0]}: no further pass; a running one is finished, a second signal ends it")
+
     def heard(number: int, frame: object) -> None:
-        if stop.is_set():
-            hard.set()
-        else:
-            stop.set()
-            name = signal.Signals(number).name
-            say(f"{name}: no further pass; a running one is finished, a second signal ends it")
+        signals.append(signal.Signals(number).name)
+        threading.Thread(target=answer, args=(len(signals) == 1,)).start()  # what we interrupted may hold a lock
 
     before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -127,7 +131,7 @@ def run_schedule(
     stop: threading.Event | None = None,  # set it to end the timetable after the running pass
     now: Callable[[], datetime] | None = None,  # the clock
     wait: Callable[[datetime, threading.Event, Callable], None] = wait_until,
-    say: Callable[[str], None] = print,
+    say: Callable[[str], None] = partial(print, flush=True),  # at once, into a log too
 ) -> int:  # passes that ran
     "Run passes by a timetable until told to stop. Raises `BadSchedule`."
     home, stop, hard, count = zone_of(zone), stop or threading.Event(), threading.Event(), 0
