@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .aws import client, code_of, is_bucket, split_url
+from .places import own_endpoint
 from .store import Exists, Store, Unfit, entry_number, is_hidden, number_aside
 
 # %% auto #0
 __all__ = ['TAKEN', 'GONE', 'CONFLICT', 'TRIES', 'OLD_BOTO3', 'PROBE', 'PROOF', 'HELP', 'Decide', 'DECIDER', 'BY_STATE',
            'put_new', 'check_exclusive', 'copy_object', 'keys_below', 'is_ours', 'names_below', 'last_entry',
-           'get_object', 'delete_object', 'decided_by', 'is_decided', 'let_state_decide', 'put_decided', 'fulfil',
-           'create_entry', 'entries_after', 'tidy_up', 'BucketStore', 'open_store']
+           'get_object', 'delete_object', 'decided_by', 'exists', 'is_decided', 'let_state_decide', 'put_decided',
+           'entry_of', 'fulfil', 'is_lost', 'create_entry', 'entries_after', 'tidy_up', 'BucketStore', 'open_store']
 
 # %% ../notebooks/08_bucket_store.ipynb #cell-006
 TAKEN = ("PreconditionFailed", "412")
@@ -150,17 +151,21 @@ def decided_by(decide: Decide) -> Iterator[None]:
 BY_STATE = "decided-by-state"
 
 
-def is_decided(s3: Any, bucket: str, folder: str) -> bool:
-    "A state decides the entries of this journal."
-    if s3.meta.endpoint_url.endswith((".amazonaws.com", ".amazonaws.com.cn")):
-        return False
+def exists(s3: Any, bucket: str, key: str) -> bool:
+    "There is such an object."
     try:
-        s3.head_object(Bucket=bucket, Key=f"{folder}/{BY_STATE}")
+        s3.head_object(Bucket=bucket, Key=key)
     except Exception as error:
         if code_of(error) in GONE:
             return False
         raise
     return True
+
+
+def is_decided(s3: Any, bucket: str, folder: str) -> bool:
+    "A state decides the entries of this journal."
+    own = own_endpoint(s3.meta.endpoint_url, s3.meta.region_name)  # AWS itself refuses, and need not be asked
+    return bool(own) and exists(s3, bucket, f"{folder}/{BY_STATE}")
 
 
 def let_state_decide(s3: Any, bucket: str, folder: str) -> bool:
@@ -183,24 +188,31 @@ def put_decided(s3: Any, bucket: str, key: str, content: bytes) -> None:
         raise Unfit(f"s3://{bucket}/{key}: the state of dmscdc decides the entries of this journal. {HELP}")
     draft = f"{folder.rpartition('/')[0]}/aside/{number:012d}-{uuid.uuid4().hex[:12]}/entry.json"
     s3.put_object(Bucket=bucket, Key=draft, Body=content)
-    newest, chosen = decide(f"s3://{bucket}/{folder}", number, draft)
-    fulfil(s3, bucket, f"{folder}/{newest:012d}.json", chosen)
-    if chosen != draft:
+    newest, chosen = decide(f"s3://{bucket}/{folder}", number, f"s3://{bucket}/{draft}")
+    fulfil(s3, newest, chosen)
+    if chosen != f"s3://{bucket}/{draft}":
         delete_object(s3, bucket, draft)
         raise Exists(f"s3://{bucket}/{key}")
 
 
-def fulfil(s3: Any, bucket: str, key: str, draft: str) -> None:
+def entry_of(number: int, draft: str) -> tuple[str, str, str]:  # bucket, key of the draft, key of its entry
+    "What a chosen draft has to become."
+    bucket, key = split_url(draft)
+    return bucket, key, f"{key.rpartition('/aside/')[0]}/journal/{number:012d}.json"
+
+
+def fulfil(s3: Any, number: int, draft: str) -> None:
     "Makes the chosen draft the entry. A draft that is gone has become it long ago."
-    if copy_object(s3, bucket, draft, key):
-        return
-    try:
-        s3.head_object(Bucket=bucket, Key=key)
-    except Exception as error:
-        if code_of(error) not in GONE:
-            raise
-        raise Unfit(f"s3://{bucket}/{key}: by the state this entry was made, and it is not there: was the lake "
-                    "emptied, or taken back? dmscdc table rebuild makes the state forget it") from error
+    bucket, source, target = entry_of(number, draft)
+    if not copy_object(s3, bucket, source, target) and not exists(s3, bucket, target):
+        raise Unfit(f"s3://{bucket}/{target}: by the state this entry was made, and it is not there: was the lake "
+                    "emptied, or taken back? dmscdc table rebuild makes the state forget it")
+
+
+def is_lost(number: int, draft: str) -> bool:
+    "Neither a chosen draft nor its entry is there, so nobody can make it an entry any more."
+    bucket, *keys = entry_of(number, draft)
+    return not any(exists(client("s3"), bucket, key) for key in keys)
 
 # %% ../notebooks/08_bucket_store.ipynb #cell-030
 def create_entry(s3: Any, bucket: str, key: str, content: bytes) -> None:

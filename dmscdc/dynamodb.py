@@ -15,8 +15,7 @@ from typing import Any
 
 from .aws import client, code_of, is_bucket, split_url
 from .files import TableRef
-from .leases import (DynamoDecisions, DynamoLeases, Lease, check_lease, lease_in, plain, saying, try_update,
-                           value_of)
+from .leases import DynamoDecisions, Lease, check_lease, lease_in, plain, saying, try_update, value_of
 from .state import (ATTRIBUTES, UNSET_LOAD, BadSetting, StaleState, State, TableItem,
                           from_attributes, known_item, table_path, to_attributes)
 
@@ -198,7 +197,7 @@ class DynamoItems:
 TRIES = 32
 
 
-class DynamoState(DynamoLeases, DynamoDecisions, State):
+class DynamoState(DynamoDecisions, State):
     "State and leases in a table of DynamoDB."
     def __init__(self, name: str, place: str = ""):  # see `DynamoItems`
         self.stored = DynamoItems(name, place)

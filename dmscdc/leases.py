@@ -22,10 +22,10 @@ from .aws import client, code_of
 from .files import TableRef
 
 # %% auto #0
-__all__ = ['LEASES', 'TAKE', 'KEEP', 'GIVE', 'LARGE', 'WORDS', 'TAKE_ITEM', 'KEEP_ITEM', 'GIVE_ITEM', 'DECIDE', 'LeaseLost',
-           'BadSetting', 'Lease', 'transaction', 'prepare', 'read_lease', 'lost', 'check_lease', 'SqliteLeases',
-           'text_of', 'plain', 'value_of', 'saying', 'lease_in', 'try_update', 'DynamoLeases', 'SqliteDecisions',
-           'decision_of', 'DynamoDecisions']
+__all__ = ['LEASES', 'TAKE', 'KEEP', 'GIVE', 'LARGE', 'WORDS', 'TAKE_ITEM', 'KEEP_ITEM', 'GIVE_ITEM', 'DECIDE', 'DECISION',
+           'LeaseLost', 'BadSetting', 'Lease', 'transaction', 'prepare', 'read_lease', 'lost', 'check_lease',
+           'SqliteLeases', 'text_of', 'plain', 'value_of', 'saying', 'lease_in', 'try_update', 'DynamoLeases',
+           'SqliteDecisions', 'decision_of', 'DynamoDecisions']
 
 # %% ../notebooks/30_leases.ipynb #cell-006
 class LeaseLost(RuntimeError):
@@ -289,12 +289,8 @@ DECIDE = """insert into decisions values (:journal, :name, :number, :draft) on c
 set number = :number, draft = :draft where decisions.number < :number"""
 
 
-class SqliteDecisions:
-    "What was decided, in a SQLite file."
-
-    def __init__(self, path: str | Path):  # of the file
-        self.path = str(Path(path).absolute())
-        prepare(self.path, LEASES)
+class SqliteDecisions(SqliteLeases):
+    "What was decided, beside the leases."
 
     def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
         "The highest number that is decided for a journal, and the draft that won it."
@@ -302,20 +298,29 @@ class SqliteDecisions:
             db.execute(DECIDE, {"journal": journal, "name": str(table), "number": number, "draft": draft})
             return tuple(db.execute("select number, draft from decisions where journal = ?", (journal,)).fetchone())
 
-    def forget(self, table: TableRef) -> None:
-        "As if nothing had been decided for a table."
+    def decided(self, table: TableRef) -> list[tuple[int, str]]:
+        "The same of every journal that a table ever had."
+        with transaction(self.path, write=False) as db:
+            rows = db.execute("select number, draft from decisions where name = ?", (str(table),))
+            return [tuple(row) for row in rows]
+
+    def forget(self, table: TableRef, draft: str) -> None:
+        "As if nothing had been decided for this draft's journal, unless another draft was chosen meanwhile."
         with transaction(self.path) as db:
-            db.execute("delete from decisions where name = ?", (str(table),))
+            db.execute("delete from decisions where name = ? and draft = ?", (str(table), draft))
 
 # %% ../notebooks/30_leases.ipynb #cell-044
+DECISION = re.compile(r"(decided|draft)_[0-9a-f]{12}")
+
+
 def decision_of(journal: str) -> dict[str, str]:  # attributes by what they hold
     "Where the item of a table keeps what was decided for a journal."
     digest = hashlib.sha256(journal.encode()).hexdigest()[:12]
     return {"number": f"decided_{digest}", "draft": f"draft_{digest}"}
 
 
-class DynamoDecisions:
-    "What was decided, in the items of a table of DynamoDB; beside `DynamoLeases`, which knows where they are."
+class DynamoDecisions(DynamoLeases):
+    "What was decided, beside the leases."
 
     def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
         "See `SqliteDecisions.decide`."
@@ -327,10 +332,16 @@ class DynamoDecisions:
         found = plain(try_update(self.name, self.path(table), update, number=number, draft=draft)[1])
         return found[at["number"]], found[at["draft"]]
 
-    def forget(self, table: TableRef) -> None:
+    def decided(self, table: TableRef) -> list[tuple[int, str]]:
+        "See `SqliteDecisions.decided`."
+        found = plain({name: raw for name, raw in self.read(self.path(table)).items() if DECISION.fullmatch(name)})
+        return [(found[f"decided_{name[6:]}"], draft) for name, draft in found.items() if name.startswith("draft_")]
+
+    def forget(self, table: TableRef, draft: str) -> None:
         "See `SqliteDecisions.forget`."
-        path = self.path(table)
-        old = [name for name in self.read(path) if re.fullmatch(r"(decided|draft)_[0-9a-f]{12}", name)]
-        if old:
-            update = {"UpdateExpression": f"REMOVE {', '.join(old)}"}
-            client("dynamodb").update_item(TableName=self.name, Key={"path": {"S": path}}, **update)
+        at = decision_of(f"{draft.rpartition('/aside/')[0]}/journal")
+        update = {
+            "UpdateExpression": f"REMOVE {', '.join(at.values())}",
+            "ConditionExpression": f"{at['draft']} = :draft",
+        }
+        try_update(self.name, self.path(table), update, draft=draft)

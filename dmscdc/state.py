@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .files import TableRef
-from .leases import (LEASES, BadSetting, Lease, SqliteDecisions, SqliteLeases, check_lease, prepare, read_lease,
-                           transaction)
+from .leases import LEASES, BadSetting, Lease, SqliteDecisions, check_lease, prepare, read_lease, transaction
 from .position import Position, change_order, check_instruction, fit_window
 
 # %% auto #0
@@ -263,7 +262,7 @@ def _read(db: sqlite3.Connection, table: TableRef) -> TableItem | None:
     return row and from_attributes(row)
 
 # %% ../notebooks/31_state.ipynb #cell-046
-class SqliteState(State, SqliteLeases, SqliteDecisions):
+class SqliteState(State, SqliteDecisions):
     "The state of all tables of one landing, in a SQLite file that is made when missing."
 
     def __init__(self, path: str | Path):  # of the file; its folder is made too

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from .bucket_landing import open_landing
+from .bucket_store import is_lost
 from .config import Config
 from .files import TableRef
 from .flags import Json, Name, Only, with_config
@@ -163,9 +164,11 @@ def table_rebuild(
     "Positions out of the lake, for a state that was lost or restored."
     state = open_state(config.state, config.landing)
     for table in [TableRef.parse(name) for name in only or ()] or _known_tables(config, state):
+        for number, draft in state.decided(table):
+            if is_lost(number, draft):
+                state.forget(table, draft)
+                print(f"{table}: commit {number} was decided and is nowhere, {draft} neither: forgotten")
         now = stand(state, table, config.lake)
-        if now.head is None:
-            state.forget(table)
         print(f"{table}: commit {now.head.number}, {now.position}" if now.head else f"{table}: no lake table")
 
 # %% ../notebooks/92_table_commands.ipynb #cell-037

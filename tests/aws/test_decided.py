@@ -7,12 +7,14 @@ from threading import Barrier
 
 import pytest
 from botocore.httpsession import URLLib3Session
+from typer.testing import CliRunner
 from test_lake import KINDS, Killed, Lake, Wire, answer, loaded
 
 from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
 from aws.worlds import SCHEMA, BucketWorld
 from dmscdc.aws import client
-from dmscdc.bucket_store import BucketStore, decided_by
+from dmscdc.bucket_store import BucketStore, decided_by, is_lost
+from dmscdc.cli import app
 from dmscdc.dynamodb import DynamoState
 from dmscdc.files import TableRef
 from dmscdc.journal import settle
@@ -122,13 +124,37 @@ def test_without_the_state_nobody_writes_into_such_a_lake(bucket, wire, decide):
 
 
 @BOTH
-def test_a_lake_that_was_emptied_is_said_and_the_state_can_forget_it(bucket, wire, state, decide):
+@pytest.mark.parametrize("gone", ["all", "the last"])
+def test_a_lake_that_was_emptied_or_taken_back_is_said_and_the_state_can_forget_what_is_nowhere(bucket, wire, state, decide, gone):
     with decided_by(decide):
         lake = loaded(Lake(bucket))
-        for key in lake.all_keys(): client("s3").delete_object(Bucket=bucket, Key=key)
-        with pytest.raises(Unfit, match="was the lake emptied, or taken back.* dmscdc table rebuild"): loaded(lake)
-        state.forget(T)
-        loaded(lake).is_right("a b c d e")
+        lake.write("b2", {"four": "A b"})
+        settle(lake.journal, lake.journal.head())
+        for key in lake.all_keys():
+            if gone == "all" or "000000000002" in key: client("s3").delete_object(Bucket=bucket, Key=key)
+        write = lambda: lake.write("c3", {"new": "x"})  # noqa: E731
+        with pytest.raises(Unfit, match="was the lake emptied, or taken back.* dmscdc table rebuild"): write()
+        (number, draft), = state.decided(T)
+        assert number == 2 and is_lost(number, draft)
+        state.forget(T, "another draft")
+        assert state.decided(T) == [(number, draft)]
+        state.forget(T, draft)
+        assert state.decided(T) == [] and write().attempt == "c3"
+
+
+def test_what_was_chosen_is_not_lost_as_long_as_its_draft_is_there(bucket, wire, state, decide):
+    with decided_by(decide):
+        lake = loaded(Lake(bucket))
+
+        def die(number, operation, request):
+            if operation == "CopyObject" and "/journal/" in request.url: raise Killed
+        wire.fault = die
+        with pytest.raises(Killed): lake.write("b2", {"four": "A b"}, ("one",))
+        wire.fault = lambda *_: None
+        (number, draft), = state.decided(T)
+        assert number == 2 and lake.journal.numbers() == [1] and not is_lost(number, draft)
+        with pytest.raises(StaleCommit): lake.write("c3", {})
+        assert lake.journal.head().attempt == "b2" and not is_lost(number, draft)
 
 
 def test_a_table_lives_in_such_a_store(spark, bucket, wire, tmp_path):
@@ -137,3 +163,17 @@ def test_a_table_lives_in_such_a_store(spark, bucket, wire, tmp_path):
     assert w.go().verdict == "ok" and w.equals_the_replay()
     w.changes(1, [("U", 1, "uno", "a"), ("D", 2, None, None), ("I", 30, "thirty", "c")])
     assert w.go().verdict == "ok" and w.equals_the_replay() and w.idle().verdict == "nothing"
+
+
+def test_rebuild_forgets_what_is_nowhere_and_the_next_pass_loads_anew(spark, bucket, wire, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    w = BucketWorld(tmp_path, spark, SCHEMA, lake_url=f"s3://{bucket}/lake").set(key="id")
+    w.load([(1, "one", "a")])
+    assert w.go().verdict == "ok"
+    for one in client("s3").list_objects_v2(Bucket=bucket)["Contents"]: client("s3").delete_object(Bucket=bucket, Key=one["Key"])
+    done = w.go()
+    assert done.verdict == "failed" and "dmscdc table rebuild makes the state forget it" in done.words and not w.files(), done.words
+    said = CliRunner().invoke(app, ["table", "rebuild", "--landing", str(w.landing), "--lake", w.lake_url, "--state", "sqlite:state.db"])
+    assert said.exit_code == 0 and "shop.item: commit 1 was decided and is nowhere" in said.output, said.output
+    done = w.go()
+    assert done.verdict == "ok" and w.equals_the_replay(), done.words

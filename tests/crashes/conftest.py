@@ -34,20 +34,24 @@ def a_server(folder, control, places=()):
         for name, value in before.items(): os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
-@pytest.fixture(scope="session")
-def house(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("crashes")
-    runner = rooms.a_runner()
-    control = folder / "control.json"
+@contextmanager
+def a_house(folder, places=(), **how):
+    "A runner, a warm server, and worlds."
+    runner, control = rooms.a_runner(), folder / "control.json"
     control.write_text('{"root": "/nowhere"}')
-    with a_server(folder, control) as server:
-        house = rooms.House(folder, server, runner)
+    with a_server(folder, control, places) as server:
+        house = rooms.House(folder, server, runner, **how)
         try:
             assert house.ask() == "ready"
             yield house
         finally:
             house.close()
             os.kill(server.pid, signal.SIGKILL)  # it would take its time to say goodbye to every session
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory):
+    with a_house(tmp_path_factory.mktemp("crashes")) as house: yield house
 
 
 @pytest.fixture

@@ -1,20 +1,16 @@
 "The same deaths with landing and lake in a bucket, read and written by S3A and boto3, and state and leases in DynamoDB."
 from __future__ import annotations
 
-import os
-import signal
-
 import pytest
 from moto.server import ThreadedMotoServer
 
-import house as rooms
 from aws.dynamo import dynamodb_local  # noqa: F401
 from aws.usual import usual
 from buckets import BUCKET, TABLE, AwsCase
-from conftest import a_server
+from conftest import a_house
 from dmscdc.aws import client
 from dmscdc.dynamodb import create_table
-from house import House, every
+from house import every
 from stories import at_places, places, put
 from test_kills import killed
 from test_stops import crossed, overslept, sleepable
@@ -26,21 +22,12 @@ ALL = ["initial load", *DAILY, "inserts only"]
 @pytest.fixture(scope="module")
 def house(tmp_path_factory, dynamodb_local):  # noqa: F811
     "A bucket of moto's, a table in DynamoDB Local, and a server that has learned S3A; small files are no exception, it reads all."
-    folder, moto = tmp_path_factory.mktemp("buckets"), ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()
-    control = folder / "control.json"
-    control.write_text('{"root": "/nowhere"}')
     with pytest.MonkeyPatch.context() as patch, usual(patch, AWS_ENDPOINT_URL="http://{}:{}".format(*moto.get_host_and_port()), AWS_ENDPOINT_URL_DYNAMODB=dynamodb_local):
         client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
         create_table(TABLE)
-        with a_server(folder, control, places=[f"s3://{BUCKET}"]) as server:
-            house = House(folder, server, rooms.a_runner(), kind=AwsCase, conf={"spark.dmscdc.directBytes": "0"})
-            try:
-                assert house.ask() == "ready"
-                yield house
-            finally:
-                house.close()
-                os.kill(server.pid, signal.SIGKILL)
+        with a_house(tmp_path_factory.mktemp("buckets"), [f"s3://{BUCKET}"], kind=AwsCase, conf={"spark.dmscdc.directBytes": "0"}) as house: yield house
     moto.stop()
 
 

@@ -23,10 +23,16 @@ def hindered(house: House, name: str, point: list, how: str, tasks: bool = False
     said = going.said()
     moved = len(committed(world)[1]) - len(before[1])
     assert said["words"] and (said.get("verdict") == "failed" or "raised" in said or moved), said
-    settled = name.startswith("recovery")  # what was committed before may have come to its place
-    assert readable(world) and (moved or committed(world)[settled:] == before[settled:])
+    now = committed(world)
+    assert readable(world) and (moved or now[1] == before[1] and only_settled(world, before[0], now[0]))
     house.over(going)
     house.heal(case, house.calm[name])
+
+
+def only_settled(world, before: list, now: list) -> bool:
+    "What came and went since is what the newest commit adds and removes: it was made before, and perhaps not settled."
+    head = world.lake_table.journal.head()
+    return {f[0] for f in set(now) - set(before)} <= set(head.adds if head else ()) and {f[0] for f in set(before) - set(now)} <= set(head.removes if head else ())
 
 
 def vanished(house: House, name: str, point: list) -> None:
