@@ -33,7 +33,7 @@ from .tasks import in_tasks
 # %% auto #0
 __all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'rewrite_touched', 'put_down', 'insert_in_tasks', 'new_rows',
            'rows_a_file', 'insert_rows', 'gather', 'removed', 'total', 'counts_of', 'written', 'apply_batch', 'base_of',
-           'move_on', 'replace_rows', 'adopt_files', 'read_table', 'ParquetTable', 'open_table']
+           'move_on', 'replace_rows', 'adopt_files', 'commit_at', 'read_table', 'ParquetTable', 'open_table']
 
 # %% ../notebooks/27_parquet.ipynb #cell-006
 def read_entry(
@@ -285,6 +285,13 @@ def adopt_files(table: ParquetTable, spark: SparkSession, files: LoadFiles, draf
     return written(entry, {}, [done], clock)
 
 
+def commit_at(table: ParquetTable, number: int) -> Commit:
+    "A commit by its number; every entry of the journal stays."
+    if not 1 <= number <= (newest := table.journal.newest()):
+        raise LookupError(f"{table.table}: there is no commit {number}; there are 1 to {newest}")
+    return to_commit(table.journal.entry(number))
+
+
 def read_table(table: ParquetTable, spark: SparkSession, number: int | None) -> DataFrame:
     "Rows of the head or of an earlier commit, as long as its files are there."
     entry = table.journal.head() if number is None else table.journal.entry(number)
@@ -302,6 +309,9 @@ class ParquetTable:
 
     def head(self) -> Commit | None:
         return to_commit(entry) if (entry := self.journal.head()) else None
+
+    def at(self, number: int) -> Commit:
+        return commit_at(self, number)
 
     def settle(self) -> list[str]:
         return settle(self.journal, self.journal.head())
