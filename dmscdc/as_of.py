@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
@@ -102,29 +102,26 @@ def states(
     number: int = 1,  # of the load
 ) -> DataFrame:  # our columns of `rows`, the key, _position, _cdc_before, _cdc_after, _cdc_last
     "A row a change that can be applied, with the table's row before it and after it; other columns beginning _ stay."
+    ours = [name for name in rows.columns if name not in {c.name for c in files.schema}]
     if not key:
-        return inserts(rows, files, number)
-    source = {c.name for c in files.schema}
-    ours = [name for name in rows.columns if name not in source]
+        return inserts(rows, files, number).select(*ours, POSITION, BEFORE, AFTER, LAST)
     at = Window.partitionBy(*map(quoted, key)).orderBy(POSITION)
-    first, until = Window.unboundedPreceding, Window.currentRow
-    before, after = at.rowsBetween(first, -1), at.rowsBetween(first, until)
-    deletes = F.coalesce(F.count(F.when(F.col(OP) == "D", 1)).over(before), F.lit(0))
+    earlier = at.rowsBetween(Window.unboundedPreceding, -1)
+    deletes, upsert = F.count(F.when(F.col(OP) == "D", 1)).over(earlier), F.col(OP) != "D"
     told = rows.where(can_apply(key)).withColumn(POSITION, place_of(key, sequence, number)).withColumn(_LIFE, deletes)
-    told = told.withColumns(carried(files, key))
-    was, now = [{n: F.last(n, True).over(w) for n in carried(files, key)} for w in (before, after)]
-    lived = F.last(F.when(F.col(OP) != "D", F.col(_LIFE)), True).over(before) == F.col(_LIFE)
-    rows_then = {BEFORE: F.when(lived, row_at(files, key, was)), LAST: F.lead(POSITION).over(at).isNull()}
-    rows_then[AFTER] = F.when(F.col(OP) != "D", row_at(files, key, now))
-    return told.withColumns(rows_then).select(*ours, *map(quoted, key), POSITION, BEFORE, AFTER, LAST)
+    told, sets = told.withColumns(carried(files, key)), carried(files, key)
+    was, now = [{n: F.last(n, True).over(w) for n in sets} for w in (earlier, at)]
+    lived = F.last(F.when(upsert, F.col(_LIFE)), True).over(earlier) == F.col(_LIFE)
+    rows_then = {BEFORE: F.when(lived, row_at(files, key, was)), AFTER: F.when(upsert, row_at(files, key, now))}
+    told = told.withColumns({**rows_then, LAST: F.lead(POSITION).over(at).isNull()})
+    return told.select(*ours, *map(quoted, key), POSITION, BEFORE, AFTER, LAST)
 
 
 def inserts(rows: DataFrame, files: ChangeFiles, number: int) -> DataFrame:
     "Of a table without a key: every insert is a row of its own."
-    ours = [name for name in rows.columns if name not in {c.name for c in files.schema}]
     row = F.struct(*[F.col(quoted(c.name)) for c in files.schema])
     told = rows.where(can_apply(())).withColumns({POSITION: place_of((), "", number), AFTER: row, LAST: F.lit(True)})
-    return told.withColumn(BEFORE, F.when(F.lit(False), row)).select(*ours, POSITION, BEFORE, AFTER, LAST)
+    return told.withColumn(BEFORE, F.when(F.lit(False), row))
 
 # %% ../notebooks/52_as_of.ipynb #cell-020
 STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
@@ -168,7 +165,8 @@ def clock_of(
 ) -> CommitClock:
     "Find the columns that tell commit times. Raises `ValueError` for a column that is not there."
     if time_column and time_column not in [c.name for c in files.schema]:
-        raise ValueError(f"no file carries the column {time_column}; there are {', '.join(c.name for c in files.schema)}")
+        there = ", ".join(c.name for c in files.schema)
+        raise ValueError(f"no file carries the column {time_column}; there are {there}")
     rows = first_rows(files)
     sequences = [n for _, row in rows for n, text in row.items() if n not in key and re.match(SEQUENCE, text)]
     stamps = [names[0] for names, row in rows if names[0] not in key and re.match(STAMP, row.get(names[0], ""))]
@@ -271,31 +269,32 @@ def as_of(
         raise NoPast(f"{past.table}: the table was empty then")
     rows, files = read_past(spark, past)
     check_key(str(past.table), files.schema, key, files.footers)
-    clock, gaps = clock_of(files, key, time_column), past.gaps
+    clock = clock_of(files, key, time_column)
     if at and clock:
-        rows, file, untimed = committed_by(rows, clock, at)
-        past = upto(past, file or "load")
-        words = f"{untimed:,} changes without a commit time are taken by the closing time of their file"
-        gaps += (words,) * bool(untimed)
-    elif at:
-        past = closed_by(past, at)
+        past, rows = committed_by(past, rows, clock, at)
+    elif at and (past := closed_by(past, at)).files:
         rows = read_files(spark, past, files)
+    elif at:
+        rows = rows.limit(0)
     found = current_rows(rows, key, files, clock.sequence, past.number)
-    return AsOf(found, said(past), str(clock) if at else "position", past.begins, gaps, left_out(rows, key))
+    return AsOf(found, said(past), str(clock) if at else "position", past.begins, past.gaps, left_out(rows, key))
 
-
+# %% ../notebooks/52_as_of.ipynb #cell-030
 def committed_by(
+    past: Past,
     rows: DataFrame,  # of `read_past`
     clock: CommitClock,
     at: datetime,  # UTC
-) -> tuple[DataFrame, str, int]:  # the rows, path of the last change file among them, how many told no commit time
-    "What was committed up to a moment, row by row. One row comes back."
+) -> tuple[Past, DataFrame]:  # up to the last file of which a row counts; the rows that count
+    "What was committed up to a moment, row by row. A row that tells no time counts by its file. One row comes back."
     when, is_load = commit_time(clock), F.col(KIND) == "load"
     kept = rows.where(is_load | (F.coalesce(when, closing_time()) <= F.lit(at)))
     last = F.max(F.when(~is_load, F.struct(NAME, FILE)))[FILE]
-    return kept, *kept.agg(last, F.count(F.when(~is_load & when.isNull(), 1))).collect()[0]
+    file, untimed = kept.agg(last, F.count(F.when(~is_load & when.isNull(), 1))).collect()[0]
+    words = f"{untimed:,} changes without a commit time are taken by the closing time of their file"
+    return replace(upto(past, file or "load"), gaps=(*past.gaps, *[words] * bool(untimed))), kept
 
-# %% ../notebooks/52_as_of.ipynb #cell-036
+# %% ../notebooks/52_as_of.ipynb #cell-037
 def as_known(
     spark: SparkSession,
     lake: LakeTable,

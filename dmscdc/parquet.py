@@ -310,9 +310,6 @@ class ParquetTable:
     def head(self) -> Commit | None:
         return to_commit(entry) if (entry := self.journal.head()) else None
 
-    def at(self, number: int) -> Commit:
-        return commit_at(self, number)
-
     def settle(self) -> list[str]:
         return settle(self.journal, self.journal.head())
 
@@ -336,7 +333,7 @@ class ParquetTable:
         a_file = max(1, int(self.target_bytes * rows / max(bytes, 1)))
         return replace_rows(self, draft, partial(write_frame, frame=frame, kind="rows", rows_a_file=a_file))
 
-    adopt, apply, advance = adopt_files, apply_batch, move_on
+    at, adopt, apply, advance = commit_at, adopt_files, apply_batch, move_on
 
 # %% ../notebooks/27_parquet.ipynb #cell-031
 def open_table(lake: str, table: TableRef, **settings: Any) -> ParquetTable:

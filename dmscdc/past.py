@@ -271,7 +271,7 @@ def read_past(
     past: Past,
     known: Container[str] = (),  # paths of change files whose rows are to be told apart
 ) -> tuple[DataFrame, ChangeFiles]:
-    "A row of a file each: Op, the source's columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
+    "A row of a file each: Op, source's columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
     footers = read_footers({f.path: past.urls[f.path] for f in past.files})
     schema = evolve(str(past.table), (), footers).schema
     kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
