@@ -21,7 +21,8 @@ from .tables import LakeTable, StaleCommit
 # %% auto #0
 __all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'STAMP', 'has_key', 'can_apply', 'proven', 'place_of', 'carried', 'row_at',
            'states', 'inserts', 'CommitClock', 'first_rows', 'clock_of', 'commit_time', 'closing_time', 'digits_time',
-           'current_rows', 'AsOf', 'left_out', 'said', 'as_of', 'committed_by', 'as_known', 'replayed']
+           'every_state', 'only', 'current_rows', 'AsOf', 'left_out', 'said', 'as_of', 'committed_by', 'as_known',
+           'replayed']
 
 # %% ../notebooks/52_as_of.ipynb #cell-009
 def has_key(key: Sequence[str]) -> SparkColumn:
@@ -199,24 +200,37 @@ def digits_time(
     return F.try_to_timestamp(F.regexp_replace(text, digits, "$1-$2-$3 $4:$5:$6.$7"))
 
 # %% ../notebooks/52_as_of.ipynb #cell-024
-def current_rows(
+def every_state(
     rows: DataFrame,  # of `read_past`
     key: Sequence[str],
     files: ChangeFiles,
     sequence: str = "",
     number: int = 1,
-) -> DataFrame:  # the source's columns, _cdc_file, _cdc_row
-    "The table after all these changes."
-    names, is_load = list(key), F.col(KIND) == "load"
-    wanted = [*[F.col(quoted(c.name)) for c in files.schema], FILE, ROW]
+) -> DataFrame:  # as `states`
+    "The states of a whole table."
     if not key:
-        return rows.where(can_apply(())).select(*wanted)
-    whole = rows.where(can_apply(key))
-    load, changes = whole.where(is_load), whole.where(~is_load)
-    touched = changes.select(*map(quoted, key)).distinct()
-    moved = load.join(touched, names, "left_semi").select(*changes.columns).unionByName(changes)
-    after = states(moved, key, files, sequence, number).where(F.col(LAST) & F.col(AFTER).isNotNull())
-    return load.join(touched, names, "left_anti").select(*wanted).unionByName(after.select(f"{AFTER}.*", FILE, ROW))
+        return states(rows, key, files, sequence, number)
+    whole, is_load = rows.where(can_apply(key)), F.col(KIND) == "load"
+    changes = whole.where(~is_load)
+    named = changes.select(*map(quoted, key)).distinct()
+    load, moved = [only(whole.where(is_load), named, key, how) for how in ("left_anti", "left_semi")]
+    told = states(moved.unionByName(changes), key, files, sequence, number)
+    return told.unionByName(inserts(load, files, number).select(*map(quoted, told.columns)))
+
+
+def only(
+    rows: DataFrame,
+    named: DataFrame,  # keys
+    key: Sequence[str],
+    how: str = "left_semi",  # "left_anti" for all others
+) -> DataFrame:  # the same columns
+    "The rows of some keys."
+    return rows.join(named, list(key), how).select(*map(quoted, rows.columns))
+
+
+def current_rows(told: DataFrame) -> DataFrame:  # the source's columns, _cdc_file, _cdc_row
+    "The table after all changes of `every_state`."
+    return told.where(F.col(LAST) & F.col(AFTER).isNotNull()).select(f"{AFTER}.*", FILE, ROW)
 
 # %% ../notebooks/52_as_of.ipynb #cell-027
 @dataclass(frozen=True)
@@ -276,7 +290,7 @@ def as_of(
         rows = read_files(spark, past, files)
     elif at:
         rows = rows.limit(0)
-    found = current_rows(rows, key, files, clock.sequence, past.number)
+    found = current_rows(every_state(rows, key, files, clock.sequence, past.number))
     return AsOf(found, said(past), str(clock) if at else "position", past.begins, past.gaps, left_out(rows, key))
 
 # %% ../notebooks/52_as_of.ipynb #cell-030
