@@ -33,7 +33,7 @@ from .tasks import in_tasks
 # %% auto #0
 __all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'rewrite_touched', 'put_down', 'insert_in_tasks', 'new_rows',
            'rows_a_file', 'insert_rows', 'gather', 'removed', 'total', 'counts_of', 'written', 'apply_batch', 'base_of',
-           'move_on', 'replace_rows', 'adopt_files', 'read_table', 'ParquetTable', 'open_table']
+           'move_on', 'replace_rows', 'adopt_files', 'commit_at', 'read_table', 'ParquetTable', 'open_table']
 
 # %% ../notebooks/27_parquet.ipynb #cell-006
 def read_entry(
@@ -285,6 +285,13 @@ def adopt_files(table: ParquetTable, spark: SparkSession, files: LoadFiles, draf
     return written(entry, {}, [done], clock)
 
 
+def commit_at(table: ParquetTable, number: int) -> Commit:
+    "A commit by its number; every entry of the journal stays."
+    if not 1 <= number <= (newest := table.journal.newest()):
+        raise LookupError(f"{table.table}: there is no commit {number}; there are 1 to {newest}")
+    return to_commit(table.journal.entry(number))
+
+
 def read_table(table: ParquetTable, spark: SparkSession, number: int | None) -> DataFrame:
     "Rows of the head or of an earlier commit, as long as its files are there."
     entry = table.journal.head() if number is None else table.journal.entry(number)
@@ -326,7 +333,7 @@ class ParquetTable:
         a_file = max(1, int(self.target_bytes * rows / max(bytes, 1)))
         return replace_rows(self, draft, partial(write_frame, frame=frame, kind="rows", rows_a_file=a_file))
 
-    adopt, apply, advance = adopt_files, apply_batch, move_on
+    at, adopt, apply, advance = commit_at, adopt_files, apply_batch, move_on
 
 # %% ../notebooks/27_parquet.ipynb #cell-031
 def open_table(lake: str, table: TableRef, **settings: Any) -> ParquetTable:

@@ -5,7 +5,7 @@
 # %% ../notebooks/50_past.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
@@ -19,8 +19,8 @@ from .schema import FILE, OP, evolve, read_footers
 
 # %% auto #0
 __all__ = ['LATEST', 'NoPast', 'Past', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_load',
-           'lost_changes', 'not_parquet', 'overwritten', 'number_of', 'merged', 'open_past', 'upto', 'closed_by',
-           'is_held', 'held_by', 'read_past', 'with_load_number']
+           'lost_changes', 'not_parquet', 'overwritten', 'number_of', 'merged', 'open_past', 'upto', 'check_told',
+           'closed_by', 'is_held', 'held_by', 'read_past', 'read_files', 'with_load_number']
 
 # %% ../notebooks/50_past.ipynb #cell-009
 class NoPast(LookupError):
@@ -214,18 +214,31 @@ def upto(
         raise NoPast(f"{past.table}: no change file {file} on top of {past.begins}; the nearest before it is {near[0]}")
     return replace(past, changes=past.changes[: last[-1] + 1])
 
+# %% ../notebooks/50_past.ipynb #cell-031
+def check_told(
+    past: Past,
+    at: datetime | None,  # UTC; None asks for nothing
+) -> None:
+    "Raises `NoPast` for a moment before the load."
+    if at is None or not past.load:
+        return
+    start = moment(min(f.time for f in past.load))
+    if not all(map(is_first_put, past.changes)):
+        start = min(start, past.changes[0].stamp)
+    if at < start:
+        asked = f"{at:%Y-%m-%d %H:%M:%S} UTC"
+        raise NoPast(f"{past.table}: {asked} was before {past.begins}, the earliest that can be told")
+
 
 def closed_by(
     past: Past,
     at: datetime,  # UTC
 ) -> Past:
     "The line of the files closed up to a time. Raises `NoPast` for a time before the load."
-    if past.load and at < moment(min(f.time for f in past.load)):
-        asked = f"{at:%Y-%m-%d %H:%M:%S} UTC"
-        raise NoPast(f"{past.table}: {asked} was before {past.begins}, the earliest that can be told")
+    check_told(past, at)
     return replace(past, changes=tuple(f for f in past.changes if f.stamp <= at))
 
-# %% ../notebooks/50_past.ipynb #cell-032
+# %% ../notebooks/50_past.ipynb #cell-034
 def is_held(
     file: RawFile,  # a change file on top of the position's load
     position: Position,
@@ -252,17 +265,29 @@ def held_by(
     kept = tuple(f for f in mine if is_held(f, position, window))
     return replace(past, changes=kept, gaps=(*past.gaps, *lost_changes(past.table, position, past.changes)))
 
-# %% ../notebooks/50_past.ipynb #cell-037
+# %% ../notebooks/50_past.ipynb #cell-039
 def read_past(
     spark: SparkSession,
     past: Past,
+    known: Container[str] = (),  # paths of change files whose rows are to be told apart
 ) -> tuple[DataFrame, ChangeFiles]:
-    "A row of a file each: Op, the source's columns, _cdc_file, _cdc_row, base name, group, kind (`load` or `new`)."
+    "A row of a file each: Op, source's columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
     footers = read_footers({f.path: past.urls[f.path] for f in past.files})
     schema = evolve(str(past.table), (), footers).schema
-    kinds = {f.path: "load" for f in past.load}
+    kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
     files = change_files(footers, past.urls, schema, kinds)
-    return with_load_number(read_changes(spark, files), past.number), files
+    return read_files(spark, past, files), files
+
+
+def read_files(
+    spark: SparkSession,
+    past: Past,  # of which only some files may be wanted
+    files: ChangeFiles,  # of `read_past`
+) -> DataFrame:
+    "The rows of these files alone, without a look at their ends again."
+    wanted = {f.path for f in past.files}
+    some = replace(files, footers=tuple(f for f in files.footers if f.path in wanted))
+    return with_load_number(read_changes(spark, some), past.number)
 
 
 def with_load_number(

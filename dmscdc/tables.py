@@ -154,6 +154,9 @@ class LakeTable(Protocol):
     def head(self) -> Commit | None:
         "The newest commit of ours, None when there is none."
 
+    def at(self, number: int) -> Commit:
+        "An earlier commit; raises `LookupError` for a number that no commit has."
+
     def settle(self) -> list[str]:
         "Finish or undo what others left; sentences for a person."
 
