@@ -36,7 +36,7 @@ class RawRow:
     row: int  # its number in the file, from 0
     op: str | None  # I, U or D; I for a load row
     values: Mapping[str, Any]  # of the columns that the file carries, as the lake would hold them
-    place: int = 0  # of its file among the load files, or among the change files
+    place: int = 0  # of its file among all: before the load, load, changes
 
 # %% ../notebooks/51_history.ipynb #cell-012
 @dataclass(frozen=True)
@@ -66,8 +66,7 @@ def find_rows(
 ) -> Found:
     "The rows of some keys in all files of the line, also in those before the load. Raises `BadKey`."
     files = (*past.before, *past.files)
-    loads, places = set(past.load), {f: n for part in (past.load, past.before + past.changes) for n, f in enumerate(part)}
-    rows, broken = [[] for _ in asked.keys], []
+    loads, rows, broken = set(past.load), [[] for _ in asked.keys], []
 
     def one(file: RawFile) -> list[tuple[int, int, dict[str, Any]]]:
         try:
@@ -77,12 +76,12 @@ def find_rows(
             return []
 
     with ThreadPoolExecutor(32 if any(map(is_bucket, past.urls.values())) else 4) as pool:
-        for file, hits in zip(files, pool.map(one, files)):
+        for place, (file, hits) in enumerate(zip(files, pool.map(one, files))):
             name = f"{file.path}#{past.number}" if file in loads else file.path
             for number, row, values in hits:
                 op = "I" if file in loads else values.get(OP)
                 values = {n: value for n, value in values.items() if n != OP}
-                rows[number].append(RawRow(file, name, row, op, values, places[file]))
+                rows[number].append(RawRow(file, name, row, op, values, place))
     lacking = check_files(past, asked, index)
     lost = said(past.table, [f for f, _ in broken], f"cannot be read: {broken[0][1]}") if broken else []
     return Found(tuple(map(tuple, rows)), tuple(lost + lacking))
@@ -172,7 +171,7 @@ class Cell:
     new: Any
     is_known: bool = True  # the old value; False where the files that held it are gone
 
-
+# %% ../notebooks/51_history.ipynb #cell-028
 @dataclass(frozen=True)
 class Step:
     "One change of a row."
@@ -192,7 +191,7 @@ class Step:
     is_late: bool  # the file was put after one that sorts behind it
     known: Any = None  # the first commit of the lake that held it, where that is asked
 
-# %% ../notebooks/51_history.ipynb #cell-028
+# %% ../notebooks/51_history.ipynb #cell-029
 @dataclass(frozen=True)
 class Row:
     "A row between two changes."
@@ -202,7 +201,7 @@ class Row:
     lives: int = 0  # until now
 
     def cells(self, new: Mapping[str, Any], quiet: Container[str]) -> tuple[Cell, ...]:
-        "What a change makes different."
+        "What a change makes different, but for some columns."
         old = self.values or {}
         known = {name: self.is_whole or name in old for name in new}
         differ = (name for name, value in new.items() if not known[name] or not same(old.get(name), value))
@@ -213,7 +212,7 @@ def same(a: Any, b: Any) -> bool:
     "Equal values; a NaN equals itself."
     return a == b or (a != a and b != b)
 
-# %% ../notebooks/51_history.ipynb #cell-029
+# %% ../notebooks/51_history.ipynb #cell-030
 AGAIN, THERE = "inserted again", "insert of a row that was there"
 LOST, GONE, NOTHING = "update of a row that was not there", "delete of a row that was not there", "changed nothing"
 
@@ -233,7 +232,7 @@ def meaning(
         return (THERE if is_different else NOTHING) if there else AGAIN if row.lives else "inserted"
     return f"no change: its Op is {op!r}"
 
-
+# %% ../notebooks/51_history.ipynb #cell-031
 def after(
     row: Row,
     op: str | None,
@@ -248,7 +247,7 @@ def after(
     whole = row.is_whole or (begins and op == "I")
     return Row({**(row.values or {}), **values}, whole, row.lives + begins)
 
-# %% ../notebooks/51_history.ipynb #cell-031
+# %% ../notebooks/51_history.ipynb #cell-033
 @dataclass(frozen=True)
 class Life:
     "All that the files tell of one key."
@@ -263,20 +262,22 @@ class Life:
         "The row after the last step, None where it is not there."
         return self.steps[-1].state if self.steps and not self.steps[-1].before else None
 
-
+# %% ../notebooks/51_history.ipynb #cell-034
 def steps_of(
     past: Past,
     rows: Iterable[RawRow],  # of one key
     late: Container[RawFile],  # as `late_files` tells
     stamp: str = "",  # column of the commit time, if there is one
+    key: Container[str] = (),  # its columns, which never differ
 ) -> list[Step]:
     "One key's rows as steps."
     rows, early, steps = list(rows), {*past.before}, []
     sequence = sequence_of(rows)
+    quiet = {sequence, stamp, *key}
     old, new = ([r for r in rows if (r.file in early) == flag] for flag in (True, False))
     for part, row in ((old, Row(None, False)), (new, Row(None, past.is_whole))):
         for raw in in_order(part, sequence):
-            cells = row.cells(raw.values, (sequence, stamp)) if raw.op in ("I", "U") else ()
+            cells = row.cells(raw.values, quiet) if raw.op in ("I", "U") else ()
             meant, row = meaning(row, raw.op, bool(cells)), after(row, raw.op, raw.values)
             at = committed(raw, sequence, stamp), raw.file.stamp, put_at(past, raw.file), raw.file in late
             number, lives = len(steps) + 1, row.lives
@@ -288,7 +289,7 @@ def put_at(past: Past, file: RawFile) -> datetime | None:
     "When a file was put; the time of one that was moved is that of the moving."
     return None if file.path in past.moved else moment(file.time)
 
-# %% ../notebooks/51_history.ipynb #cell-033
+# %% ../notebooks/51_history.ipynb #cell-036
 def states_of(
     past: Past,
     keys: Sequence[Mapping[str, Any]],  # each with the same columns
@@ -302,10 +303,10 @@ def states_of(
     columns = tuple(keys[0])
     found = find_rows(past, Asked(columns, keys), index or KeyIndex(columns))
     words, late = (*past.gaps, *found.words), late_files(past)
-    told = (tuple(steps_of(past, rows, late, stamp)) for rows in found.rows)
+    told = (tuple(steps_of(past, rows, late, stamp, columns)) for rows in found.rows)
     return [Life(key, steps, past.begins, words) for key, steps in zip(keys, told)]
 
-# %% ../notebooks/51_history.ipynb #cell-037
+# %% ../notebooks/51_history.ipynb #cell-040
 def between(
     past: Past,
     since: datetime | None = None,  # UTC, of the files' closing; of the load files' being put

@@ -56,8 +56,9 @@ def typed(
 ) -> pa.Scalar | None:  # None: the type cannot hold it, so the file does not
     "A key's value as a file holds it. Raises `ValueError` for what is none of its kind."
     parse = next(parse for fits, parse in PARSERS if fits(kind))
+    text = value.hex() if isinstance(value, bytes) else str(value)
     try:
-        plain = parse(value.hex() if isinstance(value, bytes) else str(value).strip() if parse is not str else str(value))
+        plain = parse(text if parse is str else text.strip())
     except (ValueError, KeyError, InvalidOperation) as error:
         raise ValueError(f"{value!r} is no {kind}") from error
     if isinstance(plain, datetime) and not kind.tz:
@@ -76,15 +77,11 @@ class Wanted:
     numbers: Mapping[tuple, int]  # values of a key -> which one of those asked for
     sets: tuple[pa.Array, ...]  # values of each column
 
-
+# %% ../notebooks/49_keys.ipynb #cell-012
 class Asked:
     "Keys that are looked for."
 
-    def __init__(
-        self,
-        columns: Sequence[str],
-        keys: Sequence[Mapping[str, Any]],  # one a row, each with these columns
-    ):
+    def __init__(self, columns: Sequence[str], keys: Sequence[Mapping[str, Any]]):  # each key with these columns
         self.columns, self.keys = tuple(columns), tuple(keys)
         self._known: dict[tuple, Wanted] = {}
         self.odd: dict[int, str] = {}  # why a key fitted no file so far
@@ -111,7 +108,7 @@ class Asked:
         sets = (pa.array([row[i].as_py() for row in scalars], kind) for i, kind in enumerate(kinds))
         return Wanted(numbers, tuple(sets))
 
-# %% ../notebooks/49_keys.ipynb #cell-013
+# %% ../notebooks/49_keys.ipynb #cell-014
 @dataclass(frozen=True)
 class Group:
     "A row group of a file, by its key columns."
@@ -132,7 +129,7 @@ def _inside(value: Any, low: Any, high: Any) -> bool:
     except TypeError:
         return True
 
-# %% ../notebooks/49_keys.ipynb #cell-014
+# %% ../notebooks/49_keys.ipynb #cell-015
 @dataclass(frozen=True)
 class Kept:
     "What is remembered of a file."
@@ -160,7 +157,7 @@ def measure(
         start += group.num_rows
     return Kept(tuple(schema.names), tuple(schema.field(name).type for name in columns), tuple(groups))
 
-# %% ../notebooks/49_keys.ipynb #cell-016
+# %% ../notebooks/49_keys.ipynb #cell-017
 ROOM = 256 << 20  # bytes of key columns in memory
 WHOLE = 1 << 20  # a file up to so many bytes is fetched in one piece: in a bucket one answer instead of several
 LOT = 1 << 20  # rows whose keys are read at a time
@@ -196,7 +193,7 @@ class KeyIndex:
         source = pa.BufferReader(source) if isinstance(source, bytes) else source
         return pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
 
-# %% ../notebooks/49_keys.ipynb #cell-018
+# %% ../notebooks/49_keys.ipynb #cell-019
 def matches(
     keys: pa.Table,  # key columns
     wanted: Wanted,
@@ -210,7 +207,7 @@ def matches(
     found = zip(*[column.take(pa.array(at)).to_pylist() for column in keys.columns]) if len(at) else ()
     return [(int(row), wanted.numbers[key]) for row, key in zip(at, found) if key in wanted.numbers]
 
-# %% ../notebooks/49_keys.ipynb #cell-019
+# %% ../notebooks/49_keys.ipynb #cell-020
 def _lots(groups: Sequence[int], kept: Kept) -> Iterable[list[int]]:
     "Row groups to be read together."
     lot, rows = [], 0
@@ -223,7 +220,7 @@ def _lots(groups: Sequence[int], kept: Kept) -> Iterable[list[int]]:
     if lot:
         yield lot
 
-
+# %% ../notebooks/49_keys.ipynb #cell-021
 def in_file(
     index: KeyIndex,
     file: RawFile,
@@ -244,7 +241,7 @@ def in_file(
     index.put(file, kept)
     return found
 
-# %% ../notebooks/49_keys.ipynb #cell-020
+# %% ../notebooks/49_keys.ipynb #cell-022
 def _plain(value: Any) -> Any:
     "A time of day is text in the lake, to the millisecond."
     return value.isoformat("milliseconds") if isinstance(value, time) else value
@@ -263,7 +260,7 @@ def read_rows(
             found += raw.read_row_group(number).take(here).to_pylist()
     return [{name: _plain(value) for name, value in row.items()} for row in found]
 
-# %% ../notebooks/49_keys.ipynb #cell-021
+# %% ../notebooks/49_keys.ipynb #cell-023
 def look(
     index: KeyIndex,
     file: RawFile,
