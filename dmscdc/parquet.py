@@ -13,8 +13,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .attempt import (Place, check_adopted, commit_draft, copy_aside, described, lake_columns, read_files,
-                            to_commit, write_frame)
+from .attempt import (Place, check_adopted, commit_draft, copy_aside, described, lake_columns, plain_files,
+                            read_files, to_commit, write_frame)
 from .batch import Batch, batch_frame
 from .bucket_store import open_store
 from .changes import quoted
@@ -27,13 +27,13 @@ from .places import files_in, spark_url
 from .rewrite import Inserting, Work, encode_work, insert_numbers, rewrite_numbers
 from .schema import Schema, ddl
 from .strangers import cut_folders, still_there, strangers
-from .tables import Clock, Commit, Draft, LoadFiles, StaleCommit, Written
+from .tables import Clock, Commit, Draft, LoadFiles, PlainFile, StaleCommit, Written
 from .tasks import in_tasks
 
 # %% auto #0
 __all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'rewrite_touched', 'put_down', 'insert_in_tasks', 'new_rows',
            'rows_a_file', 'insert_rows', 'gather', 'removed', 'total', 'counts_of', 'written', 'apply_batch', 'base_of',
-           'move_on', 'replace_rows', 'adopt_files', 'read_table', 'ParquetTable', 'open_table']
+           'move_on', 'replace_rows', 'adopt_files', 'commit_at', 'read_table', 'ParquetTable', 'open_table']
 
 # %% ../notebooks/27_parquet.ipynb #cell-006
 def read_entry(
@@ -285,6 +285,13 @@ def adopt_files(table: ParquetTable, spark: SparkSession, files: LoadFiles, draf
     return written(entry, {}, [done], clock)
 
 
+def commit_at(table: ParquetTable, number: int) -> Commit:
+    "A commit by its number; every entry of the journal stays."
+    if not 1 <= number <= (newest := table.journal.newest()):
+        raise LookupError(f"{table.table}: there is no commit {number}; there are 1 to {newest}")
+    return to_commit(table.journal.entry(number))
+
+
 def read_table(table: ParquetTable, spark: SparkSession, number: int | None) -> DataFrame:
     "Rows of the head or of an earlier commit, as long as its files are there."
     entry = table.journal.head() if number is None else table.journal.entry(number)
@@ -309,6 +316,9 @@ class ParquetTable:
     def strangers(self) -> list[str]:
         return strangers(self.journal)
 
+    def plain(self) -> tuple[Commit, list[PlainFile]] | None:
+        return plain_files(self.journal)
+
     def workplace(self, draft: Draft) -> str:
         return Place(self.journal, draft).path
 
@@ -326,7 +336,7 @@ class ParquetTable:
         a_file = max(1, int(self.target_bytes * rows / max(bytes, 1)))
         return replace_rows(self, draft, partial(write_frame, frame=frame, kind="rows", rows_a_file=a_file))
 
-    adopt, apply, advance = adopt_files, apply_batch, move_on
+    at, adopt, apply, advance = commit_at, adopt_files, apply_batch, move_on
 
 # %% ../notebooks/27_parquet.ipynb #cell-031
 def open_table(lake: str, table: TableRef, **settings: Any) -> ParquetTable:
