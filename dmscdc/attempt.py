@@ -16,17 +16,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from .changes import quoted
 from .copying import Copying, Part, copy_numbers, encode_copying
-from .journal import Entry, Journal, LakeFile, commit, name_prefix
+from .journal import Entry, Journal, LakeFile, commit, located, name_prefix
 from .layout import describe
 from .places import spark_url
 from .schema import FILE, OURS, ROW, Column, Schema, ddl
-from .tables import Commit, Draft
+from .tables import Commit, Draft, PlainFile
 from .tasks import in_tasks
 from .unique import check_counted
 
 # %% auto #0
 __all__ = ['lake_columns', 'to_facts', 'to_commit', 'Place', 'described', 'write_frame', 'copy_aside', 'read_files',
-           'check_adopted', 'LostRows', 'commit_draft']
+           'plain_files', 'check_adopted', 'LostRows', 'commit_draft']
 
 # %% ../notebooks/26_attempt.ipynb #cell-006
 def lake_columns(
@@ -148,6 +148,17 @@ def read_files(
     return whole.select(*[quoted(c.name) for c in wanted])
 
 # %% ../notebooks/26_attempt.ipynb #cell-026
+def plain_files(journal: Journal) -> tuple[Commit, list[PlainFile]] | None:
+    "The head and its files; None without a commit. Raises `StaleCommit` where the table moved on meanwhile."
+    if (entry := journal.head()) is None:
+        return None
+    commit, found = to_commit(entry), []
+    for url, file in located(journal, entry).items():
+        bounds = dict(zip(commit.key, zip(file.low, file.high)))
+        found.append(PlainFile(url, bounds, dict(zip(commit.partition, file.values))))
+    return commit, found
+
+# %% ../notebooks/26_attempt.ipynb #cell-028
 def check_adopted(
     place: Place,
     spark: SparkSession,
@@ -160,11 +171,11 @@ def check_adopted(
         frame = read_files(spark, draft.schema, draft.partition, there)
         check_counted(table, frame, draft.key, sum(f.rows for f in adds))
 
-# %% ../notebooks/26_attempt.ipynb #cell-029
+# %% ../notebooks/26_attempt.ipynb #cell-031
 class LostRows(Exception):
     "The files that were written do not hold the rows they should; nothing was committed."
 
-# %% ../notebooks/26_attempt.ipynb #cell-030
+# %% ../notebooks/26_attempt.ipynb #cell-032
 def commit_draft(
     place: Place,
     head: Entry | None,  # the commit that the run planned from

@@ -17,7 +17,7 @@ from .tables import NotOurs, StaleCommit
 
 # %% auto #0
 __all__ = ['OUR_NAME', 'name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Journal', 'settle', 'abandon', 'commit',
-           'whereabouts']
+           'located', 'whereabouts']
 
 # %% ../notebooks/21_journal.ipynb #cell-012
 OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
@@ -248,13 +248,19 @@ def _found(journal: Journal, entry: Entry) -> dict[str, str]:
     return found
 
 # %% ../notebooks/21_journal.ipynb #cell-051
+def located(journal: Journal, entry: Entry) -> dict[str, LakeFile]:
+    "The entry's files by where they lie now."
+    found = _found(journal, entry)
+    gone = next((f.name for f in entry.files if f.name not in found), None)
+    if gone:
+        raise StaleCommit(f"{journal.folder}: {gone} of commit {entry.number} is gone; "
+                          "the table has moved on, read it again")
+    return {journal.store.path(found[f.name]): f for f in entry.files}
+
+
 def whereabouts(journal: Journal, entry: Entry) -> dict[str, list[str]]:
     "Where the entry's files lie now, by the folder below which their partition folders begin."
-    found, places = _found(journal, entry), {}
-    for f in entry.files:
-        if f.name not in found:
-            raise StaleCommit(f"{journal.folder}: {f.name} of commit {entry.number} is gone; "
-                              "the table has moved on, read it again")
-        path = journal.store.path(found[f.name])
+    places: dict[str, list[str]] = {}
+    for path, f in located(journal, entry).items():
         places.setdefault(path.rsplit("/", 1 + f.name.count("/"))[0], []).append(path)
     return places

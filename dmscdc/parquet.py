@@ -13,8 +13,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .attempt import (Place, check_adopted, commit_draft, copy_aside, described, lake_columns, read_files,
-                            to_commit, write_frame)
+from .attempt import (Place, check_adopted, commit_draft, copy_aside, described, lake_columns, plain_files,
+                            read_files, to_commit, write_frame)
 from .batch import Batch, batch_frame
 from .bucket_store import open_store
 from .changes import quoted
@@ -27,7 +27,7 @@ from .places import files_in, spark_url
 from .rewrite import Inserting, Work, encode_work, insert_numbers, rewrite_numbers
 from .schema import Schema, ddl
 from .strangers import cut_folders, still_there, strangers
-from .tables import Clock, Commit, Draft, LoadFiles, StaleCommit, Written
+from .tables import Clock, Commit, Draft, LoadFiles, PlainFile, StaleCommit, Written
 from .tasks import in_tasks
 
 # %% auto #0
@@ -315,6 +315,9 @@ class ParquetTable:
 
     def strangers(self) -> list[str]:
         return strangers(self.journal)
+
+    def plain(self) -> tuple[Commit, list[PlainFile]] | None:
+        return plain_files(self.journal)
 
     def workplace(self, draft: Draft) -> str:
         return Place(self.journal, draft).path

@@ -38,6 +38,8 @@ class Past:
     urls: Mapping[str, str]  # path below the table's folder -> where it lies
     before: tuple[RawFile, ...] = ()  # change files that the load has made obsolete, in order
     gaps: tuple[str, ...] = ()  # sentences: what the line cannot tell
+    is_whole: bool = True  # what the changes were made on is there: all of the load, or an empty table
+    moved: frozenset[str] = frozenset()  # paths out of an archive: their times are those of the moving
 
     @property
     def files(self) -> tuple[RawFile, ...]:
@@ -49,7 +51,10 @@ class Past:
         "The earliest position it speaks of, in words."
         if self.load:
             return f"load {self.number}, put {moment(self.load[0].time):%Y-%m-%d %H:%M:%S} UTC"
-        return f"before {self.changes[0].name}, when the table was empty" if self.changes else "nowhere: no file"
+        if self.changes:
+            empty = ", when the table was empty" if self.is_whole else "; what was there before is not known"
+            return f"before {self.changes[0].name}{empty}"
+        return "nowhere: no file"
 
     @property
     def ends(self) -> str:
@@ -196,9 +201,9 @@ def open_past(
         raise NoPast(f"{table}: no Parquet file of DMS below {here.url(table)}{also}. Tables: dmscdc plan")
     before, number = obsolete(load, changes, position, moved), number_of(load, position)
     urls = {f.path: (there if f.path in moved else here).url(table, f.path) for f in (*load, *changes)}
-    lost = [*lost_load(table, position, load), *lost_changes(table, position, changes)]
-    gaps = [*words, *more, *lost, *overwritten(table, number, before)]
-    return Past(table, load, number, changes[len(before):], urls, before, tuple(gaps))
+    lost = lost_load(table, position, load)
+    gaps = [*words, *more, *lost, *lost_changes(table, position, changes), *overwritten(table, number, before)]
+    return Past(table, load, number, changes[len(before):], urls, before, tuple(gaps), not (words or lost), moved)
 
 # %% ../notebooks/50_past.ipynb #cell-029
 def upto(

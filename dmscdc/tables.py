@@ -24,7 +24,7 @@ from .session import FormatMissing
 
 # %% auto #0
 __all__ = ['FORMATS', 'Commit', 'new_attempt', 'no_guard', 'Draft', 'check_settings', 'Written', 'Clock', 'version_of',
-           'versions', 'LoadFiles', 'LakeTable', 'StaleCommit', 'NotOurs', 'open_table']
+           'versions', 'LoadFiles', 'PlainFile', 'LakeTable', 'StaleCommit', 'NotOurs', 'open_table']
 
 # %% ../notebooks/20_tables.ipynb #cell-006
 @dataclass(frozen=True)
@@ -146,6 +146,15 @@ class LoadFiles:
         return sum(f.bytes for f in self.footers)
 
 # %% ../notebooks/20_tables.ipynb #cell-027
+@dataclass(frozen=True)
+class PlainFile:
+    "A Parquet file of a table all of whose rows are rows of the table."
+
+    url: str
+    bounds: Mapping[str, tuple[Any, Any]]  # smallest and largest value of key columns as JSON knows them, or None
+    values: Mapping[str, str | None]  # of the partition's columns, which are not in the file, as text
+
+# %% ../notebooks/20_tables.ipynb #cell-028
 class LakeTable(Protocol):
     "A table of the lake in one format."
     table: TableRef
@@ -165,6 +174,9 @@ class LakeTable(Protocol):
 
     def read(self, spark: SparkSession, number: int | None = None) -> DataFrame:
         "Rows as of the head or an earlier commit: Op, the source's columns, _cdc_file, _cdc_row."
+
+    def plain(self) -> tuple[Commit, list[PlainFile]] | None:
+        "The head and its files, where they are plain Parquet and can be read without Spark; None without a commit."
 
     def workplace(self, draft: Draft) -> str:
         "A folder for the draft's own files; whoever settles clears it away."
@@ -187,7 +199,7 @@ class LakeTable(Protocol):
     def advance(self, draft: Draft) -> Written:
         "Commit a position and no rows. Needs no Spark."
 
-# %% ../notebooks/20_tables.ipynb #cell-028
+# %% ../notebooks/20_tables.ipynb #cell-029
 class StaleCommit(Exception):
     "Somebody else committed since the run planned; nothing of the run is in the table, the next pass plans anew."
 
@@ -195,7 +207,7 @@ class StaleCommit(Exception):
 class NotOurs(Exception):
     "The folder holds files that no commit of ours knows."
 
-# %% ../notebooks/20_tables.ipynb #cell-030
+# %% ../notebooks/20_tables.ipynb #cell-031
 FORMATS = {"parquet": "dmscdc.parquet"}
 
 
