@@ -22,9 +22,9 @@ from .aws import client, code_of, is_bucket, split_url
 from .bucket_store import OLD_BOTO3, get_object
 
 # %% auto #0
-__all__ = ['LINES', 'TAIL', 'KINDS', 'ENCRYPTION', 'KMS_KEY', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole', 'write_whole',
-           'FolderShelf', 'encryption', 'ShelfError', 'asked', 'is_lost_race', 'Bucket', 'change', 'cache_of',
-           'BucketShelf', 'open_shelf', 'borrowed']
+__all__ = ['LINES', 'TAIL', 'TURN', 'KINDS', 'ENCRYPTION', 'KMS_KEY', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole',
+           'write_whole', 'FolderShelf', 'encryption', 'ShelfError', 'asked', 'is_lost_race', 'Bucket', 'change',
+           'cache_of', 'BucketShelf', 'open_shelf', 'borrowed']
 
 # %% ../notebooks/41_shelf.ipynb #cell-007
 @contextmanager
@@ -66,8 +66,9 @@ def _ends_torn(file: BinaryIO) -> bool:
 # %% ../notebooks/41_shelf.ipynb #cell-013
 LINES = "ledger.jsonl"
 TAIL = 1 << 16  # bytes at its end in which a line is looked for before it is added
+TURN = ".pages.lock"  # held while a page or what it shows is read, edited and written
 
-# %% ../notebooks/41_shelf.ipynb #cell-015
+# %% ../notebooks/41_shelf.ipynb #cell-016
 class FolderShelf:
     "Runs in a folder."
 
@@ -88,9 +89,29 @@ class FolderShelf:
         "The content of a file; nothing where there is none."
         return self.where(name).read_bytes() if self.where(name).exists() else b""
 
+    def names(self, below: str) -> list[tuple[str, int]]:
+        "Names and sizes of the files below a name that ends with `/`, sorted."
+        found = [path for path in self.where(below).rglob("*") if path.is_file() and path.name[0] != "."]
+        return sorted((self.name_of(path), path.stat().st_size) for path in found)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        "One writer of pages at a time, of all threads and processes."
+        self.home.mkdir(parents=True, exist_ok=True)
+        with self.where(TURN).open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
     def publish(self, name: str, make: Callable[[], str]) -> Path:
         "Write a page that says what is known now."
-        return write_whole(self.where(name), make())
+        with self.turn():
+            return write_whole(self.where(name), make())
+
+    def revise(self, name: str, edit: Callable[[bytes], bytes | None]) -> None:
+        "Read, edit and write a file, with nobody in between. None: it is right already."
+        with self.turn():
+            if (after := edit(self.get(name))) is not None:
+                write_whole(self.where(name), after.decode())
 
     def append(self, line: bytes) -> None:
         "Add a line: one write under a lock, after the rest of a torn line; one of the newest is not added again."
@@ -109,11 +130,19 @@ class FolderShelf:
                 file.seek(max(0, size - newest) if newest else 0)
                 yield file.read()
 
-# %% ../notebooks/41_shelf.ipynb #cell-020
+    def tail(self, piece: int, offset: int) -> Iterator[tuple[int, bytes]]:
+        "What stands behind a place of the ledger: a file is one piece, number 1."
+        if self.where(LINES).exists():
+            with self.where(LINES).open("rb") as file:
+                file.seek(offset)
+                yield 1, file.read()
+
+# %% ../notebooks/41_shelf.ipynb #cell-022
 KINDS = {
     ".ipynb": "application/x-ipynb+json",
     ".html": "text/html; charset=utf-8",
     ".jsonl": "application/x-ndjson",
+    ".json": "application/json",
 }
 ENCRYPTION = "DMSCDC_ENCRYPTION"  # AES256, aws:kms, aws:kms:dsse, or a KMS key; unset: as the bucket says
 KMS_KEY = re.compile(r"arn:aws[\w-]*:kms:\S+|alias/\S+|mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -129,7 +158,7 @@ def encryption(
         return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": said}
     raise ValueError(f"{ENCRYPTION} is AES256, aws:kms, aws:kms:dsse or a KMS key (arn, id or alias/…), not {said!r}")
 
-# %% ../notebooks/41_shelf.ipynb #cell-024
+# %% ../notebooks/41_shelf.ipynb #cell-026
 class ShelfError(OSError):
     "A bucket did not take or give what belongs there."
 
@@ -158,7 +187,7 @@ def is_lost_race(
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status in (409, 412) or code_of(error.__cause__) == "NoSuchKey"
 
-# %% ../notebooks/41_shelf.ipynb #cell-026
+# %% ../notebooks/41_shelf.ipynb #cell-028
 class Bucket:
     "Objects below a prefix, by their names."
 
@@ -192,7 +221,7 @@ class Bucket:
             pages = s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=start)
             return [(one["Key"][len(self.prefix) :], one["Size"]) for page in pages for one in page.get("Contents", ())]
 
-# %% ../notebooks/41_shelf.ipynb #cell-028
+# %% ../notebooks/41_shelf.ipynb #cell-030
 TRIES = 40
 LONGEST = 1.0  # seconds between two tries
 
@@ -216,7 +245,7 @@ def change(
         threading.Event().wait(random.uniform(0, min(LONGEST, 0.02 * 2**tried)))
     raise ShelfError(f"{bucket.where(name)} could not be written: {TRIES} times somebody else was quicker")
 
-# %% ../notebooks/41_shelf.ipynb #cell-034
+# %% ../notebooks/41_shelf.ipynb #cell-036
 def cache_of(
     bucket: str,
     prefix: str,
@@ -231,10 +260,10 @@ def cache_of(
             last = error
     raise last
 
-# %% ../notebooks/41_shelf.ipynb #cell-037
+# %% ../notebooks/41_shelf.ipynb #cell-039
 PIECE = 250_000  # bytes, after which the next piece begins
 
-# %% ../notebooks/41_shelf.ipynb #cell-038
+# %% ../notebooks/41_shelf.ipynb #cell-040
 class BucketShelf(Bucket):
     "Runs in a bucket."
 
@@ -259,6 +288,11 @@ class BucketShelf(Bucket):
             change(self, name, lambda before: make().encode())
         return self.where(name)
 
+    def revise(self, name: str, edit: Callable[[bytes], bytes | None]) -> None:
+        "Read, edit and write an object, with nobody in between. None: it is right already."
+        with self.turn:
+            change(self, name, edit)
+
     def append(self, line: bytes) -> None:
         "Add a line to the last piece, or begin a new one; a line that stands there already is not added."
         with self.turn:
@@ -275,7 +309,13 @@ class BucketShelf(Bucket):
             if newest and seen >= newest:
                 return
 
-# %% ../notebooks/41_shelf.ipynb #cell-042
+    def tail(self, piece: int, offset: int) -> Iterator[tuple[int, bytes]]:
+        "What stands behind a place of the ledger, with the number of its piece; the oldest first."
+        for name, _ in self.names("ledger/"):
+            if (number := int(Path(name).stem)) >= piece:
+                yield number, self.get(name)[offset if number == piece else 0 :]
+
+# %% ../notebooks/41_shelf.ipynb #cell-044
 Shelf = FolderShelf | BucketShelf
 _bucket_shelf = lru_cache(None)(BucketShelf)
 
@@ -291,7 +331,7 @@ def open_shelf(
     encryption(os.environ.get(ENCRYPTION, ""))  # a wrong wish is said before anything runs
     return _bucket_shelf(*split_url(str(runs)))
 
-# %% ../notebooks/41_shelf.ipynb #cell-045
+# %% ../notebooks/41_shelf.ipynb #cell-047
 @contextmanager
 def borrowed(
     shelf: Shelf,

@@ -1,0 +1,29 @@
+
+(() => {
+  const form = document.querySelector("form.filter");
+  const rows = [...document.querySelectorAll("tr[data-verdict]")];
+  if (!form || rows.length < 2) return;
+  const typed = form.querySelector("input"), said = form.querySelector("output");
+  const chips = [...form.querySelectorAll("button[data-verdict]")];
+  let texts = null;
+  const apply = () => {
+    texts = texts || rows.map((row) => row.textContent.toLowerCase().replace(/\s+/g, " "));
+    const words = typed.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.verdict);
+    let shown = 0;
+    rows.forEach((row, at) => {
+      const fits = (!wanted.length || wanted.includes(row.dataset.verdict)) && words.every((word) => texts[at].includes(word));
+      row.hidden = !fits;
+      shown += fits;
+    });
+    said.textContent = words.length || wanted.length ? `${shown} of ${rows.length} shown` : "";
+  };
+  chips.forEach((chip) => chip.addEventListener("click", () => {
+    chip.setAttribute("aria-pressed", chip.getAttribute("aria-pressed") === "true" ? "false" : "true");
+    apply();
+  }));
+  typed.addEventListener("input", apply);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.hidden = false;
+  apply();
+})();
