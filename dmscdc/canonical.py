@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from .schema import Column, Schema
 
 # %% auto #0
-__all__ = ['KINDS', 'FORMS', 'LONG', 'SPARK', 'MYSQL', 'POSTGRESQL', 'ENGINES', 'QUICK', 'SIZE', 'MD5', 'NUMBER', 'SUM',
-           'SourceColumn', 'kind_of', 'family', 'Rule', 'rules_of', 'real_text', 'joined', 'barred', 'shown', 'bare',
-           'text_of', 'row_text', 'hash_of']
+__all__ = ['KINDS', 'FORMS', 'LONG', 'SPARK', 'MYSQL', 'POSTGRESQL', 'ENGINES', 'QUICK', 'SIZE', 'MD5', 'NUMBER', 'SUM', 'WHOLE',
+           'PLAIN', 'PART', 'SourceColumn', 'kind_of', 'family', 'Rule', 'rules_of', 'real_text', 'joined', 'barred',
+           'shown', 'bare', 'text_of', 'row_text', 'hash_of']
 
 # %% ../notebooks/56_canonical.ipynb #cell-008
 KINDS = {
@@ -273,6 +273,14 @@ NUMBER = {
     "postgresql": "('x0' || LEFT({}, 15))::bit(64)::bigint",
 }
 SUM = {"spark": "CAST(SUM({}) AS STRING)", "mysql": "SUM({})", "sqlite": "dmscdc_sum({})", "postgresql": "SUM({})"}
+WHOLE = 1 << 60  # places of hashed keys
+PLAIN = "CASE WHEN TYPEOF({}) = 'integer' THEN 1 END"  # what SQLite holds in a column of whole numbers may be none
+PART = {
+    "spark": "CAST((CAST({} AS DECIMAL(20,0)) - :low) DIV :width AS BIGINT)",
+    "mysql": "(CAST({} AS DECIMAL(20,0)) - :low) DIV :width",
+    "postgresql": "DIV({}::numeric - :low, :width)",
+    "sqlite": "dmscdc_part({}, :low, :width)",
+}
 
 # %% ../notebooks/56_canonical.ipynb #cell-029
 def row_text(

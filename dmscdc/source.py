@@ -11,6 +11,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,14 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from .aws import client, code_of
-from .canonical import SourceColumn
+from .canonical import Rule, SourceColumn
 from .files import TableRef
 from .sqlite_forms import teach
 
 # %% auto #0
 __all__ = ['PASSWORD', 'DRIVERS', 'HOW', 'BEGIN', 'AT_ONCE', 'COLUMNS', 'SourceRefused', 'SourceUnreachable', 'read_secret',
            'holds_password', 'address', 'open_engine', 'without_secret', 'Snapshot', 'snapshot', 'source_name',
-           'columns_of']
+           'columns_of', 'Side', 'source_side']
 
 # %% ../notebooks/57_source.ipynb #cell-006
 class SourceRefused(ValueError):
@@ -272,3 +273,26 @@ def columns_of(
             "--source-table names another"
         )
     return tuple(SourceColumn(name, type) for name, type in found)
+
+# %% ../notebooks/57_source.ipynb #cell-029
+@dataclass(frozen=True)
+class Side:
+    "A table that is asked: the source's, or the lake's."
+
+    engine: str  # "spark", or the source's
+    table: str  # SQL of its name
+    column: Callable[[Rule], str]  # SQL of a rule's column
+    ask: Callable[..., list]  # SQL and values -> a few rows
+    stream: Callable[..., Iterator]  # SQL and values -> rows by place and id, few of them in memory
+
+
+def source_side(
+    source: Snapshot,
+    table: str,  # SQL of its name
+) -> Side:
+    "The source's table."
+
+    def in_order(sql: str, rows: int, **values: Any) -> Iterator[tuple]:
+        return source.stream(f"{sql} ORDER BY place, id", **values)
+
+    return Side(source.engine, table, lambda rule: source.quoted(rule.source), source.rows, in_order)
