@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 from uuid import uuid4
@@ -17,23 +17,23 @@ from pyspark.sql import DataFrame, SparkSession
 
 from .canonical import MD5, NUMBER, PART, PLAIN, SUM, WHOLE, Rule, hash_of, row_text, shown, text_of
 from .changes import quoted
-from .source import Side
+from .source import Side, Total
 
 # %% auto #0
-__all__ = ['A_PART', 'PARTS', 'FEW', 'ROWS', 'Place', 'CUT', 'KINDS', 'lake_side', 'Layout', 'Total', 'total_of', 'numbers_of',
+__all__ = ['A_PART', 'PARTS', 'FEW', 'ROWS', 'Place', 'States', 'CUT', 'spark_side', 'Layout', 'total_of', 'numbers_of',
            'layout_of', 'Span', 'split', 'differing', 'condition', 'Difference', 'hashes', 'side_by_side', 'judged',
-           'walk', 'Finding', 'cells_of', 'finding_of', 'findings_of', 'Comparison', 'compare']
+           'walk', 'Finding', 'cells_of', 'finding_of', 'findings_of', 'Comparison', 'find', 'examine']
 
 # %% ../notebooks/58_reconcile.ipynb #cell-006
 A_PART = 200_000  # rows of the lake's stream that come to the driver at a time
 
 
 @contextmanager
-def lake_side(
+def spark_side(
     spark: SparkSession,
-    frame: DataFrame,  # of `LakeTable.read`
+    frame: DataFrame,  # with the lake's columns
 ) -> Iterator[Side]:  # as long as the block runs
-    "The lake's table. `ask` brings totals, at most 1,000 ranges, or the few rows that are shown."
+    "A frame that is asked. `ask` brings totals, at most 1,000 ranges, or the few rows that are shown."
     name = f"dmscdc_proof_{uuid4().hex}"
 
     def in_order(sql: str, rows: int, **values: Any) -> Iterator[tuple]:
@@ -41,7 +41,7 @@ def lake_side(
         found = spark.sql(sql, args=values).repartitionByRange(parts, "place", "id")
         return found.sortWithinPartitions("place", "id").toLocalIterator()
 
-    frame.where("Op IS NULL OR Op <> 'D'").createOrReplaceTempView(name)
+    frame.createOrReplaceTempView(name)
     try:
         asked = lambda sql, **values: spark.sql(sql, args=values).collect()
         yield Side("spark", name, lambda rule: quoted(rule.lake), asked, in_order)
@@ -74,14 +74,6 @@ class Layout:
         return hash_of(side.engine, row_text(side.engine, self.rules, side.column))
 
 # %% ../notebooks/58_reconcile.ipynb #cell-009
-@dataclass(frozen=True)
-class Total:
-    "Rows and the sum of their hashes."
-
-    rows: int = 0
-    hash: int = 0
-
-
 def total_of(
     side: Side,
     layout: Layout,
@@ -187,6 +179,7 @@ def condition(
 
 # %% ../notebooks/58_reconcile.ipynb #cell-018
 Place = tuple[int, str]  # of a row: its number, and the md5 of its key
+States = Callable[[Sequence[Span]], Iterable[tuple]]  # ranges -> a stream as `hashes` takes it
 
 
 @dataclass(frozen=True)
@@ -238,7 +231,7 @@ def walk(
     sides: tuple[Side, Side],
     layout: Layout,
     spans: Sequence[Span],
-    states: Callable[[Sequence[Span]], Iterable[tuple]] | None = None,  # a stream as `hashes` takes it
+    states: States | None = None,  # through which landed changes lead
 ) -> Iterator[Difference]:
     "Every difference within the ranges. Spark begins first: a database may not wait long for a reader."
     streams = []
@@ -306,9 +299,6 @@ def findings_of(
     return tuple(finding_of(layout, one, source.get(one.place), lake.get(one.place)) for one in shown)
 
 # %% ../notebooks/58_reconcile.ipynb #cell-029
-KINDS = ("missing", "extra", "different")
-
-
 @dataclass(frozen=True)
 class Comparison:
     "Two tables beside each other."
@@ -317,8 +307,8 @@ class Comparison:
     lake: Total
     rules: tuple[Rule, ...]  # of every column of either side
     spans: tuple[Span, ...] = ()  # ranges that differ
-    counts: dict[str, int] = field(default_factory=dict)  # of differences that are not in flight, by kind
-    in_flight: dict[str, int] = field(default_factory=dict)  # of those that are
+    counts: Counter = field(default_factory=Counter)  # of differences that are not in flight, by kind
+    in_flight: Counter = field(default_factory=Counter)  # of those that are
     findings: tuple[Finding, ...] = ()  # the first of them, those not in flight first
     moved: int = 0  # rows of the source of which key and hash travelled
 
@@ -328,25 +318,34 @@ class Comparison:
         return self.source == self.lake
 
 # %% ../notebooks/58_reconcile.ipynb #cell-030
-def compare(
+def find(
     sides: tuple[Side, Side],  # source, lake
     rules: Sequence[Rule],
     key: Sequence[str],  # as the lake's commit has it
-    limit: int = 100,  # differences that are shown, of either sort
-    states: Callable[[Layout], Callable | None] = lambda layout: None,  # see `walk`; asked only where something differs
-) -> Comparison:
-    "Totals; where they differ, ranges; where those differ, rows. The counts are exact."
+) -> tuple[Comparison, Layout]:  # without findings
+    "Totals; where they differ, ranges."
     layout, low, high = layout_of(rules, key, sides)
     totals = [total_of(side, layout) for side in sides]
-    if totals[0] == totals[1]:
-        return Comparison(*totals, tuple(rules))
-    spans = differing(sides, layout, Span(low, high, *totals))
+    found = Comparison(*totals, tuple(rules))
+    if found.is_equal:
+        return found, layout
+    return replace(found, spans=tuple(differing(sides, layout, Span(low, high, *totals)))), layout
+
+# %% ../notebooks/58_reconcile.ipynb #cell-031
+def examine(
+    sides: tuple[Side, Side],
+    found: Comparison,  # of `find`
+    layout: Layout,
+    limit: int = 100,  # differences that are shown, of either sort
+    states: States | None = None,
+) -> Comparison:  # with findings
+    "The rows of the ranges that differ. The counts are exact."
     counts: dict[bool, Counter] = {False: Counter(), True: Counter()}
     first: dict[bool, list[Difference]] = {False: [], True: []}
-    for one in walk(sides, layout, spans, states(layout)):
+    for one in walk(sides, layout, found.spans, states):
         counts[one.in_flight][one.kind] += 1
         if len(first[one.in_flight]) < limit:
             first[one.in_flight].append(one)
     shown = findings_of(sides, layout, [*first[False], *first[True]])
-    told = [dict(counts[flag]) for flag in (False, True)]
-    return Comparison(*totals, tuple(rules), tuple(spans), *told, shown, sum(s.source.rows for s in spans))
+    moved = sum(s.source.rows for s in found.spans)
+    return replace(found, counts=counts[False], in_flight=counts[True], findings=shown, moved=moved)

@@ -29,7 +29,7 @@ from .sqlite_forms import teach
 # %% auto #0
 __all__ = ['PASSWORD', 'DRIVERS', 'HOW', 'BEGIN', 'AT_ONCE', 'COLUMNS', 'SourceRefused', 'SourceUnreachable', 'read_secret',
            'holds_password', 'address', 'open_engine', 'without_secret', 'Snapshot', 'snapshot', 'source_name',
-           'columns_of', 'Side', 'source_side']
+           'columns_of', 'Total', 'Side', 'source_side']
 
 # %% ../notebooks/57_source.ipynb #cell-006
 class SourceRefused(ValueError):
@@ -275,6 +275,14 @@ def columns_of(
     return tuple(SourceColumn(name, type) for name, type in found)
 
 # %% ../notebooks/57_source.ipynb #cell-029
+@dataclass(frozen=True)
+class Total:
+    "What a side counts: rows, and the sum of their hashes."
+
+    rows: int = 0
+    hash: int = 0
+
+
 @dataclass(frozen=True)
 class Side:
     "A table that is asked: the source's, or the lake's."
