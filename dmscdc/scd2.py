@@ -11,14 +11,14 @@ from functools import reduce
 
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
-from .as_of import CommitClock, commit_time
+from .as_of import CommitClock, closing_time, commit_time
 from .changes import GROUP, KIND, NAME, SEQUENCE, Sets, quoted
 from .schema import FILE, OP, ROW, Column, Refused, Schema
 
 # %% auto #0
 __all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ENDED', 'ADDED', 'AT', 'TIME', 'BEGINS', 'SET', 'LIFE', 'START', 'IS_NEW', 'STATE',
-           'SAME', 'LATER', 'DIFFERS', 'RUN', 'FIRST', 'UNTIL', 'RANK', 'WHAT', 'version_schema', 'Weaving', 'kind_of',
-           'file_closed', 'place_of', 'as_in_lake', 'lines_of', 'lines_again', 'lines_gone', 'line', 'states_of',
+           'SAME', 'LATER', 'DIFFERS', 'RUN', 'FIRST', 'UNTIL', 'HIDDEN', 'RANK', 'WHAT', 'CHANGE', 'version_schema',
+           'Weaving', 'kind_of', 'place_of', 'as_in_lake', 'lines_of', 'lines_again', 'lines_gone', 'line', 'states_of',
            'differences', 'last_of_moment', 'weave', 'starts_of', 'reaching', 'compared', 'weave_on']
 
 # %% ../notebooks/54_scd2.ipynb #cell-007
@@ -79,12 +79,6 @@ def kind_of(
     "The kind under which a file is read."
     return f"{load:06d} {'load' if is_load else 'new' if is_new else 'again'}"
 
-
-def file_closed() -> SparkColumn:
-    "When a change's file was closed, UTC, from its name."
-    parts = F.regexp_replace(NAME, r"^(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)(\d+).*$", "$1-$2-$3 $4:$5:$6.$7")
-    return F.when(F.col(KIND) != "load", parts).cast("timestamp")
-
 # %% ../notebooks/54_scd2.ipynb #cell-013
 def place_of(
     sequence: str,  # the column that orders changes, "" where their files do
@@ -113,7 +107,7 @@ def lines_of(
     "Changes as they are woven, a row a change."
     placed = as_in_lake(rows).withColumn(AT, place_of(how.clock.sequence if how.by_sequence else ""))
     placed = placed.withColumns({IS_NEW: ~F.col(KIND).endswith("again"), KIND: F.substring(KIND, 8, 9)})
-    load, time = F.timestamp_micros(F.lit(round(how.load_time * 1e6))), F.coalesce(commit_time(how.clock), file_closed())
+    load, time = F.timestamp_micros(F.lit(round(how.load_time * 1e6))), F.coalesce(commit_time(how.clock), closing_time())
     told = {TIME: F.when(F.col(BEGINS), load).otherwise(time)}
     for i, (groups, names) in enumerate(sets):
         tells = (F.col(OP) != "D") & F.col(GROUP).isin(list(groups))
@@ -184,18 +178,22 @@ def differences(states: DataFrame, how: Weaving) -> DataFrame:
     return told.where(DIFFERS)
 
 # %% ../notebooks/54_scd2.ipynb #cell-023
+HIDDEN = "_cdc_hidden"  # how many differences a version hides: they were over in the moment in which they began
+
+
 def last_of_moment(events: DataFrame, how: Weaving) -> DataFrame:
     "Of the differences of a key that have one time, the last."
     timed = events.withColumn(TIME, F.max(TIME).over(line(how).rowsBetween(FIRST, UNTIL)))
-    timed = timed.withColumn(RUN, F.lead(TIME).over(line(how)))
-    return timed.where(F.col(RUN).isNull() | (F.col(RUN) != F.col(TIME)))
+    of_moment = Window.partitionBy(*map(quoted, how.key), TIME).orderBy(AT)
+    timed = timed.withColumns({RUN: F.lead(AT).over(of_moment), HIDDEN: F.row_number().over(of_moment) - 1})
+    return timed.where(F.col(RUN).isNull())
 
 
 def weave(
     lines: DataFrame,  # of `lines_of` and the others: all of some keys
     sets: Sets,
     how: Weaving,
-) -> DataFrame:  # a version a row: Op, the source's columns, ours, file and row of the change that began it
+) -> DataFrame:  # a version a row: Op, the source's columns, ours, file and row of the change, _cdc_hidden
     "Versions of keys out of their changes."
     events = last_of_moment(differences(states_of(lines, sets, how), how), how)
     begun = differences(events, how)
@@ -204,7 +202,7 @@ def weave(
     later = {name: F.col(LATER).getField(name) for name in how.ignored}
     source = [later.get(c.name, F.col(STATE).getField(c.name)).alias(c.name) for c in how.schema]
     ours = [F.col(TIME).alias(FROM), TO, F.col(TO).isNull().alias(CURRENT), F.col(AT).alias(BEGAN), ENDED]
-    return alive.select(OP, *source, *ours, FILE, ROW)
+    return alive.select(OP, *source, *ours, FILE, ROW, HIDDEN)
 
 # %% ../notebooks/54_scd2.ipynb #cell-025
 RANK = "_cdc_rank"
@@ -228,32 +226,34 @@ def reaching(
 
 # %% ../notebooks/54_scd2.ipynb #cell-026
 WHAT = "_cdc_what"  # opened, closed, changed or removed
+CHANGE = "_cdc_current"  # by how many current versions there are more
+_OURS, _THEIRS = "_cdc_ours", "_cdc_theirs"
 
 
-def compared(new: DataFrame, old: DataFrame, how: Weaving) -> DataFrame:  # versions with _cdc_what
+def compared(new: DataFrame, old: DataFrame, how: Weaving) -> DataFrame:  # versions, _cdc_hidden, what, current
     "What must be written so that the old versions become the new ones."
-    names, at = new.columns, [*how.key, FROM]
-    ours, theirs = F.col("_cdc_new_row"), F.col("_cdc_old_row")
+    at, names = [*how.key, FROM], old.columns
     row = F.struct(*map(quoted, names))
-    left, right = (f.select(*map(quoted, at), row.alias(n)) for f, n in ((new, "_cdc_new_row"), (old, "_cdc_old_row")))
-    both = left.join(right, at, "full_outer").where(~ours.eqNullSafe(theirs))
-    ends = theirs.getField(CURRENT) & ~ours.getField(CURRENT)
-    known = F.when(ours.isNull(), "removed").when(ends, "closed").otherwise("changed")
-    row = F.coalesce(ours, theirs)
-    out = [row.getField(n).alias(n) for n in names]
-    return both.select(*out, F.when(theirs.isNull(), "opened").otherwise(known).alias(WHAT))
+    ours = new.select(*map(quoted, at), row.alias(_OURS), HIDDEN)
+    both = ours.join(old.select(*map(quoted, at), row.alias(_THEIRS)), at, "full_outer")
+    is_now, was = (F.coalesce(F.col(f"{side}.{CURRENT}"), F.lit(False)) for side in (_OURS, _THEIRS))
+    what = F.when(F.col(_OURS).isNull(), "removed").when(F.col(_THEIRS).isNull(), "opened")
+    told = {WHAT: what.when(was & ~is_now, "closed").otherwise("changed"), CHANGE: is_now.cast("int") - was.cast("int")}
+    written = both.where(~F.col(_OURS).eqNullSafe(F.col(_THEIRS))).withColumns(told)
+    row = F.coalesce(_OURS, _THEIRS)
+    return written.select(*[row.getField(n).alias(n) for n in names], HIDDEN, *told)
 
-
+# %% ../notebooks/54_scd2.ipynb #cell-027
 def weave_on(
     lines: DataFrame,  # new changes, and those woven before that come after a late one
     starts: DataFrame,  # of `starts_of`
     versions: DataFrame,  # all of a type-2 table, or all of some keys
     sets: Sets,
     how: Weaving,
-) -> DataFrame:  # versions with _cdc_what
+) -> DataFrame:  # of `compared`
     "What new changes make of the versions that are there."
     old = reaching(versions, starts, how)
     since = lines.join(starts, list(how.key)).where(F.col(AT) >= F.col(START)).drop(START)
     before = lines_again(old.where(F.col(BEGAN) < F.col(START)), sets, how)
     new = weave(since.unionByName(before, allowMissingColumns=True), sets, how)
-    return compared(new, old.select(*map(quoted, new.columns)), how)
+    return compared(new, old.drop(START), how)
