@@ -23,8 +23,8 @@ from .schema import OP
 
 # %% auto #0
 __all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawRow', 'Found', 'said', 'find_rows', 'check_files', 'sequence_of',
-           'in_order', 'committed', 'late_files', 'Cell', 'Step', 'Row', 'same', 'meaning', 'after', 'Life', 'steps_of',
-           'put_at', 'states_of', 'between']
+           'in_order', 'committed', 'late_files', 'Cell', 'Known', 'Step', 'Row', 'same', 'meaning', 'after', 'Life',
+           'steps_of', 'put_at', 'states_of', 'between']
 
 # %% ../notebooks/51_history.ipynb #cell-010
 @dataclass(frozen=True)
@@ -171,6 +171,14 @@ class Cell:
     new: Any
     is_known: bool = True  # the old value; False where the files that held it are gone
 
+
+@dataclass(frozen=True)
+class Known:
+    "A commit of the lake that was the first to hold a file."
+
+    number: int
+    at: str  # UTC time it was made
+
 # %% ../notebooks/51_history.ipynb #cell-028
 @dataclass(frozen=True)
 class Step:
@@ -189,7 +197,7 @@ class Step:
     closed: datetime | None  # when DMS closed the file; None for load files
     put: datetime | None  # when the file was put, so that we could know; None where that time is not kept
     is_late: bool  # the file was put after one that sorts behind it
-    known: Any = None  # the first commit of the lake that held it, where that is asked
+    known: Known | None = None  # since when the lake has held it, where that is asked and told
 
 # %% ../notebooks/51_history.ipynb #cell-029
 @dataclass(frozen=True)
