@@ -83,7 +83,7 @@ def rows_in(
     partition = {name: in_partition(text, kinds[name]) for name, text in file.values.items()}
     return [of_lake({**values, **partition}) for _, _, values in found]
 
-
+# %% ../notebooks/68_lake_row.ipynb #cell-012
 def lake_rows(
     table: LakeTable,
     key: Mapping[str, Any],
@@ -105,7 +105,7 @@ def lake_rows(
     index = KeyIndex([name for name in key if name not in head.partition])
     return head, [row for file in files for row in rows_in(file, kinds, wanted, index)]
 
-
+# %% ../notebooks/68_lake_row.ipynb #cell-014
 def rows_by_spark(
     table: LakeTable,
     spark: SparkSession,
@@ -117,7 +117,7 @@ def rows_by_spark(
         frame = frame.where(F.col(quoted(name)) == F.lit(value))
     return [of_lake(row.asDict()) for row in frame.limit(10).collect()]
 
-# %% ../notebooks/68_lake_row.ipynb #cell-015
+# %% ../notebooks/68_lake_row.ipynb #cell-018
 SLACK = timedelta(hours=1)  # by which the clocks of DMS and of the lake may differ
 
 
@@ -138,7 +138,7 @@ def holds(
     inside = change_order(position.cut) < file.order <= change_order(position.last)
     return inside and is_held(file, position, dict(position.window))
 
-# %% ../notebooks/68_lake_row.ipynb #cell-016
+# %% ../notebooks/68_lake_row.ipynb #cell-019
 class Commits:
     "The commits of a table, each read once."
 
@@ -169,7 +169,7 @@ class Commits:
         told = first and (first.number == 1 or self.at(first.number - 1))
         return Known(first.number, first.at) if told else None
 
-# %% ../notebooks/68_lake_row.ipynb #cell-019
+# %% ../notebooks/68_lake_row.ipynb #cell-022
 @dataclass(frozen=True)
 class Difference:
     "A column in which files and lake disagree."
@@ -195,7 +195,7 @@ def _comparable(value: Any) -> Any:
     "A time without a zone is UTC."
     return utc(value) if isinstance(value, datetime) else value
 
-# %% ../notebooks/68_lake_row.ipynb #cell-020
+# %% ../notebooks/68_lake_row.ipynb #cell-023
 AGREES, DIFFERS, OPEN = "agrees", "differs", "not compared"
 
 
@@ -218,7 +218,7 @@ def verdict(
     found = differences(head, state, rows[0], is_whole) if there else ()
     return (DIFFERS if found else AGREES), ", ".join(d.column for d in found), found
 
-# %% ../notebooks/68_lake_row.ipynb #cell-021
+# %% ../notebooks/68_lake_row.ipynb #cell-024
 @dataclass(frozen=True)
 class Story:
     "A row's life, and the lake's row beside it."
@@ -243,7 +243,7 @@ def with_known(
     first = {name: commits.first(past, file) for name, file in files.items()}
     return tuple(replace(step, known=first[step.file]) for step in steps)
 
-# %% ../notebooks/68_lake_row.ipynb #cell-022
+# %% ../notebooks/68_lake_row.ipynb #cell-025
 def held(
     past: Past,
     head: Commit | None,
@@ -267,7 +267,7 @@ def beside(
     steps = steps_of(line, [row for row in rows if row.file in {*line.files}], ())
     return verdict(head, steps[-1].state if steps else None, there, line.is_whole)
 
-# %% ../notebooks/68_lake_row.ipynb #cell-023
+# %% ../notebooks/68_lake_row.ipynb #cell-026
 def story_of(
     past: Past,
     table: LakeTable,
@@ -293,7 +293,7 @@ def story_of(
     waiting = tuple(step.number for step in steps if not step.before and step.file not in applied)
     return Story(life, past.ends, head, there, *beside(line, head, rows, there), waiting)
 
-# %% ../notebooks/68_lake_row.ipynb #cell-028
+# %% ../notebooks/68_lake_row.ipynb #cell-031
 MANY = 10  # keys that are told of when others are asked for
 
 

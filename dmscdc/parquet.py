@@ -33,7 +33,8 @@ from .tasks import in_tasks
 # %% auto #0
 __all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'rewrite_touched', 'put_down', 'insert_in_tasks', 'new_rows',
            'rows_a_file', 'insert_rows', 'gather', 'removed', 'total', 'counts_of', 'written', 'apply_batch', 'base_of',
-           'move_on', 'replace_rows', 'adopt_files', 'commit_at', 'read_table', 'ParquetTable', 'open_table']
+           'move_on', 'replace_rows', 'adopt_files', 'commit_at', 'plain_of', 'read_table', 'ParquetTable',
+           'open_table']
 
 # %% ../notebooks/27_parquet.ipynb #cell-006
 def read_entry(
@@ -292,6 +293,11 @@ def commit_at(table: ParquetTable, number: int) -> Commit:
     return to_commit(table.journal.entry(number))
 
 
+def plain_of(table: ParquetTable) -> tuple[Commit, list[PlainFile]] | None:
+    "The head and its files, which are plain Parquet."
+    return plain_files(table.journal)
+
+
 def read_table(table: ParquetTable, spark: SparkSession, number: int | None) -> DataFrame:
     "Rows of the head or of an earlier commit, as long as its files are there."
     entry = table.journal.head() if number is None else table.journal.entry(number)
@@ -316,9 +322,6 @@ class ParquetTable:
     def strangers(self) -> list[str]:
         return strangers(self.journal)
 
-    def plain(self) -> tuple[Commit, list[PlainFile]] | None:
-        return plain_files(self.journal)
-
     def workplace(self, draft: Draft) -> str:
         return Place(self.journal, draft).path
 
@@ -336,7 +339,7 @@ class ParquetTable:
         a_file = max(1, int(self.target_bytes * rows / max(bytes, 1)))
         return replace_rows(self, draft, partial(write_frame, frame=frame, kind="rows", rows_a_file=a_file))
 
-    at, adopt, apply, advance = commit_at, adopt_files, apply_batch, move_on
+    at, plain, adopt, apply, advance = commit_at, plain_of, adopt_files, apply_batch, move_on
 
 # %% ../notebooks/27_parquet.ipynb #cell-031
 def open_table(lake: str, table: TableRef, **settings: Any) -> ParquetTable:
