@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession, functions as F
 
 from .changes import quoted
 from .files import RawFile
-from .history import Known, Life, RawRow, Step, find_rows, late_files, same, steps_of
+from .history import Known, Life, RawRow, Step, between, find_rows, late_files, same, steps_of
 from .keys import WHOLE, Asked, KeyIndex, look, typed, utc
-from .past import NoPast, Past, held_by, is_held, moment, stands_on
+from .past import NoPast, Past, held_by, is_held, moment, open_past, stands_on
 from .position import Position, change_order
 from .schema import FILE, OP, ROW, arrow_type
 from .tables import Commit, LakeTable, PlainFile
@@ -26,7 +26,7 @@ from .tables import Commit, LakeTable, PlainFile
 # %% auto #0
 __all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'of_lake', 'may_hold', 'in_partition', 'rows_in', 'lake_rows',
            'rows_by_spark', 'holds', 'Commits', 'Difference', 'differences', 'verdict', 'Story', 'with_known', 'held',
-           'beside', 'story_of', 'keys_with']
+           'beside', 'story_of', 'keys_with', 'tell']
 
 # %% ../notebooks/68_lake_row.ipynb #cell-009
 @dataclass(frozen=True)
@@ -307,3 +307,30 @@ def keys_with(
     found = find_rows(past, Asked(tuple(given), [given]), index or KeyIndex(tuple(given)))
     keys = (tuple(row.values.get(name) for name in key) for row in found.rows[0])
     return [dict(zip(key, values)) for values in dict.fromkeys(keys) if None not in values]
+
+# %% ../notebooks/68_lake_row.ipynb #cell-034
+def tell(
+    landing: str,  # where DMS writes
+    lake: LakeTable,  # the table in its lake
+    given: Mapping[str, Any],  # the key; or other columns, which several rows may have
+    *,
+    key: Sequence[str] = (),  # the table's key, where it is known; else the lake's
+    archive: str = "",  # where old change files were moved
+    since: datetime | None = None,  # UTC: change files closed before are not read
+    until: datetime | None = None,
+    stamp: str = "",  # the column of `TimestampColumnName`
+    spark: SparkSession | None = None,  # for formats that only Spark reads
+) -> tuple[list[Story], list[str]]:  # a life a key; what is to be said of the question
+    "The lives of a key, or of the first ten keys that had these values. Raises `BadKey`, `NoPast`."
+    head = lake.head()
+    position, key = Position.from_json(head.position) if head else None, key or (head.key if head else ())
+    past = between(open_past(landing, lake.table, archive=archive, position=position), since, until)
+    keys, words = [dict(given)], []
+    if set(key) != set(given):
+        is_key = f"is {', '.join(key)}" if key else "is not known"
+        words = [f"{lake.table}: several rows may have the same {', '.join(given)}; its key {is_key}"]
+        keys = keys_with(past, given, key) if key else keys
+        words += [f"{lake.table}: {len(keys):,} rows had these values; the first {MANY} are told"] * (len(keys) > MANY)
+    index = KeyIndex(tuple(keys[0])) if keys else None
+    how = {"stamp": stamp, "spark": spark, "compare": until is None, "index": index}
+    return [story_of(past, lake, one, **how) for one in keys[:MANY]], words

@@ -23,7 +23,8 @@ from .report import render
 # %% auto #0
 __all__ = ['LONG', 'KINDS', 'OTHER', 'FADED', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'clock', 'change_of',
            'changes_of', 'line_of', 'life_lines', 'lake_sentence', 'sentences', 'to_plain', 'lane', 'bars', 'marks',
-           'unknown', 'lake_marks', 'chart', 'picture', 'key_text', 'page']
+           'unknown', 'lake_marks', 'axes', 'chart', 'picture', 'key_text', 'of_page', 'steps_table', 'lake_table',
+           'page']
 
 # %% ../notebooks/69_row_page.ipynb #cell-009
 LONG = 60  # characters of a value that are shown
@@ -183,9 +184,11 @@ def marks(life: Life) -> list[dict[str, Any]]:
     found = []
     for step in life.steps:
         shape, colour = KINDS.get(step.meant, OTHER)
-        words = next(iter(changes_of(step)), "") if step.meant != "deleted" else ""
+        words = next((f"{cell.column} → {shown(cell.new)}" for cell in step.cells), step.meant)
         text = words if len(words) < 28 else f"{words[:27]}…"
-        found.append({"step": step.number, "lane": lane(step), "shape": shape, "colour": colour, "text": text})
+        ring = LATE if step.is_late else colour
+        known = {"step": step.number, "lane": lane(step), "text": text}
+        found.append({**known, "shape": shape, "colour": colour, "ring": ring})
     return found
 
 
@@ -195,7 +198,8 @@ def unknown(life: Life) -> list[dict[str, Any]]:
     found = []
     for step in late:
         last = max(other.number for other in life.steps if other.put and other.put <= step.put)
-        found.append({"lane": lane(step), "start": step.number, "end": max(last, step.number + 0.4)})
+        span = {"lane": lane(step), "start": step.number, "end": max(last, step.number + 0.4)}
+        found.append({**span, "text": f"late: put {clock(step.put)[:19]}"})
     return found
 
 
@@ -208,16 +212,26 @@ def lake_marks(story: Story) -> list[dict[str, Any]]:
     return [{"step": numbers.get((r.file, r.row), end), "lane": LAKE, "colour": colour} for r in story.rows or ()]
 
 # %% ../notebooks/69_row_page.ipynb #cell-025
+def axes(steps: Iterable[Step], lanes: list[str]) -> tuple[Any, Any]:  # of Altair: x, y
+    "Steps by number, with their times below; one line a life."
+    import altair as alt
+
+    numbers = [step.number for step in steps]
+    times = json.dumps([f"{when(s)[0]:%Y-%m-%d}|{when(s)[0]:%H:%M:%S}" if when(s)[0] else "" for s in steps])
+    words = f"split({times}[datum.value - 1], '|')"
+    axis = alt.Axis(values=numbers, labelExpr=words, labelOverlap=True, title=None)
+    scale = alt.Scale(domain=[0.4, len(numbers) + 0.7], nice=False)
+    y = alt.Y("lane:N", scale=alt.Scale(domain=lanes), axis=alt.Axis(title=None))
+    return alt.X("step:Q", scale=scale, axis=axis), y
+
+# %% ../notebooks/69_row_page.ipynb #cell-026
 def chart(story: Story) -> Any:  # of Altair
     "The picture as a chart."
     import altair as alt
 
     steps, held = story.life.steps, lake_marks(story)
     lanes = [*dict.fromkeys(map(lane, steps)), *([LAKE] if held else [])]
-    times = json.dumps([f"{when(s)[0]:%Y-%m-%d}|{when(s)[0]:%H:%M:%S}" if when(s)[0] else "" for s in steps])
-    axis = alt.Axis(values=[s.number for s in steps], labelExpr=f"split({times}[datum.value - 1], '|')", title=None)
-    x = alt.X("step:Q", scale=alt.Scale(domain=[0.5, len(steps) + 0.7], nice=False), axis=axis)
-    y = alt.Y("lane:N", sort=lanes, scale=alt.Scale(domain=lanes), axis=alt.Axis(title=None))
+    x, y = axes(steps, lanes)
 
     def layer(rows: list[dict[str, Any]]) -> Any:
         return alt.Chart(alt.Data(values=rows))
@@ -226,16 +240,19 @@ def chart(story: Story) -> Any:  # of Altair
     span["x"].shorthand = "start:Q"
     colour = alt.Color("colour:N", scale=None)
     whole = layer(bars(story.life)).mark_bar(height=14, cornerRadius=4).encode(**span, color=colour)
-    late = layer(unknown(story.life)).mark_rule(strokeDash=[4, 3], strokeWidth=2, color=LATE, yOffset=14).encode(**span)
+    late = layer(unknown(story.life)).mark_rule(strokeDash=[4, 3], strokeWidth=2, color=LATE, yOffset=13).encode(**span)
+    put = layer(unknown(story.life)).mark_text(dx=4, dy=13, align="left", fontSize=11, color=LATE)
+    put = put.encode(x=x.copy(), y=y, text="text:N")
+    put.encoding.x.shorthand = "end:Q"
     point = {"x": x, "y": y, "color": colour}
-    dots = layer(marks(story.life)).mark_point(filled=True, size=110, opacity=1)
-    dots = dots.encode(**point, shape=alt.Shape("shape:N", scale=None))
+    dots = layer(marks(story.life)).mark_point(filled=True, size=110, opacity=1, strokeWidth=2.5)
+    dots = dots.encode(**point, shape=alt.Shape("shape:N", scale=None), stroke=alt.Stroke("ring:N", scale=None))
     texts = layer(marks(story.life)).mark_text(dy=-16, fontSize=11).encode(x=x, y=y, text="text:N")
     row = layer(held).mark_point(filled=True, shape="diamond", size=170, opacity=1).encode(**point)
-    return alt.layer(whole, late, dots, texts, row).properties(
+    return alt.layer(whole, late, put, dots, texts, row).properties(
         width=min(1040, max(360, 150 * len(steps))), height=58 * len(lanes), padding=8)
 
-# %% ../notebooks/69_row_page.ipynb #cell-026
+# %% ../notebooks/69_row_page.ipynb #cell-027
 MOST = 60  # steps that a picture can show
 
 
@@ -255,26 +272,39 @@ def key_text(key: Mapping[str, Any]) -> str:
     "A key in a line."
     return ", ".join(f"{name}={shown(value)}" for name, value in key.items())
 
-# %% ../notebooks/69_row_page.ipynb #cell-029
+# %% ../notebooks/69_row_page.ipynb #cell-030
 COLUMNS = ("step", "when", "what", "changes", "file", "row", "put", "in the lake since")
 
 
+def of_page(story: Story) -> dict[str, Any]:
+    "What a page shows of a story, in words."
+    lines = life_lines(story.life)
+    ours = [{"Op": r.op, **r.values, "_cdc_file": r.file, "_cdc_row": r.row} for r in story.rows or ()]
+    return {
+        "key": key_text(story.life.key),
+        "lines": lines,
+        "columns": [name for name in COLUMNS if any(line[name] != "" for line in lines)],
+        "lake": [{name: shown(value) for name, value in row.items()} for row in ours],
+        "verdict": {AGREES: "ok", OPEN: "nothing"}.get(story.verdict, "failed"),
+        "says": sentences(story),
+    }
+
+
+def steps_table(story: Story) -> Markup:  # HTML
+    "The steps as a table, for a notebook."
+    return Markup(render("row_steps.html", life=of_page(story)))
+
+
+def lake_table(story: Story) -> Markup:  # HTML
+    "The lake's row as a table, for a notebook."
+    return Markup(render("row_lake.html", life=of_page(story)))
+
+# %% ../notebooks/69_row_page.ipynb #cell-031
 def page(
     title: str,  # of the table
     stories: Iterable[Story],
     draw: bool = True,  # with pictures
 ) -> str:  # HTML
     "Lives as a page that needs nothing else."
-    stories = list(stories)
-    lives = [
-        {
-            "key": key_text(story.life.key),
-            "lines": life_lines(story.life),
-            "lake": [{name: shown(v) for name, v in row.values.items()} for row in story.rows or ()],
-            "verdict": {AGREES: "ok", OPEN: "nothing"}.get(story.verdict, "failed"),
-            "says": sentences(story),
-            "picture": picture(story) if draw else "",
-        }
-        for story in stories
-    ]
-    return render("row.html", title=title, lives=lives, columns=COLUMNS)
+    lives = [{**of_page(story), "picture": picture(story) if draw else ""} for story in stories]
+    return render("row.html", title=title, lives=lives)
