@@ -155,9 +155,9 @@ class Commits:
         return self._read[number]
 
     def since(self, time: datetime) -> int:
-        "The number of the first commit that was made after a time."
+        "The number of the first commit that was made after a time, or of one before: a lost entry counts as late."
         wanted, numbers = f"{time - SLACK:%Y-%m-%dT%H:%M:%SZ}", range(1, self.head.number + 1)
-        return 1 + bisect_left(numbers, wanted, key=lambda number: getattr(self.at(number), "at", ""))
+        return 1 + bisect_left(numbers, wanted, key=lambda number: getattr(self.at(number), "at", "~"))
 
     def first(self, past: Past, file: RawFile) -> Known | None:
         "The first commit that holds a file, if entries still tell."
@@ -325,11 +325,11 @@ def tell(
     head = lake.head()
     position, key = Position.from_json(head.position) if head else None, key or (head.key if head else ())
     past = between(open_past(landing, lake.table, archive=archive, position=position), since, until)
-    keys, words = [dict(given)], []
+    keys, words = [{name: given[name] for name in key if name in given}], []
     if set(key) != set(given):
         is_key = f"is {', '.join(key)}" if key else "is not known"
         words = [f"{lake.table}: several rows may have the same {', '.join(given)}; its key {is_key}"]
-        keys = keys_with(past, given, key) if key else keys
+        keys = keys_with(past, given, key) if key else [dict(given)]
         words += [f"{lake.table}: {len(keys):,} rows had these values; the first {MANY} are told"] * (len(keys) > MANY)
     index = KeyIndex(tuple(keys[0])) if keys else None
     how = {"stamp": stamp, "spark": spark, "compare": until is None, "index": index}

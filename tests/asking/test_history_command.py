@@ -1,0 +1,151 @@
+"""`dmscdc history` and the exploration, as an analyst uses them: without Java, on the shop."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as xml
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import papermill
+import pytest
+from typer.testing import CliRunner
+
+from dmscdc.cli import app
+from dmscdc.config import write_config
+from dmscdc.dms_writer import write_changes, write_load
+from dmscdc.row_page import MOST, page, picture, shown
+from dmscdc.lake_row import tell
+from dmscdc.files import TableRef
+from dmscdc.tables import open_table
+from dmscdc.state import open_state
+from dmscdc.config import read_config
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "explore" / "row_history.ipynb"
+NINE = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)
+SHAPE = {"id": "int", "part": "string", "name": "string"}
+SLY = "</title><script>alert('x')</script>[red]\x1b[31m&amp;"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory) -> Path:
+    "A folder with settings and a landing: a row renamed to something sly, deleted, back again, once late."
+    home = tmp_path_factory.mktemp("shop")
+    write_config(home, landing="landing", lake="lake")
+    config = read_config(home)
+    open_state(config.state, config.landing).put_settings(TableRef("shop", "item"), key="id,part")
+    write_load(home / "landing", "shop.item", [(1, "a", "Lamp"), (1, "b", "Desk")], SHAPE, time=NINE)
+    for minutes, put, row in ((10, 10, ("U", 1, "a", SLY)), (15, 90, ("U", 1, "a", None)), (20, 20, ("D", 1, "a", None)), (30, 30, ("I", 1, "a", "null"))):
+        closed = NINE + timedelta(minutes=minutes)
+        write_changes(home / "landing", "shop.item", [row], closed, SHAPE, time=NINE + timedelta(minutes=put, seconds=1))
+    return home
+
+
+def ask(shop: Path, *args: str):
+    return CliRunner().invoke(app, ["history", *args, "--folder", str(shop)])
+
+
+def test_it_answers_without_java(shop):
+    code = "import sys; from dmscdc.cli import main; sys.argv = ['dmscdc', *sys.argv[1:]]; main()"
+    args = ["history", "shop.item", "--key", "id=1", "--key", "part=a", "--json", "--folder", str(shop)]
+    env = {**os.environ, "JAVA_HOME": "/nowhere", "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    life, = json.loads(done.stdout)["lives"]
+    assert [(s["number"], s["op"], s["meant"], s["life"], s["is_late"]) for s in life["steps"]] == [
+        (1, "I", "inserted", 1, False),
+        (2, "U", "updated", 1, False),
+        (3, "U", "updated", 1, True),
+        (4, "D", "deleted", 1, False),
+        (5, "I", "inserted again", 2, False),
+    ]
+    assert life["steps"][1]["cells"] == [{"column": "name", "old": "Lamp", "new": SLY, "is_known": True}]
+    assert life["steps"][2]["put"] == "2018-12-15T10:30:01+00:00" and life["steps"][2]["closed"] == "2018-12-15T09:15:00+00:00"
+    assert life["key"] == {"id": "1", "part": "a"} and life["begins"].startswith("load 1, put 2018-12-15 09:00:00")
+
+
+def test_people_see_steps_file_and_row_what_differed_and_where_the_telling_begins(shop):
+    done = ask(shop, "shop.item", "--key", "part=a", "--key", "id=1")
+    lines = done.stdout.splitlines()
+    assert done.exit_code == 0 and "\x1b" not in done.stdout
+    assert lines[0] == "id=1, part=a"
+    steps = [line for line in lines if line[:1].isdigit()]
+    assert "20181215-091500000.parquet  0" in steps[2] and "late, 2018-12-15 10:30:01" in steps[2] and "→ null" in steps[2]
+    assert "name 'null'" in steps[4] and "inserted again" in steps[4]
+    assert any(line.startswith("Told from load 1, put 2018-12-15 09:00:00 UTC to 20181215-093000000.parquet") for line in lines)
+
+
+def test_a_part_of_the_key_finds_several_rows_and_says_so(shop):
+    done = ask(shop, "shop.item", "--key", "id=1")
+    assert "several rows may have the same id; its key is id, part" in done.stdout
+    assert [line for line in done.stdout.splitlines() if line.startswith("id=")] == ["id=1, part=a", "id=1, part=b"]
+
+
+def test_an_unknown_key_is_an_answer(shop):
+    done = ask(shop, "shop.item", "--key", "id=7", "--key", "part=a")
+    assert (done.exit_code, "No file names this key." in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (["shop.item", "--key", "sku=1"], "no file carries sku; they carry id, part, name"),
+        (["shop.item", "--key", "id=x", "--key", "part=a"], "'x' is no int32"),
+        (["shop.item", "--key", "id"], "a key is written name=value"),
+        (["shop.item", "--key", "id=1", "--key", "id=2"], "each column once"),
+        (["shop.item", "--key", "id=1", "--until", "yesterday"], "not 'yesterday'"),
+        (["shop.cart", "--key", "id=1"], "no Parquet file of DMS"),
+        (["cart", "--key", "id=1"], "a table is written schema.table"),
+    ],
+)
+def test_wrong_use_is_said_in_words_with_exit_code_2(shop, args, words):
+    done = ask(shop, *args)
+    assert done.exit_code == 2 and words in done.stderr.replace("\n", " ")
+
+
+def test_times_leave_files_out_and_this_is_said(shop):
+    done = ask(shop, "shop.item", "--key", "id=1", "--key", "part=a", "--since", "2018-12-15T09:12Z", "--until", "2018-12-15T09:20Z")
+    assert [line.split()[0] for line in done.stdout.splitlines() if line[:1].isdigit()] == ["1", "2"]
+    assert "? → null" in done.stdout and "3 files of another time were not read" in done.stdout
+
+
+def test_picture_and_page_are_written_and_no_value_becomes_a_part_of_them(shop, tmp_path):
+    svg, html = tmp_path / "life.svg", tmp_path / "life.html"
+    done = ask(shop, "shop.item", "--key", "id=1", "--key", "part=a", "--svg", str(svg), "--html", str(html))
+    assert done.exit_code == 0
+    drawn, text = xml.fromstring(svg.read_text()), html.read_text()
+    assert drawn.tag.endswith("svg") and not list(drawn.iter("{http://www.w3.org/2000/svg}script"))
+    words = ["".join(one.itertext()) for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"life 1", "life 2", "deleted", "late: put 2018-12-15 10:30:01"} <= set(words)
+    assert "<script" not in text and "&lt;script&gt;" in text and len(text) < 100_000
+
+
+def test_a_life_of_too_many_steps_has_no_picture(tmp_path):
+    write_load(tmp_path, "shop.item", [(1, "a", "Lamp")], SHAPE, time=NINE)
+    rows = [("U", 1, "a", f"Lamp {n}") for n in range(MOST)]
+    write_changes(tmp_path, "shop.item", rows, NINE + timedelta(minutes=1), SHAPE, time=NINE + timedelta(minutes=1))
+    (story,), _ = tell(str(tmp_path), open_table("parquet", str(tmp_path / "lake"), TableRef("shop", "item")), {"id": 1})
+    assert (len(story.life.steps), picture(story)) == (MOST + 1, "") and "<svg" not in page("shop.item", [story])
+
+
+@pytest.mark.parametrize("value, text", [(None, "null"), ("null", "'null'"), ("", "''"), (" x", "' x'"), ("a\x00b", "'a\\x00b'"), ("x" * 99, "x" * 59 + "…"), (-0.0, "-0.0")])
+def test_no_value_can_be_taken_for_another(value, text):
+    assert shown(value) == text
+
+
+def test_the_exploration_shows_the_life_of_a_row_of_the_shop_as_table_and_picture(tmp_path):
+    papermill.execute_notebook(NOTEBOOK, tmp_path / "shown.ipynb", progress_bar=False)
+    cells = json.loads((tmp_path / "shown.ipynb").read_text())["cells"]
+    data = [out["data"] for cell in cells for out in cell.get("outputs", []) if "data" in out]
+    table, = ("".join(one["text/html"]) for one in data if "<tr" in "".join(one.get("text/html", "")))
+    assert table.count("<tr") == 7 and "inserted again" in table and "late, 2018-12-15 12:05:00" in table
+    assert ["<svg" in "".join(one.get("image/svg+xml", "")) for one in data].count(True) == 1
+    assert "load 1, put 2018-12-15 09:00:00 UTC" in json.dumps(data)
+
+
+def test_the_exploration_takes_a_landing_a_table_and_a_key_of_several_columns(shop, tmp_path):
+    given = {"landing": str(shop / "landing"), "lake": str(shop / "lake"), "table": "shop.item", "key": {"id": 1, "part": "b"}}
+    papermill.execute_notebook(NOTEBOOK, tmp_path / "shown.ipynb", given, progress_bar=False)
+    assert "name Desk" in (tmp_path / "shown.ipynb").read_text()
