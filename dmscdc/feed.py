@@ -203,6 +203,7 @@ class Feed:
     net: bool
     gaps: tuple[str, ...] = ()  # sentences: what cannot be told
     left_out: Mapping[str, int] | None = None  # new rows that could not be applied, by reason
+    keys: int = 0  # that new changes name
 
     @property
     def until(self) -> Position:
@@ -254,4 +255,5 @@ def feed(
     new = rows if between.reset else rows.where(F.col(KIND) == "new")
     told = told_rows(rows if not between.is_empty else rows.limit(0), key, files, clock.sequence, between, net)
     ordered = told.orderBy(POSITION, F.desc(CHANGE_TYPE))  # a preimage before its postimage
-    return Feed(ordered, between, net, between.line.gaps, left_out(new, key))
+    named = new.where(can_apply(key)).select(*map(quoted, key)).distinct().count() if key else 0
+    return Feed(ordered, between, net, between.line.gaps, left_out(new, key), named)
