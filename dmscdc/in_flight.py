@@ -32,7 +32,8 @@ class Pending:
 
     past: Past  # all files that count
     files: tuple[RawFile, ...]  # of them those under way, load files first
-    last: tuple[str, str]  # order of the last change file applied; ("", "") where a load is under way
+    last: tuple[str, str] = ("", "")  # order of the last change file applied
+    is_reload: bool = False  # another load is under way: rows that it does not hold are gone with it
 
     @property
     def words(self) -> str:
@@ -49,7 +50,7 @@ def pending(
     try:
         held = set(held_by(past, position).changes)
     except NoPast:  # another load is there: all of it is under way
-        return Pending(past, past.files, ("", ""))
+        return Pending(past, past.files, is_reload=True)
     return Pending(past, tuple(f for f in past.changes if f not in held), change_order(position.last))
 
 # %% ../notebooks/59_in_flight.ipynb #cell-008
@@ -98,6 +99,7 @@ def states_of(
     under: Pending,
     key: Sequence[str],  # of the lake's commit; () where there is none
     schema: Schema,  # of the lake
+    lake: DataFrame,  # its rows
 ) -> DataFrame:  # a state of a key each: the lake's columns, and whether the key is gone
     "What keys become by the changes under way."
     rows, files = read_past(spark, under.past)
@@ -107,19 +109,27 @@ def states_of(
     states = _after(touched(rows, F.col("_cdc_under"), key), files, under, key) if key else rows.where("_cdc_under")
     values = {name: quoted(name) for name in states.columns}
     typed = [F.expr(f"try_cast({values.get(c.name, 'NULL')} AS {c.type})").alias(c.name) for c in schema]
-    return states.select(*typed, GONE)
+    states = states.select(*typed, GONE)
+    return states.unionByName(_gone(lake, states, key)) if key and under.is_reload else states
 
 # %% ../notebooks/59_in_flight.ipynb #cell-011
+def _gone(lake: DataFrame, states: DataFrame, key: Sequence[str]) -> DataFrame:
+    "Rows of the lake that another load does not hold, as states that are gone."
+    names = [F.col(quoted(name)).alias(f"_cdc_key{n}") for n, name in enumerate(key)]
+    same = _all([F.col(quoted(name)) == F.col(f"_cdc_key{n}") for n, name in enumerate(key)])
+    left = lake.join(states.select(*names), same, "left_anti").withColumn(GONE, F.lit(True))
+    return left.select(*[quoted(name) for name in states.columns])
+
+# %% ../notebooks/59_in_flight.ipynb #cell-012
 def is_later(
     under: Pending,
 ) -> SparkColumn:
     "A row of a file that comes after all that the lake holds."
     name, path = under.last
     later = (F.col(NAME) > name) | ((F.col(NAME) == name) & (F.col(FILE) > path))
-    anew = any(f in under.files for f in under.past.load)
-    return F.when(F.col(KIND) == "load", F.lit(anew)).otherwise(later)
+    return F.when(F.col(KIND) == "load", F.lit(under.is_reload)).otherwise(later)
 
-# %% ../notebooks/59_in_flight.ipynb #cell-012
+# %% ../notebooks/59_in_flight.ipynb #cell-013
 def _after(rows: DataFrame, files: ChangeFiles, under: Pending, key: Sequence[str]) -> DataFrame:
     "Of the past of keys, the states from the lake's position on."
     order = [(F.col(KIND) == "load").desc(), NAME, FILE, ROW]
@@ -134,7 +144,7 @@ def _after(rows: DataFrame, files: ChangeFiles, under: Pending, key: Sequence[st
     rows = rows.withColumns({"_cdc_at": at_position, "_cdc_late": has_late})
     return rows.where("_cdc_later OR (_cdc_at AND _cdc_late)")
 
-# %% ../notebooks/59_in_flight.ipynb #cell-013
+# %% ../notebooks/59_in_flight.ipynb #cell-014
 def stream_of(
     side: Side,  # of `states_of`
     layout: Layout,
@@ -149,7 +159,7 @@ def stream_of(
 
     return states
 
-# %% ../notebooks/59_in_flight.ipynb #cell-015
+# %% ../notebooks/59_in_flight.ipynb #cell-016
 def told_after(
     landing: str,
     table: TableRef,
@@ -164,7 +174,7 @@ def told_after(
                 return f"{one}/{f.path}"
     return ""
 
-# %% ../notebooks/59_in_flight.ipynb #cell-016
+# %% ../notebooks/59_in_flight.ipynb #cell-017
 def in_milliseconds(
     past: Past,
 ) -> frozenset[str]:

@@ -168,8 +168,7 @@ def beside(
     with ExitStack() as stack:
         states = None
         if under and under.files:
-            key = head.key if layout.key != layout.rules or head.key else ()
-            frame = states_of(spark, under, key, head.schema)
+            frame = states_of(spark, under, head.key, head.schema, spark.table(sides[1].table))
             states = stream_of(stack.enter_context(spark_side(spark, frame)), layout)
         return examine(sides, found, layout, asked.limit, states)
 

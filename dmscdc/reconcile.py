@@ -221,10 +221,10 @@ def judged(
     "What is to be said of one key."
     if source == lake:
         return None
-    kind = "missing" if not lake - source else "extra" if not source - lake else "different"
-    rows = max((source - lake).total(), (lake - source).total())
-    led = next(iter(source), None) in states if source.total() <= 1 else False
-    return Difference(place, kind, rows, led)
+    more, less = source - lake, lake - source
+    kind = "missing" if not less else "extra" if not more else "different"
+    led = (source.total() <= 1 and next(iter(source), None) in states) or (bool(more) and not less and more <= states)
+    return Difference(place, kind, max(more.total(), less.total()), led)
 
 # %% ../notebooks/58_reconcile.ipynb #cell-022
 def walk(
