@@ -156,14 +156,10 @@ def differing(
     layout: Layout,
     whole: Span,
 ) -> list[Span]:  # by place
-    "The ranges that hold every difference, cut again while that spares rows."
+    "The ranges that hold every difference. A lonely far key makes ranges long: some cuts may be needed."
     spans = split(sides, layout, whole)
     while len(spans) <= FEW and sum(s.rows for s in spans) > ROWS and any(s.high > s.low for s in spans):
-        finer = [part for s in spans for part in split(sides, layout, s, PARTS // len(spans))]
-        spares = 2 * sum(s.rows for s in finer) <= sum(s.rows for s in spans)
-        spans = finer
-        if not spares:
-            break
+        spans = [part for s in spans for part in split(sides, layout, s, PARTS // len(spans))]
     return spans
 
 # %% ../notebooks/58_reconcile.ipynb #cell-016
