@@ -141,7 +141,8 @@ def shown(
 ) -> dict[str, Any]:  # plain values, of at most 20 rows
     "An answer for the screen."
     facts = {name: getattr(answer, name) for name in ("position", "clock", "begins", "gaps", "left_out")}
-    first = [row.asDict() for row in rows.orderBy("_cdc_file", "_cdc_row").limit(20).collect()]
+    found = rows.orderBy("_cdc_file", "_cdc_row").limit(20).collect()
+    first = [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in found]
     return {**facts, "rows": rows.count(), "first": first}
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-014
@@ -243,7 +244,7 @@ def feed_command(
     lines = [line for part in done for line in words_of(part)] or [f"{table}: nothing new since {stands.position}"]
     console().print("\n".join(lines), markup=False)
 
-
+# %% ../notebooks/97_feed_commands.ipynb #cell-025
 def words_of(part: Delivered) -> list[str]:
     "A part for a person."
     counts = ", ".join(f"{number:,} {kind}" for kind, number in part.counts.items()) or "no rows"

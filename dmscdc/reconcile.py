@@ -156,14 +156,10 @@ def differing(
     layout: Layout,
     whole: Span,
 ) -> list[Span]:  # by place
-    "The ranges that hold every difference, cut again while that spares rows."
+    "The ranges that hold every difference. A lonely far key makes ranges long: some cuts may be needed."
     spans = split(sides, layout, whole)
     while len(spans) <= FEW and sum(s.rows for s in spans) > ROWS and any(s.high > s.low for s in spans):
-        finer = [part for s in spans for part in split(sides, layout, s, PARTS // len(spans))]
-        spares = 2 * sum(s.rows for s in finer) <= sum(s.rows for s in spans)
-        spans = finer
-        if not spares:
-            break
+        spans = [part for s in spans for part in split(sides, layout, s, PARTS // len(spans))]
     return spans
 
 # %% ../notebooks/58_reconcile.ipynb #cell-016
@@ -221,10 +217,10 @@ def judged(
     "What is to be said of one key."
     if source == lake:
         return None
-    kind = "missing" if not lake - source else "extra" if not source - lake else "different"
-    rows = max((source - lake).total(), (lake - source).total())
-    led = next(iter(source), None) in states if source.total() <= 1 else False
-    return Difference(place, kind, rows, led)
+    more, less = source - lake, lake - source
+    kind = "missing" if not less else "extra" if not more else "different"
+    led = (source.total() <= 1 and next(iter(source), None) in states) or (bool(more) and not less and more <= states)
+    return Difference(place, kind, max(more.total(), less.total()), led)
 
 # %% ../notebooks/58_reconcile.ipynb #cell-022
 def walk(

@@ -205,8 +205,9 @@ class Snapshot:
         self.engine = connection.dialect.name  # "sqlite", "mysql" or "postgresql"
 
     def quoted(self, name: str) -> str:
-        "An identifier in its SQL. A colon would begin a parameter."
-        return self.connection.dialect.identifier_preparer.quote_identifier(name).replace(":", r"\:")
+        "An identifier in its SQL. A colon would begin a parameter, and SQLAlchemy doubles a % once too often."
+        quote = self.connection.dialect.identifier_preparer.quote_identifier
+        return quote(name.replace("%", "\0")).replace("\0", "%").replace(":", r"\:")
 
     def rows(self, sql: str, **values: Any) -> list[tuple]:
         "A few rows; `:name` in the SQL is a bound parameter."
