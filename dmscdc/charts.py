@@ -109,7 +109,8 @@ def svg_of(
     "Draw a chart. Needs altair and vl-convert-python."
     import vl_convert
 
-    spec = chart.properties(width=WIDTH, height=HEIGHT, padding=4).to_dict()
+    room = {"left": 44, "right": 8, "top": 8, "bottom": 22}  # the same for all, whatever the labels are
+    spec = chart.properties(width=WIDTH, height=HEIGHT, padding=room, autosize="none").to_dict()
     spec["config"] = _style()
     drawn = vl_convert.vegalite_to_svg(spec)
     drawn = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")>", r"<svg \1>", drawn, count=1)

@@ -91,6 +91,8 @@ def row_of(
     "What pages show of a run."
     words, names = str(line.get("words") or ""), ("run", "job", "start", "end", "verdict", "html", "files", "lag", "command")
     row = {name: line.get(name) for name in names}
+    row["end"] = line.get("end") or line.get("start") or "1970-01-01T00:00:00Z"
+    row["start"], row["verdict"] = line.get("start") or row["end"], line.get("verdict") or "attention"
     row["rows"] = {name: count for name, count in (line.get("rows") or {}).items() if count and name != "keys"}
     row["bytes"] = line.get("bytes_written")
     row["words"] = words if len(words) <= WORDS else f"{words[:WORDS]}…"
@@ -103,7 +105,7 @@ def is_idle(
     "A pass that found nothing to do is no run: it is counted."
     return line.get("verdict") == "nothing" and not line.get("html")
 
-# %% ../notebooks/47_chronicle.ipynb #cell-016
+# %% ../notebooks/47_chronicle.ipynb #cell-017
 PAGE = 500  # runs
 INDEX = "tables/index.json"
 
@@ -167,7 +169,7 @@ def without_closed(
         return found
     return {**found, "closed": found["closed"] + count, "rows": found["rows"][count * PAGE :]}
 
-# %% ../notebooks/47_chronicle.ipynb #cell-021
+# %% ../notebooks/47_chronicle.ipynb #cell-022
 MARKS_SHOWN = 12  # runs of a table
 PASSES = 400  # that the charts of the front page show
 
@@ -200,7 +202,7 @@ def _noted(index: dict[str, Any], line: dict[str, Any]) -> None:
         one["runs"], one["marks"] = one["runs"] + 1, [*one["marks"], mark][-MARKS_SHOWN:]
         one["last"][row.get("job")] = row
 
-# %% ../notebooks/47_chronicle.ipynb #cell-022
+# %% ../notebooks/47_chronicle.ipynb #cell-023
 def _new_index() -> dict[str, Any]:
     "A front page's file before the first line, for a ledger under a name of its own."
     empty = {"tables": {}, "passes": [], "open": {}, "idle": 0, "last_pass": None, "charts": ""}
@@ -233,7 +235,7 @@ def _with_reading(index: dict[str, Any], reading: Reading, draw: Callable[[list[
     end = reading.end
     return {**index, "upto": [*end.at, end.before]}
 
-# %% ../notebooks/47_chronicle.ipynb #cell-024
+# %% ../notebooks/47_chronicle.ipynb #cell-025
 @dataclass
 class News:
     "The new lines of a ledger, and the whole of it for files that are missing, torn or behind."
@@ -274,7 +276,7 @@ def news_of(
         reading = read_on(shelf, Place(*index["upto"])) or Reading(Place(), [], Place())
     return News(shelf, index, reading)
 
-# %% ../notebooks/47_chronicle.ipynb #cell-025
+# %% ../notebooks/47_chronicle.ipynb #cell-026
 def table_of(
     shelf: Shelf,
     index: dict[str, Any],
@@ -320,7 +322,7 @@ def incomplete(
     there = {name for name, size in shelf.names("tables/") if size}
     return {one for one in index["tables"] if not {file_of(one), file_of(one, kind="json")} <= there}
 
-# %% ../notebooks/47_chronicle.ipynb #cell-026
+# %% ../notebooks/47_chronicle.ipynb #cell-027
 def brought_up_to_date(
     runs: Path | str | Shelf,  # where runs are kept
     write: Callable[[Shelf, dict[str, Any], str], None],  # pages of a table: shelf, index, its name

@@ -17,7 +17,7 @@ from .charts import charts_of
 from .chronicle import MARKS_SHOWN, brought_up_to_date, file_of, index_of
 from .report import render, took
 from .shelf import Shelf, open_shelf
-from .table_page import LIMIT, WORST_FIRST, fitting, own_script, unnamed, verdicts_of, write_table_pages
+from .table_page import LIMIT, fitting, own_script, rank, unnamed, verdicts_of, write_table_pages
 
 # %% auto #0
 __all__ = ['STATES', 'UNKNOWN', 'COMMAND', 'PEOPLE', 'LEGEND', 'below', 'first_sentence', 'last_word', 'volume_of', 'table_line',
@@ -51,7 +51,7 @@ def last_word(
 ) -> dict[str, Any]:  # a run; empty where there is none
     "The run that says how a table stands: the worst of the newest of each job, for one job's success is not another's."
     newest = sorted(known["last"].values(), key=lambda row: row["end"], reverse=True)
-    return min(newest, key=lambda row: WORST_FIRST.index(row["verdict"]), default={})
+    return min(newest, key=lambda row: rank(row["verdict"]), default={})
 
 
 def volume_of(
@@ -184,7 +184,7 @@ def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: Shelf) -> 
     known, given = index["tables"], {one["table"] for one in tables}
     every = [*tables, *({"table": table} for table in known if table and table not in given)]
     lines = [table_line(one, known.get(one["table"], UNKNOWN), runs) for one in every]
-    return sorted(lines, key=lambda line: (WORST_FIRST.index(line["verdict"]), line["table"]))
+    return sorted(lines, key=lambda line: (rank(line["verdict"]), line["table"]))
 
 
 def _page_values(

@@ -13,6 +13,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -115,11 +116,9 @@ FILTERS: dict[str, Callable] = {
 }
 
 # %% ../notebooks/43_report.ipynb #cell-023
-def render(
-    template: str,  # a file of dmscdc/pages
-    **values: Any,  # what it shows
-) -> str:  # a whole page
-    "Fill one of our templates."
+@lru_cache(1)
+def _pages() -> Environment:
+    "Our templates, which are compiled once a process."
     pages = Environment(
         loader=FileSystemLoader(str(files("dmscdc") / "pages")),
         autoescape=True,
@@ -128,7 +127,15 @@ def render(
         lstrip_blocks=True,
     )
     pages.filters.update(FILTERS)
-    return pages.get_template(template).render(**values)
+    return pages
+
+
+def render(
+    template: str,  # a file of dmscdc/pages
+    **values: Any,  # what it shows
+) -> str:  # a whole page
+    "Fill one of our templates."
+    return _pages().get_template(template).render(**values)
 
 # %% ../notebooks/43_report.ipynb #cell-026
 ROOM = 20_000  # characters that one output may take in the page

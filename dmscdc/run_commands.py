@@ -5,22 +5,26 @@
 # %% ../notebooks/94_run_commands.ipynb #cell-003
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 
 from .config import Config
+from .files import LandingEmpty
 from .flags import Json, with_config
-from .ledger import Ledger, records
+from .front_page import write_front_page
+from .ledger import EXIT_CODES, Ledger, records
 from .report import report_html
 from .screen import show_json, show_table
 from .shelf import borrowed, open_shelf
 from .state import BadSetting
+from .survey import status_of, survey
 
 # %% auto #0
-__all__ = ['kept', 'LISTED', 'RunId', 'runs_list', 'find_run', 'runs_show', 'runs_html']
+__all__ = ['kept', 'LISTED', 'RunId', 'chosen', 'runs_list', 'find_run', 'runs_show', 'remade', 'known_tables', 'runs_html']
 
 # %% ../notebooks/94_run_commands.ipynb #cell-005
 kept = typer.Typer(help="Kept runs.", no_args_is_help=True)
@@ -29,17 +33,32 @@ kept = typer.Typer(help="Kept runs.", no_args_is_help=True)
 LISTED = ["run", "job", "table", "start", "verdict", "cause", "files", "words"]
 
 
-@kept.command("list", epilog="Example: dmscdc runs list --table sampledb.product")
+def chosen(
+    config: Config,
+    table: str | None,  # of this table only
+    verdict: str | None,  # only those that ended so
+    since: str | None,  # the beginning of a time, UTC: 2018, 2018-12-13, 2018-12-13T10
+) -> Iterator[dict[str, Any]]:  # the newest first
+    "Lines of the ledger; those from before a time are not read."
+    if verdict not in (None, *EXIT_CODES):
+        raise BadSetting(f"no run ends as {verdict!r}; verdicts are {', '.join(EXIT_CODES)}")
+    lines = takewhile(lambda line: not since or line["end"] >= since, Ledger(config.runs).newest_first())
+    wanted = (line for line in lines if table in (None, line.get("table")) and verdict in (None, line["verdict"]))
+    return (line for line in wanted if not since or line["start"] >= since)
+
+
+@kept.command("list", epilog="Example: dmscdc runs list --table sampledb.product --verdict failed --since 2018-12-01")
 @with_config
 def runs_list(
     config: Config,
     table: Optional[str] = typer.Option(None, help="Of this table only"),
+    verdict: Optional[str] = typer.Option(None, help="Only those that ended so, e.g. failed"),
+    since: Optional[str] = typer.Option(None, help="Only those that began then or later, UTC, e.g. 2018-12-13T10"),
     most: int = typer.Option(20, help="At most so many, the newest"),
     json: Json = False,
 ) -> None:
     "The newest runs."
-    found = (line for line in Ledger(config.runs).newest_first() if table in (None, line.get("table")))
-    lines = list(islice(found, most))[::-1]
+    lines = list(islice(chosen(config, table, verdict, since), most))[::-1]
     if json:
         show_json(lines)
     else:
@@ -74,15 +93,42 @@ def runs_show(
     else:
         show_table([{"what": name, "is": value} for name, value in line.items()], ["what", "is"])
 
-# %% ../notebooks/94_run_commands.ipynb #cell-023
-@kept.command("html", epilog="Example: dmscdc runs html 3f2a")
+# %% ../notebooks/94_run_commands.ipynb #cell-024
+def remade(
+    config: Config,
+    name: str,  # of a run's notebook
+) -> Path | str:  # its page
+    "Make a run's page anew."
+    with borrowed(open_shelf(config.runs), name) as notebook:
+        page = report_html(notebook)
+    return open_shelf(config.runs).publish(str(Path(name).with_suffix(".html")), lambda: page)
+
+
+def known_tables(
+    config: Config,
+) -> list[dict[str, Any]]:  # as the front page wants them
+    "How tables stand; nothing where the landing cannot be read: then they are known by their runs."
+    try:
+        return [status_of(look) for look in survey(config)]
+    except LandingEmpty:
+        return []
+
+
+@kept.command("html", epilog="Example: dmscdc runs html 3f2a; dmscdc runs html")
 @with_config
 def runs_html(
     config: Config,
-    id: RunId,
+    id: Optional[str] = typer.Argument(None, help="A run's id, or its beginning; all pages without one"),
+    reports: bool = typer.Option(False, "--reports", help="With the pages of all runs"),
 ) -> None:
-    "Make a run's page anew from its notebook, and say where it is."
-    shelf, name = open_shelf(config.runs), find_run(config, id)["notebook"]
-    with borrowed(shelf, name) as notebook:
-        page = report_html(notebook)
-    print(shelf.publish(str(Path(name).with_suffix(".html")), lambda: page))
+    "Make a run's page anew from its notebook, or the front page and all tables' from the ledger."
+    if id:
+        print(remade(config, find_run(config, id)["notebook"]))
+        return
+    for line in Ledger(config.runs).newest_first() if reports else ():
+        if line.get("notebook"):
+            try:
+                remade(config, line["notebook"])
+            except FileNotFoundError as error:
+                print(error)
+    print(write_front_page(config.runs, known_tables(config), afresh=True))

@@ -21,7 +21,8 @@ from .report import render, took
 from .shelf import Shelf
 
 # %% auto #0
-__all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'fitting', 'own_script', 'unnamed', 'verdicts_of', 'table_page', 'write_table_pages']
+__all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'fitting', 'own_script', 'unnamed', 'rank', 'verdicts_of', 'table_page',
+           'write_table_pages']
 
 # %% ../notebooks/48_table_page.ipynb #cell-007
 LIMIT = 480_000  # bytes of a page
@@ -57,12 +58,19 @@ def unnamed(
 WORST_FIRST = ["failed", "refused", "attention", "waiting", "ok", "nothing"]
 
 
+def rank(
+    verdict: str,
+) -> int:  # 0 is the worst; a word that is no verdict of ours wants somebody to look
+    "To sort by how bad it is."
+    return WORST_FIRST.index(verdict if verdict in WORST_FIRST else "attention")
+
+
 def verdicts_of(
     rows: list[dict[str, Any]],  # with a `verdict`
 ) -> dict[str, int]:  # verdict → how many, the worst first
     "What a filter offers."
     counts = Counter(row["verdict"] for row in rows)
-    return {verdict: counts[verdict] for verdict in sorted(counts, key=WORST_FIRST.index)}
+    return {verdict: counts[verdict] for verdict in sorted(counts, key=rank)}
 
 
 def _shown(row: dict[str, Any], table: str, room: int) -> dict[str, Any]:

@@ -132,13 +132,14 @@ def test_each_file_of_a_run_is_put_once_and_nothing_stays_on_the_machine(told, a
     ledger = {key: count for key, count in counts.items() if key.startswith("kept/here/ledger/")}
     assert ledger == {"kept/here/ledger/000001.jsonl": 5}
     files = {key: count for key, count in counts.items() if key not in ledger}
-    assert len(files) == 9 and set(files.values()) == {1} and files.keys() | ledger.keys() == objects(told.bucket).keys()
+    assert files.pop("kept/here/tables/index.json") == 2  # it is begun once, and then says what was written
+    assert len(files) == 9 + 10 and set(files.values()) == {1} and files.keys() | ledger.keys() | {"kept/here/tables/index.json"} == objects(told.bucket).keys()
     assert [path for path in (told.folder / "cache").rglob("*") if path.is_file()] == []
 
 
 def test_objects_have_the_type_that_a_browser_and_jupyter_know(told, aws):
     kinds = {(Path(key).suffix, said["ContentType"]) for key, said in objects(told.bucket).items()}
-    assert kinds == {(".ipynb", "application/x-ipynb+json"), (".html", "text/html; charset=utf-8"), (".jsonl", "application/x-ndjson")}
+    assert kinds == {(".ipynb", "application/x-ipynb+json"), (".html", "text/html; charset=utf-8"), (".jsonl", "application/x-ndjson"), (".json", "application/json")}
 
 
 @pytest.mark.parametrize("table", ENDS)
@@ -154,7 +155,7 @@ def test_a_notebook_and_its_page_are_there_however_the_run_ended(told, aws, tabl
 def test_the_front_page_names_all_tables_and_links_to_pages_that_are_there(told, aws):
     page = text(told.bucket, "kept/here/index.html")
     links = {link for link in re.findall(r'href="([^"#]+)"', page)}
-    assert {link.split("/")[1] for link in links} == set(ENDS)
+    assert {link.split("/")[1] for link in links} == {*ENDS, *(f"{table}.html" for table in ENDS), "other.html"}
     assert {f"kept/here/{link}" for link in links} < objects(told.bucket).keys()
     assert not re.search(r"https?://|s3a?://|127\.0\.0\.1", page)
 
@@ -358,7 +359,7 @@ def test_objects_are_encrypted_as_the_environment_asks(bucket, monkeypatch, said
     client("s3").meta.events.register("provide-client-params.s3.PutObject", lambda params, **_: asked.append(params))
     Ledger(f"s3://{bucket}/kept").append({"run": "1"})
     write_front_page(f"s3://{bucket}/kept", [])
-    assert len(asked) == 2 and {(one.get("ServerSideEncryption"), one.get("SSEKMSKeyId")) for one in asked} == {told}
+    assert len(asked) == 6 and {(one.get("ServerSideEncryption"), one.get("SSEKMSKeyId")) for one in asked} == {told}
     assert {one.get("ServerSideEncryption") for one in objects(bucket).values()} <= {told[0], "AES256"}
 
 
