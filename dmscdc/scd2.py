@@ -107,8 +107,8 @@ def lines_of(
     "Changes as they are woven, a row a change."
     placed = as_in_lake(rows).withColumn(AT, place_of(how.clock.sequence if how.by_sequence else ""))
     placed = placed.withColumns({IS_NEW: ~F.col(KIND).endswith("again"), KIND: F.substring(KIND, 8, 9)})
-    load, time = F.timestamp_micros(F.lit(round(how.load_time * 1e6))), F.coalesce(commit_time(how.clock), closing_time())
-    told = {TIME: F.when(F.col(BEGINS), load).otherwise(time)}
+    load = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
+    told = {TIME: F.when(F.col(BEGINS), load).otherwise(F.coalesce(commit_time(how.clock), closing_time()))}
     for i, (groups, names) in enumerate(sets):
         tells = (F.col(OP) != "D") & F.col(GROUP).isin(list(groups))
         told[f"{SET}{i}"] = F.when(tells, F.struct(*[F.col(quoted(n)) for n in names]))
@@ -161,10 +161,10 @@ def states_of(lines: DataFrame, sets: Sets, how: Weaving) -> DataFrame:
     told = lines.withColumn(LIFE, lived)
     life = Window.partitionBy(*map(quoted, how.key), LIFE).orderBy(AT).rowsBetween(FIRST, UNTIL)
     told = told.withColumns({f"{SET}{i}": F.last(f"{SET}{i}", True).over(life) for i, _ in enumerate(sets)})
-    values = {name: F.col(f"{SET}{i}").getField(name).alias(name) for i, (_, names) in enumerate(sets) for name in names}
-    keys = {k: F.col(quoted(k)).alias(k) for k in how.key}
+    of = {name: F.col(f"{SET}{i}").getField(name) for i, (_, names) in enumerate(sets) for name in names}
+    of |= {k: F.col(quoted(k)) for k in how.key}
     parts = {STATE: [c.name for c in how.schema], SAME: how.compared, LATER: how.ignored}
-    structs = {n: F.struct(F.lit(True), *[{**values, **keys}[c] for c in names]) for n, names in parts.items()}
+    structs = {n: F.struct(F.lit(True), *[of[c].alias(c) for c in names]) for n, names in parts.items()}
     return told.withColumns({n: F.when(F.col(OP) != "D", struct) for n, struct in structs.items()})
 
 # %% ../notebooks/54_scd2.ipynb #cell-021
