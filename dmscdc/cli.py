@@ -21,6 +21,7 @@ from .controller import run_pass
 from .demo import tell
 from .dms_writer import DmsSettings
 from .flags import Json, Only, described, exit_codes, fail, with_config
+from .proof_commands import proven_by_clock, reconcile as reconcile_command
 from .run_commands import kept
 from .schedule import run_schedule
 from .screen import console, events, show_json, show_table
@@ -43,6 +44,7 @@ app = typer.Typer(
 )
 app.add_typer(tables, name="table")
 app.add_typer(kept, name="runs")
+app.command("reconcile", epilog="Example: dmscdc reconcile sampledb.product --source sqlite:shop.db")(reconcile_command)
 
 # %% ../notebooks/99_cli.ipynb #cell-009
 @app.command(epilog="Example: dmscdc demo ./demo")
@@ -76,11 +78,14 @@ def init(
     master: Annotated[Optional[str], described("master")] = None,
     catalog: Annotated[Optional[str], described("catalog")] = None,
     metrics: Annotated[Optional[str], described("metrics")] = None,
+    source: Annotated[Optional[str], described("source")] = None,
+    secret: Annotated[Optional[str], described("secret")] = None,
 ) -> None:
     "Write dmscdc.toml."
     given = {"landing": landing, "lake": lake, "state": state, "runs": runs, "format": format}
     given |= {"workers": workers, "settle": settle, "timeout": timeout}
     given |= {"driver_memory": driver_memory, "master": master, "catalog": catalog, "metrics": metrics}
+    given |= {"source": source, "secret": secret}
     with exit_codes():
         print(f"wrote {write_config(folder, **given)}; next: dmscdc plan")
 
@@ -172,6 +177,7 @@ def schedule(
     config: Config,
     cron: Annotated[str, typer.Option(help="Five fields: minute hour day month weekday")],
     zone: Annotated[str, typer.Option(help="Whose hours the fields mean")] = "UTC",
+    reconcile: Annotated[str, typer.Option(help="When all tables are compared with --source; five fields")] = "",
 ) -> None:
     "Run passes by the clock, one at a time. Ctrl-C finishes the pass at work; a second one breaks it off."
     with events() as say:
@@ -179,10 +185,11 @@ def schedule(
         def one_pass(stop: threading.Event) -> str:
             return run_pass(config, stop=stop, on_event=say).words
 
-        passes = run_schedule(cron, one_pass, zone=zone, say=say)
+        action = proven_by_clock(config, one_pass, reconcile, zone, say) if reconcile else one_pass
+        passes = run_schedule(cron, action, zone=zone, say=say)
     print(f"{passes} passes ran")
 
-# %% ../notebooks/99_cli.ipynb #23b5f839
+# %% ../notebooks/99_cli.ipynb #cell-033
 def until_stopped() -> threading.Event:
     "Set by the first Ctrl-C or SIGTERM."
     stop = threading.Event()
@@ -201,7 +208,7 @@ def _show_line(
         "Give it to the shell in which dmscdc pass runs. Ctrl-C ends the server."
     )
 
-# %% ../notebooks/99_cli.ipynb #31313fd3
+# %% ../notebooks/99_cli.ipynb #cell-034
 @app.command("serve-spark", epilog="Example: dmscdc serve-spark --master spark://host:7077")
 def serve_spark(
     folder: Annotated[str, typer.Option(help="Folder of dmscdc.toml, if there is one")] = ".",
@@ -220,7 +227,7 @@ def serve_spark(
         fail(RuntimeError(f"{death} (log: {Path(config.folder, 'serve-spark.log')})"), 1)
     console(sys.stderr).print("the server is ended")
 
-# %% ../notebooks/99_cli.ipynb #cell-033
+# %% ../notebooks/99_cli.ipynb #cell-038
 def _show_files(
     paths: list[Path],  # just written
 ) -> None:
@@ -228,7 +235,7 @@ def _show_files(
     for path in paths:
         print(f"wrote {path}")
 
-# %% ../notebooks/99_cli.ipynb #cell-034
+# %% ../notebooks/99_cli.ipynb #cell-039
 @app.command(epilog="Example: dmscdc capture sqlite:shop.db --landing ./landing")
 def capture(
     source: Annotated[str, typer.Argument(help="sqlite:FILE")],
@@ -252,7 +259,7 @@ def capture(
         number = run_capture(open_source(source, schema), landing, settings, stop=stop, on_files=_show_files)
     print(f"{number} files written to {landing}")
 
-# %% ../notebooks/99_cli.ipynb #cell-039
+# %% ../notebooks/99_cli.ipynb #cell-044
 @app.command(epilog="Example: dmscdc conformance parquet")
 def conformance(
     format: Annotated[str, typer.Argument(help="A table format")] = "parquet",
@@ -262,7 +269,7 @@ def conformance(
         code = run_suite(format)
     raise typer.Exit(min(code, 1))
 
-# %% ../notebooks/99_cli.ipynb #cell-042
+# %% ../notebooks/99_cli.ipynb #cell-047
 @app.callback(invoke_without_command=True)
 def about(
     version: Annotated[bool, typer.Option("--version", help="The version")] = False,
