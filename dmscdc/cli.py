@@ -22,6 +22,7 @@ from .demo import tell
 from .dms_writer import DmsSettings
 from .flags import Json, Only, described, exit_codes, fail, with_config
 from .history_command import history
+from .proof_commands import proven_by_clock, reconcile as reconcile_command
 from .run_commands import kept
 from .schedule import run_schedule
 from .screen import console, events, show_json, show_table
@@ -45,6 +46,7 @@ app = typer.Typer(
 app.add_typer(tables, name="table")
 app.add_typer(kept, name="runs")
 app.command(epilog="Example: dmscdc history sampledb.product --key id=1001")(with_config(history))
+app.command("reconcile", epilog="Example: dmscdc reconcile sampledb.product --source sqlite:shop.db")(reconcile_command)
 
 # %% ../notebooks/99_cli.ipynb #cell-009
 @app.command(epilog="Example: dmscdc demo ./demo")
@@ -78,11 +80,14 @@ def init(
     master: Annotated[Optional[str], described("master")] = None,
     catalog: Annotated[Optional[str], described("catalog")] = None,
     metrics: Annotated[Optional[str], described("metrics")] = None,
+    source: Annotated[Optional[str], described("source")] = None,
+    secret: Annotated[Optional[str], described("secret")] = None,
 ) -> None:
     "Write dmscdc.toml."
     given = {"landing": landing, "lake": lake, "state": state, "runs": runs, "format": format}
     given |= {"workers": workers, "settle": settle, "timeout": timeout}
     given |= {"driver_memory": driver_memory, "master": master, "catalog": catalog, "metrics": metrics}
+    given |= {"source": source, "secret": secret}
     with exit_codes():
         print(f"wrote {write_config(folder, **given)}; next: dmscdc plan")
 
@@ -174,6 +179,7 @@ def schedule(
     config: Config,
     cron: Annotated[str, typer.Option(help="Five fields: minute hour day month weekday")],
     zone: Annotated[str, typer.Option(help="Whose hours the fields mean")] = "UTC",
+    reconcile: Annotated[str, typer.Option(help="When all tables are compared with --source; five fields")] = "",
 ) -> None:
     "Run passes by the clock, one at a time. Ctrl-C finishes the pass at work; a second one breaks it off."
     with events() as say:
@@ -181,7 +187,8 @@ def schedule(
         def one_pass(stop: threading.Event) -> str:
             return run_pass(config, stop=stop, on_event=say).words
 
-        passes = run_schedule(cron, one_pass, zone=zone, say=say)
+        action = proven_by_clock(config, one_pass, reconcile, zone, say) if reconcile else one_pass
+        passes = run_schedule(cron, action, zone=zone, say=say)
     print(f"{passes} passes ran")
 
 # %% ../notebooks/99_cli.ipynb #cell-033

@@ -46,6 +46,8 @@ class Config:
     master: str = "local[*]"  # where Spark runs, unless SPARK_REMOTE says it: local[2], spark://host:7077
     catalog: str = ""  # that is told of every commit: glue:DATABASE; "" for none
     metrics: str = ""  # where a pass says what it has done: emf, jsonl, or jsonl:FILE; "" for nowhere
+    source: str = ""  # that tables are compared with: sqlite:FILE, mariadb://USER@HOST/DB, env:NAME; "" for none
+    secret: str = ""  # where the source's password is: env:NAME or aws:SECRET_ID; "": DMSCDC_SOURCE_PASSWORD
     folder: str = "."  # where dmscdc.toml lies
 
     def parameters(
@@ -74,10 +76,19 @@ MEANING = {
     "master": "where Spark runs, unless SPARK_REMOTE names a server: local[2], spark://host:7077, yarn",
     "catalog": "catalogue that is told of every commit: glue:DATABASE, or glue:DATABASE?create; \"\": none",
     "metrics": "where a pass says what it has done, in lines of JSON: emf or jsonl, or jsonl:FILE; \"\": nowhere",
+    "source": "database that tables are compared with, without a password: sqlite:FILE or mariadb://USER@HOST/DB",
+    "secret": "where the source's password is: env:NAME or aws:SECRET_ID; \"\": DMSCDC_SOURCE_PASSWORD, if it is set",
 }
 OPTIONAL = {  # pattern and words; "" is for none
     "catalog": (r"glue:[^?\s/]+(\?create)?", "glue:DATABASE or glue:DATABASE?create"),
     "metrics": (r"(emf|jsonl)(:.+)?", "emf or jsonl, or jsonl:FILE"),
+    "source": (
+        r"sqlite:.+|env:\w+|(mysql|mariadb|postgres(ql)?)://(?!.*[?&](?i:passw|pwd))([^:@/]*@)?[^@]*",
+        "sqlite:FILE, mariadb://USER@HOST/DB, mysql://…, postgresql://… or env:NAME, and holds no password: that "
+        "belongs into the variable DMSCDC_SOURCE_PASSWORD, into a secret named by --secret env:NAME or "
+        "--secret aws:SECRET_ID, or with the whole address into a variable, --source env:NAME",
+    ),
+    "secret": (r"env:\w+|aws:.+", "env:NAME or aws:SECRET_ID"),
 }
 DEFAULTS = {f.name: f.default for f in fields(Config) if f.default is not MISSING and f.name in MEANING}
 
@@ -113,6 +124,8 @@ def _check_text(name: str, value: object, source: str) -> str:
     "A text that is not empty and means something where only some do."
     if name in OPTIONAL and (value == "" or isinstance(value, str) and re.fullmatch(OPTIONAL[name][0], value)):
         return value
+    if name in ("source", "secret"):  # the value is not repeated: it may be what must not be shown
+        raise ConfigError(f"{source}: {name} is {OPTIONAL[name][1]}")
     if name in OPTIONAL:
         raise _wrong(name, value, source, OPTIONAL[name][1])
     if not isinstance(value, str) or not value.strip():
@@ -190,8 +203,7 @@ def read_config(
         raise _not_said(missing, folder / FILE)
     every = {**DEFAULTS, **given}
     paths = {name: absolute(every[name], folder) for name in ("landing", "lake", "state", "runs")}
-    if ":" in every["metrics"]:
-        paths["metrics"] = absolute(every["metrics"], folder)
+    paths |= {name: absolute(every[name], folder) for name in ("metrics", "source") if ":" in every[name]}
     return Config(**{**every, **paths}, folder=str(folder))
 
 # %% ../notebooks/40_config.ipynb #cell-032

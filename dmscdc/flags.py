@@ -43,6 +43,8 @@ FLAGS: dict[str, tuple[Any, str]] = {  # type and help of each setting
     "driver_memory": (str, "Memory of the Spark server"),
     "catalog": (str, "Catalogue that is told of commits: glue:DATABASE"),
     "metrics": (str, "Where a pass says what it has done: emf, jsonl, jsonl:FILE"),
+    "source": (str, "Database to compare with, without a password: sqlite:FILE, mariadb://USER@HOST/DB, env:NAME"),
+    "secret": (str, "Where the source's password is: env:NAME, aws:SECRET_ID; else DMSCDC_SOURCE_PASSWORD"),
     "master": (str, "Where Spark runs: local[2], spark://host:7077; SPARK_REMOTE wins"),
 }
 

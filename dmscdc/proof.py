@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -22,12 +22,12 @@ from .position import Position
 from .reconcile import Comparison, Finding, Layout, examine, find, spark_side
 from .schema import Refused
 from .session import open_session
-from .source import Side, Snapshot, Total, address, columns_of, snapshot, source_name, source_side
+from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
 from .state import open_state
 from .tables import Commit, LakeTable, open_table
 
 # %% auto #0
-__all__ = ['Proof', 'key_words', 'counted', 'judge', 'Asked', 'lake_table', 'explained', 'beside', 'prove']
+__all__ = ['Proof', 'key_words', 'counted', 'judge', 'Asked', 'lake_table', 'explained', 'beside', 'prove', 'rows_shown']
 
 # %% ../notebooks/75_proof.ipynb #cell-006
 @dataclass(frozen=True)
@@ -197,3 +197,16 @@ def prove(
         command = f"dmscdc pass --only {asked.table}"
     told = (str(asked.table), verdict, f"{asked.table}: {words}", command, str(position), head.number)
     return Proof(*told, look.at.isoformat(timespec="seconds"), done, under, round(time.perf_counter() - start, 3))
+
+# %% ../notebooks/75_proof.ipynb #cell-021
+def rows_shown(
+    proof: Mapping[str, Any],  # of `Proof.to_dict`
+) -> list[dict[str, Any]]:  # kind, key, column, source, lake, in flight
+    "The findings as rows of a table."
+    rows = []
+    for one in proof.get("findings", ()):
+        key = ", ".join(f"{name}={value}" for name, value in one["key"].items())
+        base = {"kind": one["kind"], "key": key, "in_flight": "yes" if one["in_flight"] else ""}
+        columns = one["columns"] or {"": ("", "")}
+        rows += [{**base, "column": name, "source": a, "lake": b} for name, (a, b) in columns.items()]
+    return rows
