@@ -114,7 +114,8 @@ def svg_of(
     spec["config"] = _style()
     drawn = vl_convert.vegalite_to_svg(spec)
     drawn = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")>", r"<svg \1>", drawn, count=1)
-    drawn = re.sub(r' (aria-[a-z]+|role|class|pointer-events)="[^"]*"(?=[^<]*>)', "", drawn).replace("<svg ", '<svg role="img" ', 1)
+    drawn = re.sub(r' (aria-[a-z]+|role|class|pointer-events)="[^"]*"(?=[^<]*>)', "", drawn)
+    drawn = drawn.replace("<svg ", '<svg role="img" ', 1)
     drawn = re.sub(r"\d+\.\d\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), drawn)  # of a pixel
     for value, name in COLOURS.items():
         drawn = drawn.replace(f'"{value}"', f'"var(--{name}, {value})"')
@@ -172,12 +173,14 @@ def lag_chart(
     alt, x = _parts(found, step)
     rows = [{"start": one["start"], "lag": one["lag"] / size} for one in told]
     reds = [{"start": one["start"], "end": one["end"]} for one in bad]
-    line = alt.Chart(alt.Data(values=rows)).mark_line(color=OF["lag"], strokeWidth=1.6, strokeJoin="round", point={"size": 14, "color": OF["lag"]})
-    red = alt.Chart(alt.Data(values=reds)).mark_rect(color=OF["failed"], opacity=0.28)
-    both = red.encode(x=x, x2="end:T") + line.encode(x=x, y=alt.Y("lag:Q", axis=alt.Axis(format="~g"), scale=alt.Scale(zero=True)))
+    look = {"color": OF["lag"], "strokeWidth": 1.6, "strokeJoin": "round", "point": {"size": 14, "color": OF["lag"]}}
+    red = alt.Chart(alt.Data(values=reds)).mark_rect(color=OF["failed"], opacity=0.28).encode(x=x, x2="end:T")
+    y = alt.Y("lag:Q", axis=alt.Axis(format="~g"), scale=alt.Scale(zero=True))
+    line = alt.Chart(alt.Data(values=rows)).mark_line(**look).encode(x=x, y=y)
     worst = f"at most {rows and max(row['lag'] for row in rows):,.3g} {unit}" if rows else "no run told one"
     note = f"in {unit}, the worst of each {_span(step)}" + (f" {_key('failed')}" if bad else "")
-    return _figure(both, "Lag", note, f"Lag over time: {worst}; runs failed in {len(bad)} of {len(found)} spans of time.")
+    words = f"Lag over time: {worst}; runs failed in {len(bad)} of {len(found)} spans of time."
+    return _figure(red + line, "Lag", note, words)
 
 # %% ../notebooks/46_charts.ipynb #cell-020
 def _stacked(
@@ -200,7 +203,7 @@ def _bars(found: list[dict[str, Any]], step: int, colours: dict[str, str]) -> An
     bars = alt.Chart(alt.Data(values=rows)).mark_rect()
     return bars.encode(x=x, x2="end:T", y=y, y2="to:Q", color=alt.Color("what:N", scale=scale, legend=None))
 
-
+# %% ../notebooks/46_charts.ipynb #cell-021
 def rows_chart(
     found: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
@@ -218,9 +221,10 @@ def bytes_chart(
 ) -> Markup:  # HTML
     "Bytes that the lake has written over time."
     words = f"Bytes written over time: {sum(one['bytes'] for one in found):,} in all."
-    return _figure(_bars(found, step, {"bytes": OF["soft"]}), "Bytes", f"written to the lake, each {_span(step)}", words)
+    bars = _bars(found, step, {"bytes": OF["soft"]})
+    return _figure(bars, "Bytes", f"written to the lake, each {_span(step)}", words)
 
-# %% ../notebooks/46_charts.ipynb #cell-022
+# %% ../notebooks/46_charts.ipynb #cell-023
 CHARTS = {"lag": lag_chart, "rows": rows_chart, "bytes": bytes_chart}
 
 

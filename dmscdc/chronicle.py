@@ -89,8 +89,8 @@ def row_of(
     line: dict[str, Any],  # of the ledger
 ) -> dict[str, Any]:  # without what is empty or zero
     "What pages show of a run."
-    words, names = str(line.get("words") or ""), ("run", "job", "start", "end", "verdict", "html", "files", "lag", "command")
-    row = {name: line.get(name) for name in names}
+    words = str(line.get("words") or "")
+    row = {name: line.get(name) for name in ("run", "job", "html", "files", "lag", "command")}
     row["end"] = line.get("end") or line.get("start") or "1970-01-01T00:00:00Z"
     row["start"], row["verdict"] = line.get("start") or row["end"], line.get("verdict") or "attention"
     row["rows"] = {name: count for name, count in (line.get("rows") or {}).items() if count and name != "keys"}
@@ -136,7 +136,7 @@ def _at(found: dict[str, Any]) -> tuple[int, int]:
     "How far in the ledger a file has come."
     return tuple(found["upto"][:2])
 
-
+# %% ../notebooks/47_chronicle.ipynb #cell-018
 def with_lines(
     found: dict[str, Any],  # upto, closed, rows
     reading: Reading,  # of the lines of this table, from before `upto` on
@@ -149,7 +149,7 @@ def with_lines(
     rows = sorted([*found["rows"], *(row for run, row in fresh.items() if run not in seen)], key=by_end)
     return {**found, "upto": [*reading.end.at], "rows": rows}
 
-
+# %% ../notebooks/47_chronicle.ipynb #cell-019
 def pages_of(
     found: dict[str, Any],  # closed, rows
 ) -> dict[int, list[dict[str, Any]]]:  # page → its rows, of all pages that are not closed
@@ -169,7 +169,7 @@ def without_closed(
         return found
     return {**found, "closed": found["closed"] + count, "rows": found["rows"][count * PAGE :]}
 
-# %% ../notebooks/47_chronicle.ipynb #cell-022
+# %% ../notebooks/47_chronicle.ipynb #cell-024
 MARKS_SHOWN = 12  # runs of a table
 PASSES = 400  # that the charts of the front page show
 
@@ -202,7 +202,7 @@ def _noted(index: dict[str, Any], line: dict[str, Any]) -> None:
         one["runs"], one["marks"] = one["runs"] + 1, [*one["marks"], mark][-MARKS_SHOWN:]
         one["last"][row.get("job")] = row
 
-# %% ../notebooks/47_chronicle.ipynb #cell-023
+# %% ../notebooks/47_chronicle.ipynb #cell-025
 def _new_index() -> dict[str, Any]:
     "A front page's file before the first line, for a ledger under a name of its own."
     empty = {"tables": {}, "passes": [], "open": {}, "idle": 0, "last_pass": None, "charts": ""}
@@ -235,7 +235,7 @@ def _with_reading(index: dict[str, Any], reading: Reading, draw: Callable[[list[
     end = reading.end
     return {**index, "upto": [*end.at, end.before]}
 
-# %% ../notebooks/47_chronicle.ipynb #cell-025
+# %% ../notebooks/47_chronicle.ipynb #cell-027
 @dataclass
 class News:
     "The new lines of a ledger, and the whole of it for files that are missing, torn or behind."
@@ -256,7 +256,7 @@ class News:
         lines = [one for one in source.lines if (one[1].get("table") or "") == table and not is_idle(one[1])]
         return Reading(source.start, lines, source.end)
 
-
+# %% ../notebooks/47_chronicle.ipynb #cell-028
 def news_of(
     shelf: Shelf,
     afresh: bool = False,  # as if nothing had been kept
@@ -276,7 +276,7 @@ def news_of(
         reading = read_on(shelf, Place(*index["upto"])) or Reading(Place(), [], Place())
     return News(shelf, index, reading)
 
-# %% ../notebooks/47_chronicle.ipynb #cell-026
+# %% ../notebooks/47_chronicle.ipynb #cell-029
 def table_of(
     shelf: Shelf,
     index: dict[str, Any],
@@ -288,7 +288,7 @@ def table_of(
     content = shelf.get(file_of(table, kind="json")) if content is None else content
     return _parsed(content, ledger) or {"ledger": ledger, **empty}
 
-
+# %% ../notebooks/47_chronicle.ipynb #cell-030
 def _grown(news: News, table: str) -> dict[str, Any]:
     "Write a table's file with what is new; what it holds then."
     kept: list[dict[str, Any]] = []
@@ -313,7 +313,7 @@ def _close(news: News, table: str, written: dict[str, Any]) -> None:
     if len(written["rows"]) >= 2 * PAGE:
         news.shelf.revise(file_of(table, kind="json"), edit)
 
-
+# %% ../notebooks/47_chronicle.ipynb #cell-031
 def incomplete(
     shelf: Shelf,
     index: dict[str, Any],
@@ -322,7 +322,7 @@ def incomplete(
     there = {name for name, size in shelf.names("tables/") if size}
     return {one for one in index["tables"] if not {file_of(one), file_of(one, kind="json")} <= there}
 
-# %% ../notebooks/47_chronicle.ipynb #cell-027
+# %% ../notebooks/47_chronicle.ipynb #cell-032
 def brought_up_to_date(
     runs: Path | str | Shelf,  # where runs are kept
     write: Callable[[Shelf, dict[str, Any], str], None],  # pages of a table: shelf, index, its name

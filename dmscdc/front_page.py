@@ -62,6 +62,12 @@ def volume_of(
     return {"rows": ran[-1]["rows"].get("read", 0), "bytes": ran[-1].get("bytes", 0)} if ran else None
 
 
+def _seen(known: dict[str, Any], table: str) -> dict[str, Any]:
+    "What the chronicle knows of a table, as its line shows it."
+    page = file_of(table) if known["runs"] else ""
+    return {"marks": known["marks"], "runs": known["runs"], "page": page, "volume": volume_of(known)}
+
+# %% ../notebooks/49_front_page.ipynb #cell-018
 def table_line(
     status: dict[str, Any],  # of the table: its name under `table`, and what is known of the rest
     known: dict[str, Any],  # of it, in the chronicle
@@ -84,14 +90,11 @@ def table_line(
         "brief": first_sentence(words),
         "report": below(status.get("report"), runs) or last.get("html"),
         "again": last.get("command"),
-        "marks": known["marks"],
-        "runs": known["runs"],
-        "page": file_of(status["table"]) if known["runs"] else "",
-        "volume": volume_of(known),
+        **_seen(known, status["table"]),
         "state": waits or state,
     }
 
-# %% ../notebooks/49_front_page.ipynb #cell-025
+# %% ../notebooks/49_front_page.ipynb #cell-026
 _VERB = r"(?:pass|plan|status|init|schedule|(?:table|runs) [a-z]+)"
 _VALUE = r"(?:…|'[^']*'|\w(?:[\w.,$/-]*\w)?)"  # a full stop or a comma behind it is not its own
 _PART = rf" (?:--[a-z-]+(?: (?!(?:or|then|and)\b){_VALUE})?|'[^']*'|(?=\S*\.\w){_VALUE})"
@@ -104,7 +107,7 @@ def commands_in(
     "The commands of ours that a text names."
     return COMMAND.findall(words)
 
-# %% ../notebooks/49_front_page.ipynb #cell-029
+# %% ../notebooks/49_front_page.ipynb #cell-030
 def with_code(
     words: str,  # of a run or a plan
 ) -> Markup:  # HTML, escaped
@@ -113,7 +116,7 @@ def with_code(
     code = Markup('<code class="command">{}</code>').format
     return Markup("").join(code(part) if at % 2 else part for at, part in enumerate(parts))
 
-# %% ../notebooks/49_front_page.ipynb #cell-031
+# %% ../notebooks/49_front_page.ipynb #cell-032
 def _asks_for_key(line: dict[str, Any]) -> tuple[str, str]:
     "What a table says that waits for its key, and the command that names the key."
     found = line.get("suggested") or ()
@@ -123,7 +126,7 @@ def _asks_for_key(line: dict[str, Any]) -> tuple[str, str]:
     command = line.get("command") or f"dmscdc table set {shlex.quote(line['table'])} {key}"
     return f"New, and waits for its key: {said.rstrip('.')}.", command
 
-# %% ../notebooks/49_front_page.ipynb #cell-032
+# %% ../notebooks/49_front_page.ipynb #cell-033
 def needs_person(
     line: dict[str, Any],  # of the page
 ) -> dict[str, Any] | None:  # table, verdict, words, commands, report; None where nobody is needed
@@ -140,7 +143,7 @@ def needs_person(
     facts = {"table": line["table"], "verdict": verdict, "words": words}
     return {**facts, "commands": commands, "report": line["report"]}
 
-# %% ../notebooks/49_front_page.ipynb #cell-036
+# %% ../notebooks/49_front_page.ipynb #cell-037
 def as_entry(
     one: dict[str, Any] | str,  # something that needs a person
     runs: Path | str | Shelf,  # where runs are kept
@@ -157,7 +160,7 @@ def as_entry(
         "report": below(one.get("report"), runs),
     }
 
-# %% ../notebooks/49_front_page.ipynb #cell-039
+# %% ../notebooks/49_front_page.ipynb #cell-040
 def sentence(
     lines: list[dict[str, Any]],  # of the page
 ) -> str:  # e.g. `3 tables: 2 ok, 1 failed.`
@@ -167,7 +170,7 @@ def sentence(
     parts = ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts_of(lines).items())
     return f"{len(lines):,} {'table' if len(lines) == 1 else 'tables'}: {parts}."
 
-# %% ../notebooks/49_front_page.ipynb #cell-042
+# %% ../notebooks/49_front_page.ipynb #cell-043
 PEOPLE = 60  # things that need a person, of which the page tells at length
 LEGEND = {
     "ok": "done",
@@ -187,6 +190,11 @@ def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: Shelf) -> 
     return sorted(lines, key=lambda line: (rank(line["verdict"]), line["table"]))
 
 
+def _worded(one: dict[str, Any] | str) -> dict[str, Any]:
+    "An entry that has words."
+    return {"words": one} if isinstance(one, str) else {"words": "", **one}
+
+# %% ../notebooks/49_front_page.ipynb #cell-044
 def _page_values(
     index: dict[str, Any],  # of the chronicle
     tables: list[dict[str, Any]],
@@ -210,12 +218,7 @@ def _page_values(
         "charts": Markup(index["charts"]),
     }
 
-
-def _worded(one: dict[str, Any] | str) -> dict[str, Any]:
-    "An entry that has words."
-    return {"words": one} if isinstance(one, str) else {"words": "", **one}
-
-# %% ../notebooks/49_front_page.ipynb #cell-044
+# %% ../notebooks/49_front_page.ipynb #cell-046
 def front_page(
     index: dict[str, Any],  # of the chronicle
     tables: list[dict[str, Any]],  # status of every table
@@ -233,7 +236,7 @@ def front_page(
             break
     return page
 
-# %% ../notebooks/49_front_page.ipynb #cell-045
+# %% ../notebooks/49_front_page.ipynb #cell-047
 def write_front_page(
     runs: Path | str | Shelf,  # where runs are kept; `index.html` is written there
     tables: list[dict[str, Any]],  # status of every table, as `table_line` knows it
@@ -246,4 +249,8 @@ def write_front_page(
     "Write `index.html` and the pages of tables that have run, each whole or not at all. Raises `ShelfError`."
     shelf, time = open_shelf(runs), (now or datetime.now(timezone.utc)).isoformat()
     brought_up_to_date(shelf, write_table_pages, charts_of, afresh)
-    return shelf.publish("index.html", lambda: front_page(index_of(shelf), tables, people, shelf, title=title, now=time))
+
+    def make() -> str:
+        return front_page(index_of(shelf), tables, people, shelf, title=title, now=time)
+
+    return shelf.publish("index.html", make)

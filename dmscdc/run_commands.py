@@ -46,7 +46,7 @@ def chosen(
     wanted = (line for line in lines if table in (None, line.get("table")) and verdict in (None, line["verdict"]))
     return (line for line in wanted if not since or line["start"] >= since)
 
-
+# %% ../notebooks/94_run_commands.ipynb #cell-012
 @kept.command("list", epilog="Example: dmscdc runs list --table sampledb.product --verdict failed --since 2018-12-01")
 @with_config
 def runs_list(
@@ -64,7 +64,7 @@ def runs_list(
     else:
         show_table([{**line, "start": line["start"][:19]} for line in lines], LISTED)
 
-# %% ../notebooks/94_run_commands.ipynb #cell-013
+# %% ../notebooks/94_run_commands.ipynb #cell-014
 def find_run(
     config: Config,
     id: str,  # of a run, or its beginning
@@ -75,7 +75,7 @@ def find_run(
             return line
     raise BadSetting(f"no run {id} in {config.runs}: dmscdc runs list")
 
-# %% ../notebooks/94_run_commands.ipynb #cell-015
+# %% ../notebooks/94_run_commands.ipynb #cell-016
 RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning")]
 
 
@@ -93,7 +93,7 @@ def runs_show(
     else:
         show_table([{"what": name, "is": value} for name, value in line.items()], ["what", "is"])
 
-# %% ../notebooks/94_run_commands.ipynb #cell-024
+# %% ../notebooks/94_run_commands.ipynb #cell-025
 def remade(
     config: Config,
     name: str,  # of a run's notebook
@@ -113,7 +113,7 @@ def known_tables(
     except LandingEmpty:
         return []
 
-
+# %% ../notebooks/94_run_commands.ipynb #cell-026
 @kept.command("html", epilog="Example: dmscdc runs html 3f2a; dmscdc runs html")
 @with_config
 def runs_html(

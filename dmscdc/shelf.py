@@ -23,8 +23,8 @@ from .bucket_store import OLD_BOTO3, get_object
 
 # %% auto #0
 __all__ = ['LINES', 'TAIL', 'TURN', 'KINDS', 'ENCRYPTION', 'KMS_KEY', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole',
-           'write_whole', 'FolderShelf', 'encryption', 'ShelfError', 'asked', 'is_lost_race', 'Bucket', 'change',
-           'cache_of', 'BucketShelf', 'open_shelf', 'borrowed']
+           'write_whole', 'Folder', 'FolderPages', 'FolderShelf', 'encryption', 'ShelfError', 'asked', 'is_lost_race',
+           'Bucket', 'change', 'cache_of', 'BucketPages', 'BucketShelf', 'open_shelf', 'borrowed']
 
 # %% ../notebooks/41_shelf.ipynb #cell-007
 @contextmanager
@@ -69,10 +69,8 @@ TAIL = 1 << 16  # bytes at its end in which a line is looked for before it is ad
 TURN = ".pages.lock"  # held while a page or what it shows is read, edited and written
 
 # %% ../notebooks/41_shelf.ipynb #cell-016
-class FolderShelf:
-    "Runs in a folder."
-
-    is_remote = False
+class Folder:
+    "Files in a folder, by their names."
 
     def __init__(self, folder: Path | str) -> None:
         self.home = Path(folder).resolve()  # where notebooks are executed, and here where they stay
@@ -94,6 +92,10 @@ class FolderShelf:
         found = [path for path in self.where(below).rglob("*") if path.is_file() and path.name[0] != "."]
         return sorted((self.name_of(path), path.stat().st_size) for path in found)
 
+# %% ../notebooks/41_shelf.ipynb #cell-017
+class FolderPages(Folder):
+    "Pages in a folder, and what they show."
+
     @contextmanager
     def turn(self) -> Iterator[None]:
         "One writer of pages at a time, of all threads and processes."
@@ -112,6 +114,12 @@ class FolderShelf:
         with self.turn():
             if (after := edit(self.get(name))) is not None:
                 write_whole(self.where(name), after.decode())
+
+# %% ../notebooks/41_shelf.ipynb #cell-018
+class FolderShelf(FolderPages):
+    "Runs in a folder."
+
+    is_remote = False
 
     def append(self, line: bytes) -> None:
         "Add a line: one write under a lock, after the rest of a torn line; one of the newest is not added again."
@@ -137,7 +145,7 @@ class FolderShelf:
                 file.seek(offset)
                 yield 1, file.read()
 
-# %% ../notebooks/41_shelf.ipynb #cell-022
+# %% ../notebooks/41_shelf.ipynb #cell-024
 KINDS = {
     ".ipynb": "application/x-ipynb+json",
     ".html": "text/html; charset=utf-8",
@@ -158,7 +166,7 @@ def encryption(
         return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": said}
     raise ValueError(f"{ENCRYPTION} is AES256, aws:kms, aws:kms:dsse or a KMS key (arn, id or alias/…), not {said!r}")
 
-# %% ../notebooks/41_shelf.ipynb #cell-026
+# %% ../notebooks/41_shelf.ipynb #cell-028
 class ShelfError(OSError):
     "A bucket did not take or give what belongs there."
 
@@ -187,7 +195,7 @@ def is_lost_race(
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status in (409, 412) or code_of(error.__cause__) == "NoSuchKey"
 
-# %% ../notebooks/41_shelf.ipynb #cell-028
+# %% ../notebooks/41_shelf.ipynb #cell-030
 class Bucket:
     "Objects below a prefix, by their names."
 
@@ -221,7 +229,7 @@ class Bucket:
             pages = s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=start)
             return [(one["Key"][len(self.prefix) :], one["Size"]) for page in pages for one in page.get("Contents", ())]
 
-# %% ../notebooks/41_shelf.ipynb #cell-030
+# %% ../notebooks/41_shelf.ipynb #cell-032
 TRIES = 40
 LONGEST = 1.0  # seconds between two tries
 
@@ -245,7 +253,7 @@ def change(
         threading.Event().wait(random.uniform(0, min(LONGEST, 0.02 * 2**tried)))
     raise ShelfError(f"{bucket.where(name)} could not be written: {TRIES} times somebody else was quicker")
 
-# %% ../notebooks/41_shelf.ipynb #cell-036
+# %% ../notebooks/41_shelf.ipynb #cell-038
 def cache_of(
     bucket: str,
     prefix: str,
@@ -260,14 +268,12 @@ def cache_of(
             last = error
     raise last
 
-# %% ../notebooks/41_shelf.ipynb #cell-039
+# %% ../notebooks/41_shelf.ipynb #cell-041
 PIECE = 250_000  # bytes, after which the next piece begins
 
-# %% ../notebooks/41_shelf.ipynb #cell-040
-class BucketShelf(Bucket):
-    "Runs in a bucket."
-
-    is_remote = True
+# %% ../notebooks/41_shelf.ipynb #cell-042
+class BucketPages(Bucket):
+    "Pages in a bucket, and what they show."
 
     @cached_property
     def home(self) -> Path:
@@ -293,6 +299,12 @@ class BucketShelf(Bucket):
         with self.turn:
             change(self, name, edit)
 
+# %% ../notebooks/41_shelf.ipynb #cell-043
+class BucketShelf(BucketPages):
+    "Runs in a bucket."
+
+    is_remote = True
+
     def append(self, line: bytes) -> None:
         "Add a line to the last piece, or begin a new one; a line that stands there already is not added."
         with self.turn:
@@ -315,7 +327,7 @@ class BucketShelf(Bucket):
             if (number := int(Path(name).stem)) >= piece:
                 yield number, self.get(name)[offset if number == piece else 0 :]
 
-# %% ../notebooks/41_shelf.ipynb #cell-044
+# %% ../notebooks/41_shelf.ipynb #cell-047
 Shelf = FolderShelf | BucketShelf
 _bucket_shelf = lru_cache(None)(BucketShelf)
 
@@ -331,7 +343,7 @@ def open_shelf(
     encryption(os.environ.get(ENCRYPTION, ""))  # a wrong wish is said before anything runs
     return _bucket_shelf(*split_url(str(runs)))
 
-# %% ../notebooks/41_shelf.ipynb #cell-047
+# %% ../notebooks/41_shelf.ipynb #cell-050
 @contextmanager
 def borrowed(
     shelf: Shelf,

@@ -21,7 +21,7 @@ from .report import render, took
 from .shelf import Shelf
 
 # %% auto #0
-__all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'fitting', 'own_script', 'unnamed', 'rank', 'verdicts_of', 'table_page',
+__all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'fitting', 'own_script', 'unnamed', 'rank', 'verdicts_of', 'mark_of', 'table_page',
            'write_table_pages']
 
 # %% ../notebooks/48_table_page.ipynb #cell-007
@@ -87,7 +87,17 @@ def _older(table: str, found: dict[str, Any], number: int) -> list[dict[str, Any
     before = {page: (page - 1) * PAGE for page in numbers}
     return [{"file": file_of(table, one), "first": at + 1, "last": at + ends[one]} for one, at in before.items()]
 
-# %% ../notebooks/48_table_page.ipynb #cell-016
+# %% ../notebooks/48_table_page.ipynb #cell-017
+def mark_of(
+    found: dict[str, Any],  # of the chronicle
+    number: int,  # of a page
+) -> str:  # the same where the page would show the same
+    "What a page shows: the newest one all runs up to a place in the ledger, an older one its own."
+    rows = pages_of(found)[number]
+    seen = found["upto"] if not number else [number, len(rows), rows[0].get("run"), rows[-1].get("run")]
+    return "-".join(map(str, [__version__, found["ledger"], *seen]))
+
+
 def table_page(
     table: str,  # "" for runs about no single table
     found: dict[str, Any],  # of the chronicle
@@ -98,6 +108,7 @@ def table_page(
     rows = pages_of(found)[number][::-1]
     values = {
         "title": table or "Runs about no single table",
+        "mark": mark_of(found, number),
         "total": found["closed"] * PAGE + len(found["rows"]),
         "charts": charts_of(found["rows"]) if table and not number else "",
         "chips": verdicts_of(rows),
@@ -113,7 +124,7 @@ def table_page(
             break
     return page
 
-# %% ../notebooks/48_table_page.ipynb #cell-017
+# %% ../notebooks/48_table_page.ipynb #cell-018
 def write_table_pages(
     shelf: Shelf,
     index: dict[str, Any],  # of the chronicle
@@ -124,6 +135,8 @@ def write_table_pages(
 
         def edit(before: bytes, number: int = number) -> bytes | None:
             found = table_of(shelf, index, table)
-            return table_page(table, found, number).encode() if number in pages_of(found) else None
+            is_gone = number not in pages_of(found)
+            is_there = not is_gone and f'data-shows="{escape(mark_of(found, number))}"'.encode() in before[:1_000]
+            return None if is_gone or is_there else table_page(table, found, number).encode()
 
         shelf.revise(file_of(table, number), edit)
