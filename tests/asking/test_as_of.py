@@ -89,8 +89,8 @@ def test_a_table_without_a_key_is_its_inserts(spark, tmp_path):
 def test_the_sequence_orders_only_keys_of_which_every_change_has_one(spark, tmp_path):
     settings = DmsSettings(sequence_column="seq")
     write_load(tmp_path, T, [(1, "l", 0), (2, "l", 0)], ITEM, settings=settings)
-    change(tmp_path, 1, ("U", 1, "by name first", 1), ("U", 2, "by name first", 1), settings=settings, sequences=[f"{9:035d}", f"{9:035d}"])
-    change(tmp_path, 2, ("U", 1, "by name last", 2), ("U", 2, "by name last", 2), settings=settings, sequences=[f"{1:035d}", ""])
+    change(tmp_path, 1, ("U", 1, "by name first", 1), ("U", 2, "by name first", 1), settings=settings, sequences=[f"{9:035d}", ""])
+    change(tmp_path, 2, ("U", 1, "by name last", 2), ("U", 2, "by name last", 2), settings=settings, sequences=[f"{1:035d}", f"{1:035d}"])
     assert rows_of(as_of(spark, open_past(str(tmp_path), T), ["id"]), *ITEM) == [(1, "by name first", 1), (2, "by name last", 2)]
 
 
