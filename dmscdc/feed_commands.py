@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import pyarrow.fs as pafs
@@ -17,7 +18,7 @@ import typer
 from pyspark.sql import DataFrame, SparkSession
 
 from .as_of import AsOf, as_known, as_of
-from .config import Config
+from .config import Config, absolute
 from .feed import NoFeed, landed
 from .files import TableRef
 from .flags import Json, Name, fail, with_config
@@ -33,8 +34,8 @@ from .tables import Commit, LakeTable, open_table
 
 # %% auto #0
 __all__ = ['AT', 'FILE_TO', 'COMMIT', 'CLOCK', 'Archive', 'TimeColumn', 'CURSOR', 'FROM', 'TO', 'Asked', 'asked', 'refusals',
-           'session', 'moment_of', 'check_new', 'write_rows', 'answer_of', 'shown', 'as_of_command', 'show_answer',
-           'ends_of', 'feed_command', 'words_of']
+           'session', 'moment_of', 'here', 'check_new', 'write_rows', 'answer_of', 'shown', 'as_of_command',
+           'show_answer', 'ends_of', 'feed_command', 'words_of']
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-007
 @dataclass(frozen=True)
@@ -105,6 +106,13 @@ def moment_of(
     return given.astimezone(timezone.utc), ""
 
 
+def here(
+    text: str,  # a path or an address as it is typed; "" for none
+) -> str:
+    "The place that is meant, whatever opens it later."
+    return absolute(text, Path.cwd()) if text else ""
+
+
 def check_new(url: str) -> None:
     "Raises `ValueError` for a folder that holds something."
     fs, path = place(url)
@@ -171,7 +179,7 @@ def as_of_command(
         raise ValueError("--at, --file and --commit name one position each: give one of them")
     when, note = moment_of(at) if at else (None, "")
     with refusals():
-        one = asked(config, table, archive)
+        out, one = here(out), asked(config, table, here(archive))
         if out:
             check_new(out)
         spark = session(config, out, archive)
@@ -234,10 +242,10 @@ def feed_command(
 ) -> None:
     "What happened since last time, with the rows before and after, as one part more; then the cursor moves."
     with refusals():
-        one = asked(config, table, archive)
+        one, out, cursor = asked(config, table, here(archive)), here(out), here(cursor)
         stands, until = ends_of(one, cursor, begin, to)
         spark = session(config, out, archive, cursor)
-        done = follow(spark, one.past(), one.key, out.rstrip("/"), cursor, stands, until, net, time_column)
+        done = follow(spark, one.past(), one.key, out, cursor, stands, until, net, time_column)
     if json:
         show_json({"table": table, "parts": [asdict(part) for part in done]})
         return

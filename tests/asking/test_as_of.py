@@ -1,0 +1,159 @@
+"A table as of then, held against the raw files told again in SQLite."
+from __future__ import annotations
+
+import shutil
+from datetime import datetime, timedelta, timezone
+from functools import reduce
+
+import pytest
+from pyspark.sql import DataFrame, functions as F
+
+from dmscdc.as_of import as_of, can_apply, every_state
+from dmscdc.dms_writer import DmsSettings, write_changes, write_load
+from dmscdc.past import NoPast, open_past, read_past, upto
+
+from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, table_of
+from world import closed
+
+ITEM = {"id": "int", "name": "string", "price": "int"}
+
+
+def at_all(spark, past, keys, columns, positions):
+    "The tables after each position, in one Spark job."
+    told = [as_of(spark, upto(past, one), keys).rows.select(F.lit(n).alias("p"), *columns) for n, one in enumerate(positions)]
+    rows = reduce(DataFrame.unionByName, told).collect()
+    return [table_of([row for row in rows if row.p == n], keys, columns) for n in range(len(positions))]
+
+
+def rows_of(answer, *names): return sorted((tuple(row) for row in answer.rows.select(*names).collect()), key=str)
+
+
+MIXED = (FileShape(), FileShape(frozenset("a")), FileShape(frozenset("bc"), "holes"), FileShape(frozenset("c"), "none"), FileShape(), FileShape(frozenset(), "column"))
+
+
+@pytest.mark.parametrize("files, has_load", [(MIXED, True), (tuple(FileShape(f.carries, "column") for f in MIXED[::-1]), False)], ids=["with a load", "from empty"])
+def test_as_of_every_position_is_what_sql_says_for_many_histories_at_once(spark, tmp_path, files, has_load):
+    told = Histories(tmp_path, files, seed=len(files) + has_load, count=60, has_load=has_load).write()
+    past = told.past()
+    positions = ["load"] * has_load + [f.path for f in past.changes]
+    found = at_all(spark, past, KEYS, COLUMNS, positions)
+    for one, have in zip(positions, found): assert have == told.state(upto(past, one)), one
+    assert len({len(table) for table in found}) > 1
+
+
+def test_a_row_before_a_change_is_the_row_after_the_one_before_it(spark, tmp_path):
+    past = Histories(tmp_path, MIXED, seed=5).write().past()
+    rows, files = read_past(spark, past)
+    told = every_state(rows, KEYS, files, "seq").orderBy("h", "k", "_position").collect()
+    for one, next_ in zip(told, told[1:]):
+        if (one.h, one.k) == (next_.h, next_.k): assert next_._cdc_before == one._cdc_after and not one._cdc_last
+        else: assert next_._cdc_before is None and one._cdc_last
+    assert len(told) == rows.where(can_apply(KEYS)).count()
+
+
+def change(folder, number, *rows, shape=ITEM, **more): write_changes(folder, T, rows, closed(number) if isinstance(number, int) else number, shape, **more)
+
+
+def test_a_life_that_ended_leaves_no_value_behind_and_a_null_is_a_value(spark, tmp_path):
+    write_load(tmp_path, T, [(1, "one", 1), (2, "two", 2)], ITEM)
+    change(tmp_path, 1, ("D", 1, None, None), ("U", 2, None, None))
+    change(tmp_path, 2, ("I", 1, "again"), ("U", 2, "deux"), shape={"id": "int", "name": "string"})
+    assert rows_of(as_of(spark, open_past(str(tmp_path), T), ["id"]), *ITEM) == [(1, "again", None), (2, "deux", None)]
+
+
+def test_a_column_that_comes_late_is_null_before_and_rows_keep_it_when_it_goes(spark, tmp_path):
+    write_load(tmp_path, T, [(1, "one"), (2, "two")], {"id": "int", "name": "string"})
+    change(tmp_path, 1, ("U", 1, "uno", 7))
+    change(tmp_path, 2, ("U", 1, "eins"), shape={"id": "int", "name": "string"})
+    past = open_past(str(tmp_path), T)
+    assert rows_of(as_of(spark, past, ["id"]), *ITEM) == [(1, "eins", 7), (2, "two", None)]
+    assert as_of(spark, upto(past, "load"), ["id"]).rows.columns == ["id", "name", "_cdc_file", "_cdc_row"]
+
+
+def test_rows_that_cannot_be_applied_are_counted_by_reason_and_change_nothing(spark, tmp_path):
+    write_load(tmp_path, T, [(1, "one", 1), (None, "nobody", 0)], ITEM)
+    change(tmp_path, 1, (None, 1, "a", 1), ("X", 1, "b", 1), ("U", None, "c", 1), ("D", None, "c", 1))
+    answer = as_of(spark, open_past(str(tmp_path), T), ["id"])
+    assert rows_of(answer, *ITEM) == [(1, "one", 1)]
+    assert answer.left_out == {"rows without a known Op": 2, "rows without their key": 3}
+    assert answer.words[-2:] == ["not applied: 2 rows without a known Op", "not applied: 3 rows without their key"]
+
+
+def test_a_table_without_a_key_is_its_inserts(spark, tmp_path):
+    write_load(tmp_path, T, [(1, "one", 1), (1, "one", 1)], ITEM)
+    change(tmp_path, 1, ("I", 1, "one", 1), ("U", 1, "x", 1), ("D", 1, "x", 1))
+    answer = as_of(spark, open_past(str(tmp_path), T), [])
+    assert rows_of(answer, "id", "_cdc_row") == [(1, 0), (1, 0), (1, 1)] and answer.left_out["updates and deletes of a table without a key"] == 2
+
+
+def test_the_sequence_orders_only_keys_of_which_every_change_has_one(spark, tmp_path):
+    settings = DmsSettings(sequence_column="seq")
+    write_load(tmp_path, T, [(1, "l", 0), (2, "l", 0)], ITEM, settings=settings)
+    change(tmp_path, 1, ("U", 1, "by name first", 1), ("U", 2, "by name first", 1), settings=settings, sequences=[f"{9:035d}", ""])
+    change(tmp_path, 2, ("U", 1, "by name last", 2), ("U", 2, "by name last", 2), settings=settings, sequences=[f"{1:035d}", f"{1:035d}"])
+    assert rows_of(as_of(spark, open_past(str(tmp_path), T), ["id"]), *ITEM) == [(1, "by name first", 1), (2, "by name last", 2)]
+
+
+# Moments
+
+def minute(number: float) -> datetime: return datetime(2018, 12, 15, 10, tzinfo=timezone.utc) + timedelta(minutes=number)
+
+
+def timed(folder, settings=DmsSettings(), **more):
+    "A load at 10:00, and a file closed at 10:02 with three updates of one row, committed at 10:00:30, 10:01 and 10:01:30."
+    write_load(folder, T, [(1, "load", 0)], ITEM, settings=settings, at=minute(0), time=minute(0))
+    commits = [minute(0.5), minute(1), minute(1.5)]
+    write_changes(folder, T, [("U", 1, "first", 1), ("U", 1, "second", 2), ("U", 1, "third", 3)], minute(2), ITEM, settings, commits=commits, time=minute(2.1), **more)
+    return open_past(str(folder), T)
+
+
+@pytest.mark.parametrize("settings, words", [
+    (DmsSettings(timestamp_column="ts"), "commit time of column ts"), (DmsSettings(sequence_column="seq"), "change sequence of column seq"), (DmsSettings(), "closing time of the file")],
+    ids=["timestamp", "sequence", "file"])
+def test_a_moment_is_found_by_the_best_clock_there_is_and_the_answer_names_it(spark, tmp_path, settings, words):
+    past = timed(tmp_path, settings)
+    rows_then = {at: as_of(spark, past, ["id"], minute(at)) for at in (0.4, 1, 1.999, 2)}
+    names = [[name for (name,) in rows_of(answer, "name")] for answer in rows_then.values()]
+    assert names == ([["load"], ["load"], ["load"], ["third"]] if words.startswith("closing") else [["load"], ["second"], ["third"], ["third"]])
+    assert {answer.clock for answer in rows_then.values()} == {words}
+    assert rows_then[0.4].position == "load 1, no changes yet" and rows_then[2].position == "load 1, changes up to 20181215-100200000.parquet"
+
+
+def test_a_moment_before_the_load_is_refused_and_names_the_earliest(spark, tmp_path):
+    past = timed(tmp_path, DmsSettings(timestamp_column="ts"))
+    with pytest.raises(NoPast, match="2018-12-15 09:59:00 UTC was before load 1, put 2018-12-15 10:00:00 UTC, the earliest that can be told"):
+        as_of(spark, past, ["id"], minute(-1))
+    with pytest.raises(ValueError, match="no file carries the column when; there are"): as_of(spark, past, ["id"], minute(1), time_column="when")
+
+
+def test_a_landing_that_was_copied_tells_moments_from_its_first_change_on(spark, tmp_path):
+    past = timed(tmp_path / "a", DmsSettings(timestamp_column="ts"))
+    shutil.copytree(tmp_path / "a", tmp_path / "b", copy_function=shutil.copyfile)  # object times of today
+    past = open_past(str(tmp_path / "b"), T)
+    assert rows_of(as_of(spark, past, ["id"], minute(2)), "name") == [("third",)]
+    with pytest.raises(NoPast, match="the earliest that can be told"): as_of(spark, past, ["id"], minute(1))
+
+
+def test_a_change_without_a_commit_time_counts_by_its_file_and_is_said(spark, tmp_path):
+    timed(tmp_path, DmsSettings(timestamp_column="ts"))
+    change(tmp_path, "20181215-100300000", ("U", 1, "untimed", 4), time=minute(3.1))
+    past = open_past(str(tmp_path), T)
+    before, after = as_of(spark, past, ["id"], minute(2.9)), as_of(spark, past, ["id"], minute(3))
+    assert rows_of(before, "name") == [("third",)] and not before.gaps
+    assert rows_of(after, "name") == [("untimed",)] and after.gaps == ("1 changes without a commit time are taken by the closing time of their file",)
+
+
+# What lies elsewhere, and what is gone
+
+def test_files_that_were_moved_to_an_archive_are_read_there_and_a_gap_is_said(spark, tmp_path):
+    landing, archive = tmp_path / "landing", tmp_path / "archive"
+    write_load(landing, T, [(1, "load", 0)], ITEM)
+    change(landing, 1, ("U", 1, "one", None), ("I", 2, "two", 2))
+    change(landing, 2, ("U", 2, "deux", 2))
+    (archive / "shop" / "item").mkdir(parents=True)
+    shutil.move(landing / "shop" / "item" / f"{closed(1)}.parquet", archive / "shop" / "item")
+    there = open_past(str(landing), T, archive=str(archive))
+    assert rows_of(as_of(spark, there, ["id"]), *ITEM) == [(1, "one", None), (2, "deux", 2)]
+    write_changes(landing, T, [("U", 2, "?", 2)], closed(3), ITEM, folder="2018/12/15")
+    (landing / "shop" / "item" / "20181215-110000000.csv").write_text("U,2,x,1\n")
+    assert "is no Parquet file; it and what follows are not read" in as_of(spark, open_past(str(landing), T), ["id"]).gaps[0]

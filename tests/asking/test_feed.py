@@ -1,0 +1,220 @@
+"Changes with before and after: what a reader has, and a feed, make what SQL says; and whoever follows a table gets everything once, whatever dies."
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
+
+from dmscdc.dms_writer import DmsSettings, write_changes, write_load
+from dmscdc.feed import NoFeed, feed, landed, span
+from dmscdc.follow import choose, deliver, follow, read_cursor
+from dmscdc.past import open_past, upto
+from dmscdc.position import Position
+
+from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, Table, plain
+from test_as_of import ITEM, change, minute
+from world import closed, query
+
+SEED, FEW = int(os.environ.get("HISTORY_SEED") or 0), max(1, int(os.environ.get("HISTORIES") or 20) // 20)
+
+
+# A reader
+
+def read(state: Table, rows: list, keys=KEYS, columns=COLUMNS, net: bool = True) -> Table:
+    "The reader's table after a feed, applied row by row. A net feed is checked against what the reader has."
+    state = dict(state)
+    for n, row in enumerate(rows):
+        key, values, kind = tuple(row[k] for k in keys), tuple(plain(row[c]) for c in columns), row["_change_type"]
+        if kind == "reset":
+            assert n == 0, "a reset comes first"
+            state = {}
+        elif kind == "update_preimage":
+            assert rows[n + 1]["_change_type"] == "update_postimage" and tuple(rows[n + 1][k] for k in keys) == key
+            if net: assert state[key] == values, "the preimage is what the reader has"
+        elif kind == "delete":
+            if net: assert state[key] == values, "what is deleted is what the reader has"
+            state.pop(key, None)
+        else:
+            if net: assert (key in state) == (kind == "update_postimage") and state.get(key) != values, "a net change is one"
+            state[key] = values
+    if net: assert len({tuple(row[k] for k in keys) for row in rows if row["_change_type"] not in ("reset", "update_preimage")}) == sum(
+        row["_change_type"] not in ("reset", "update_preimage") for row in rows), "one change a key"
+    assert [row["_position"] for row in rows] == sorted(row["_position"] for row in rows)
+    return state
+
+
+def rows_of(told): return told.rows.collect()
+
+
+def check(spark, told: Histories, since, until, nets=(True, False)) -> None:
+    "The state at one position and the feed to another make the state there."
+    past, start, end = told.past(), told.state(since) if since else {}, told.state(until)
+    for net in nets:
+        found = rows_of(feed(spark, past, KEYS, landed(since) if since else None, landed(until), net))
+        assert read(start, found, net=net) == end, f"net {net}"
+        if since: assert all(row["_change_type"] != "reset" for row in found)
+
+
+shapes = st.builds(FileShape, st.sampled_from([frozenset("abc"), frozenset("abc"), frozenset("a"), frozenset("bc"), frozenset()]),
+                   st.sampled_from(["column", "column", "holes", "none"]), st.sampled_from([0, 0, 1, 2]))
+
+
+def test_a_state_and_the_feed_from_it_make_every_later_state_for_random_histories(spark, tmp_path_factory):
+    @settings(max_examples=FEW, phases=[Phase.generate], deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @seed(SEED)
+    @given(st.lists(shapes, min_size=5, max_size=7), st.integers(0, 2**32))
+    def hold(files, number) -> None:
+        told = Histories(tmp_path_factory.mktemp("histories"), tuple(files), number, count=80).write()
+        check(spark, told, told.past(0), told.past(1))
+        check(spark, told, told.past(1), told.past(2))
+        check(spark, told, told.past(0), told.past(2))
+
+    hold()
+
+
+HARD = (FileShape(frozenset("a"), "column", 1), FileShape(frozenset("abc"), "column", 0), FileShape(frozenset("bc"), "holes", 2), FileShape(frozenset("abc"), "none", 0),
+        FileShape(frozenset(), "column", 1), FileShape(frozenset("abc"), "column", 2))
+
+
+def test_late_files_of_several_shapes_are_fed_through_and_a_reload_begins_anew(spark, tmp_path):
+    told = Histories(tmp_path, HARD, seed=1, count=80).write()
+    check(spark, told, told.past(0), told.past(1))
+    check(spark, told, told.past(1), told.past(2))
+    before, position = told.state(told.past()), landed(told.past())
+    told.reload()
+    past = told.past()
+    assert len(past.changes) == 1 and len(past.before) == len(HARD)
+    for net in (True, False):
+        fed = feed(spark, past, KEYS, position, net=net)
+        found = rows_of(fed)
+        assert found[0]["_change_type"] == "reset" and fed.until.load == 2 and found[1]["_position"].startswith("000002/0/LOAD00000001.parquet/LOAD00000001.parquet#2")
+        assert read(before, found, net=net) == told.state(past)
+    assert rows_of(feed(spark, past, KEYS, fed.until)) == []
+
+
+def kinds(told, *names): return [(row["_change_type"], *[row[n] for n in names]) for row in rows_of(told)]
+
+
+def test_what_a_late_file_names_is_told_again_from_there_on_and_nothing_else(spark, tmp_path):
+    write_load(tmp_path, T, [(1, "load", 0), (2, "load", 0), (3, "load", 0)], ITEM)
+    change(tmp_path, 1, ("U", 1, "first", 0), ("U", 2, "first", 0))
+    change(tmp_path, 3, ("U", 1, "third", 0), ("U", 2, "third", 0), ("D", 3, None, None))
+    since = landed(open_past(str(tmp_path), T))
+    change(tmp_path, 2, ("U", 1, "late", 1), ("U", 3, "late", 1))
+    past = open_past(str(tmp_path), T)
+    assert kinds(feed(spark, past, ["id"], since, net=False), "id", "name") == [
+        ("update_preimage", 1, "first"), ("update_postimage", 1, "late"), ("update_preimage", 3, "load"), ("update_postimage", 3, "late"),
+        ("update_preimage", 1, "late"), ("update_postimage", 1, "third"), ("delete", 3, "late")]
+    told = feed(spark, past, ["id"], since)
+    assert kinds(told) == [] and told.keys == 2
+
+
+def test_a_feed_says_where_each_change_came_from_and_when_it_was_committed(spark, tmp_path):
+    stamped = DmsSettings(timestamp_column="ts")
+    write_load(tmp_path, T, [(1, "load", 0)], ITEM, settings=stamped, time=minute(0))
+    since = landed(open_past(str(tmp_path), T))
+    write_changes(tmp_path, T, [("U", 1, "one", 1)], minute(2), ITEM, stamped, commits=[minute(1.5)], folder="2018/12/15")
+    (_, one) = rows_of(feed(spark, open_past(str(tmp_path), T), ["id"], since))
+    name = "20181215-100200000.parquet"
+    assert (one["_position"], one["_cdc_file"], one["_cdc_row"]) == (f"000001/1/{name}/2018/12/15/{name}/000000000000", f"2018/12/15/{name}", 0)
+    assert one["_commit_time"].timestamp() == minute(1.5).timestamp()
+
+
+def test_only_files_and_ranges_that_may_hold_a_touched_key_are_read_for_the_row_before(spark, tmp_path):
+    write_load(tmp_path, T, [(n, "load", 0) for n in range(1000)], ITEM)
+    since = landed(open_past(str(tmp_path), T))
+    change(tmp_path, 1, ("U", 7, "seven", 1), ("U", 9, "nine", 1))
+    told = feed(spark, open_past(str(tmp_path), T), ["id"], since)
+    assert kinds(told, "id", "name")[:2] == [("update_preimage", 7, "load"), ("update_postimage", 7, "seven")]
+    plan = told.rows._jdf.queryExecution().toString()
+    assert "GreaterThanOrEqual(id,7)" in plan and "LessThanOrEqual(id,9)" in plan
+
+
+# Refusals
+
+def test_a_position_that_is_no_more_or_lies_aside_is_refused_in_words(spark, tmp_path):
+    write_load(tmp_path, T, [(1, "load", 0)], ITEM)
+    for number in (1, 2, 3): change(tmp_path, number, ("U", 1, f"{number}", 0))
+    past = open_past(str(tmp_path), T)
+    since = landed(replace(past, changes=past.changes[:2]))
+    (tmp_path / "shop" / "item" / f"{closed(2)}.parquet").unlink()
+    gone = open_past(str(tmp_path), T)
+    with pytest.raises(NoFeed, match=f"{closed(2)}.parquet is no longer in landing or archive.*--archive"): feed(spark, gone, ["id"], since)
+    with pytest.raises(NoFeed, match=f"{closed(2)}.parquet is no longer"): feed(spark, gone, ["id"], landed(upto(past, f"{closed(1)}.parquet")), landed(past))
+    aside = landed(replace(past, changes=(past.changes[0], past.changes[2])))
+    with pytest.raises(NoFeed, match=f"the reader has {closed(3)}.parquet, which the position to go to does not hold"): span(past, aside, since)
+    assert span(past, landed(past), since).is_empty and not span(past, None, since).is_empty
+
+
+# Parts and a cursor
+
+@pytest.fixture
+def shop(tmp_path):
+    "Three rows, and two change files, of which the first has been read."
+    landing = tmp_path / "landing"
+    write_load(landing, T, [(1, "load", 0), (2, "load", 0), (3, "load", 0)], ITEM)
+    change(landing, 1, ("U", 1, "first", 0), ("D", 2, None, None))
+    return landing
+
+
+def visible(out: Path) -> list[Path]: return sorted(p for p in out.iterdir() if not p.name.startswith("."))
+
+
+def applied(parts: list[Path]) -> Table:
+    "What a reader has after these parts, in the order in which they appeared, as DuckDB reads them."
+    state: Table = {}
+    for part in parts:
+        names = ["id", "name", "price", "_change_type", "_position"]
+        rows = query(f"select {', '.join(names)} from read_parquet('{part}/*.parquet') order by _position, _change_type desc")
+        state = read(state, [dict(zip(names, row)) for row in rows], ("id",), tuple(ITEM))
+    return state
+
+
+@pytest.mark.parametrize("step", ["noted", "half written", "visible"])
+def test_dead_at_any_step_the_next_call_gives_every_change_once(spark, shop, tmp_path, step):
+    out, url = tmp_path / "parts", str(tmp_path / "cursor.json")
+
+    def go(past): return follow(spark, past, ["id"], str(out), url, read_cursor(url, T), landed(past), True)
+
+    (first,) = go(open_past(str(shop), T))
+    change(shop, 3, ("U", 1, "third", 3), ("I", 4, "new", 4))
+    past = open_past(str(shop), T)
+    noted = choose(url, read_cursor(url, T), past, landed(past), True)
+    if step == "half written":
+        (out / f".{noted.part}-dead").mkdir()
+        (out / f".{noted.part}-dead" / "part.parquet").write_text("half")
+    if step == "visible": deliver(spark, past, ["id"], str(out), noted)
+    change(shop, 2, ("U", 3, "late", 2))  # meanwhile
+    past = open_past(str(shop), T)
+    parts = [Path(first.path), *[Path(part.path) for part in go(past)]]
+    assert sorted(parts) == visible(out) and parts[1].name == noted.part and len(parts) == 3
+    assert applied(parts) == {(1,): (1, "third", 3), (3,): (3, "late", 2), (4,): (4, "new", 4)}
+    assert go(past) == [] and [p.name for p in out.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_cursor_of_another_table_or_of_more_files_than_are_there_is_refused(spark, shop, tmp_path):
+    url, out, old = str(tmp_path / "cursor.json"), str(tmp_path / "parts"), "20181101-100000000"
+    change(shop, old, ("U", 3, "long ago", 0))
+    past = open_past(str(shop), T)
+    follow(spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
+    with pytest.raises(ValueError, match="is the cursor of shop.item, not of shop.other"): read_cursor(url, replace(T, name="other"))
+    (shop / "shop" / "item" / f"{old}.parquet").unlink()  # so old that no name of it is in the position
+    change(shop, 2, ("U", 3, "now", 0))
+    past = open_past(str(shop), T)
+    with pytest.raises(NoFeed, match="has read 2 change files of load 1, of which 1 are still there.*--archive"):
+        follow(spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
+    assert read_cursor(url, T).files == 2 and len(visible(Path(out))) == 1
+
+
+def test_a_position_made_of_what_landed_holds_exactly_that(tmp_path):
+    told = Histories(tmp_path, tuple(FileShape(stage=n % 3) for n in range(12)), seed=3, count=2).write()
+    draw = random.Random(SEED)
+    past = told.past()
+    for _ in range(50):
+        some = replace(past, changes=tuple(f for f in past.changes if draw.random() < 0.5))
+        at = Position.from_json(landed(some).to_json())
+        assert span(past, None, at).line.changes == some.changes
