@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import date, datetime, timezone
+from datetime import datetime
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -16,15 +16,15 @@ from typing import Any
 from markupsafe import Markup
 
 from .history import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Life, Step
+from .keys import utc
 from .lake_row import AGREES, OPEN, Story
-from .past import moment
 from .report import render
 
 # %% auto #0
-__all__ = ['LONG', 'KINDS', 'OTHER', 'FADED', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'clock', 'change_of',
-           'changes_of', 'line_of', 'life_lines', 'lake_sentence', 'sentences', 'to_plain', 'lane', 'bars', 'marks',
-           'unknown', 'lake_marks', 'axes', 'chart', 'picture', 'key_text', 'of_page', 'steps_table', 'lake_table',
-           'page']
+__all__ = ['LONG', 'KINDS', 'OTHER', 'FADED', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'clock', 'later',
+           'change_of', 'changes_of', 'line_of', 'life_lines', 'lake_sentence', 'sentences', 'to_plain', 'lane', 'bars',
+           'marks', 'unknown', 'lake_marks', 'axes', 'chart', 'picture', 'key_text', 'of_page', 'steps_table',
+           'lake_table', 'page']
 
 # %% ../notebooks/69_row_page.ipynb #cell-009
 LONG = 60  # characters of a value that are shown
@@ -72,6 +72,12 @@ def clock(time: datetime | None) -> str:
     return time.replace(tzinfo=None).isoformat(" ", "milliseconds" if time.microsecond else "seconds") if time else ""
 
 
+def later(step: Step, time: datetime | None) -> str:
+    "A time beside that of the step: without the date where it is the same."
+    day = when(step)[0]
+    return clock(time)[11:] if time and day and time.date() == day.date() else clock(time)
+
+# %% ../notebooks/69_row_page.ipynb #cell-013
 def change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not there
     "What became of a column."
     if is_new:
@@ -84,10 +90,11 @@ def changes_of(step: Step) -> list[str]:
     is_new = step.meant in ("inserted", AGAIN, LOST)
     return [change_of(cell, is_new) for cell in step.cells if not is_new or cell.new is not None]
 
-# %% ../notebooks/69_row_page.ipynb #cell-013
+# %% ../notebooks/69_row_page.ipynb #cell-014
 def line_of(step: Step) -> dict[str, Any]:
     "A step as a line of a table."
-    known = f"commit {step.known.number}, {step.known.at[:19].replace('T', ' ')}" if step.known else ""
+    made = later(step, utc(datetime.fromisoformat(step.known.at.replace("Z", "+00:00")))) if step.known else ""
+    put = later(step, step.put)
     return {
         "step": step.number,
         "life": f"{step.life}, before the load" if step.before else step.life,
@@ -97,8 +104,8 @@ def line_of(step: Step) -> dict[str, Any]:
         "changes": "; ".join(changes_of(step)),
         "file": step.file,
         "row": step.row,
-        "put": (f"late, {clock(step.put)}" if step.is_late else clock(step.put)),
-        "in the lake since": known,
+        "put": f"late, {put}" if step.is_late else put,
+        "in the lake since": f"commit {step.known.number}, {made}" if step.known else "",
     }
 
 
@@ -106,7 +113,7 @@ def life_lines(life: Life) -> list[dict[str, Any]]:
     "A life as lines of a table."
     return [line_of(step) for step in life.steps]
 
-# %% ../notebooks/69_row_page.ipynb #cell-016
+# %% ../notebooks/69_row_page.ipynb #cell-017
 def lake_sentence(story: Story) -> str:
     "The lake's row, and whether it is what the files say."
     if story.head is None:
@@ -121,7 +128,7 @@ def lake_sentence(story: Story) -> str:
     verdict = "which agrees with the files" if story.verdict == AGREES else f"{story.verdict}: {story.why}"
     wait = f" Not applied yet: step {', '.join(map(str, story.waiting))}." if story.waiting else ""
     as_far = " as far as it has applied them" if story.waiting and story.verdict == AGREES else ""
-    return f"{is_there}; {verdict}{as_far}.{wait}"
+    return f"{is_there}{', ' if story.verdict == AGREES else '; '}{verdict}{as_far}.{wait}"
 
 
 def sentences(story: Story) -> list[str]:
@@ -131,7 +138,7 @@ def sentences(story: Story) -> list[str]:
     words = [f"Put late: step {', '.join(map(str, late))}; it sorts before files that had been there."] if late else []
     return [*found, lake_sentence(story), f"Told from {story.life.begins} to {story.ends}.", *words, *story.life.words]
 
-# %% ../notebooks/69_row_page.ipynb #cell-019
+# %% ../notebooks/69_row_page.ipynb #cell-020
 def to_plain(story: Story) -> dict[str, Any]:
     "A story as plain values: keys and columns by name, times in ISO 8601, decimals as text."
     life, head = story.life, story.head
@@ -147,7 +154,7 @@ def to_plain(story: Story) -> dict[str, Any]:
     told = {"key": life.key, "steps": steps, "lake": lake, "begins": life.begins, "ends": story.ends}
     return plain({**told, "words": life.words})
 
-# %% ../notebooks/69_row_page.ipynb #cell-022
+# %% ../notebooks/69_row_page.ipynb #cell-023
 KINDS = {  # a step's meaning -> its mark: shape, colour
     "inserted": ("circle", "#2b7a4b"),
     AGAIN: ("circle", "#2b7a4b"),
@@ -178,7 +185,7 @@ def bars(life: Life) -> list[dict[str, Any]]:
         found["before the load"]["end"] = sum(step.before for step in life.steps) + 0.4
     return list(found.values())
 
-# %% ../notebooks/69_row_page.ipynb #cell-023
+# %% ../notebooks/69_row_page.ipynb #cell-024
 def marks(life: Life) -> list[dict[str, Any]]:
     "A mark for each step, with what it shows."
     found = []
@@ -199,7 +206,7 @@ def unknown(life: Life) -> list[dict[str, Any]]:
     for step in late:
         last = max(other.number for other in life.steps if other.put and other.put <= step.put)
         span = {"lane": lane(step), "start": step.number, "end": max(last, step.number + 0.4)}
-        found.append({**span, "text": f"late: put {clock(step.put)[:19]}"})
+        found.append({**span, "text": f"late: put {later(step, step.put)}"})
     return found
 
 
@@ -211,7 +218,7 @@ def lake_marks(story: Story) -> list[dict[str, Any]]:
     end = len(story.life.steps) + 0.6
     return [{"step": numbers.get((r.file, r.row), end), "lane": LAKE, "colour": colour} for r in story.rows or ()]
 
-# %% ../notebooks/69_row_page.ipynb #cell-025
+# %% ../notebooks/69_row_page.ipynb #cell-026
 def axes(steps: Iterable[Step], lanes: list[str]) -> tuple[Any, Any]:  # of Altair: x, y
     "Steps by number, with their times below; one line a life."
     import altair as alt
@@ -224,7 +231,7 @@ def axes(steps: Iterable[Step], lanes: list[str]) -> tuple[Any, Any]:  # of Alta
     y = alt.Y("lane:N", scale=alt.Scale(domain=lanes), axis=alt.Axis(title=None))
     return alt.X("step:Q", scale=scale, axis=axis), y
 
-# %% ../notebooks/69_row_page.ipynb #cell-026
+# %% ../notebooks/69_row_page.ipynb #cell-027
 def chart(story: Story) -> Any:  # of Altair
     "The picture as a chart."
     import altair as alt
@@ -252,7 +259,7 @@ def chart(story: Story) -> Any:  # of Altair
     return alt.layer(whole, late, put, dots, texts, row).properties(
         width=min(1040, max(360, 150 * len(steps))), height=58 * len(lanes), padding=8)
 
-# %% ../notebooks/69_row_page.ipynb #cell-027
+# %% ../notebooks/69_row_page.ipynb #cell-028
 MOST = 60  # steps that a picture can show
 
 
@@ -272,7 +279,7 @@ def key_text(key: Mapping[str, Any]) -> str:
     "A key in a line."
     return ", ".join(f"{name}={shown(value)}" for name, value in key.items())
 
-# %% ../notebooks/69_row_page.ipynb #cell-030
+# %% ../notebooks/69_row_page.ipynb #cell-031
 COLUMNS = ("step", "when", "what", "changes", "file", "row", "put", "in the lake since")
 
 
@@ -299,7 +306,7 @@ def lake_table(story: Story) -> Markup:  # HTML
     "The lake's row as a table, for a notebook."
     return Markup(render("row_lake.html", life=of_page(story)))
 
-# %% ../notebooks/69_row_page.ipynb #cell-031
+# %% ../notebooks/69_row_page.ipynb #cell-032
 def page(
     title: str,  # of the table
     stories: Iterable[Story],

@@ -1,6 +1,7 @@
 """The life of a row, from the raw files alone. The oracle is SQLite: every raw row, read by DuckDB, becomes one SQL statement."""
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 from datetime import date, datetime, timedelta, timezone
@@ -14,8 +15,8 @@ import pytest
 
 from dmscdc.dms_writer import DmsSettings, change_sequence, write_changes, write_load
 from dmscdc.files import RawFile, TableRef
-from dmscdc.history import between, find_rows, states_of
-from dmscdc.keys import Asked, BadKey, KeyIndex
+from dmscdc.history import between, states_of
+from dmscdc.keys import BadKey, KeyIndex
 from dmscdc.past import open_past
 from dmscdc.position import Position
 
@@ -155,10 +156,10 @@ def test_what_a_step_meant_and_what_differed_follow_from_the_states(landing, see
 def test_load_rows_come_first_then_base_names_then_paths_then_rows(landing):
     landing.change(5, ("U", 1, "a", "third", None), ("U", 1, "a", "fourth", None), folder="2018/12/16")
     landing.change(5, ("U", 1, "a", "second", None), folder="2018/12/15")
-    landing.change(4, ("U", 1, "a", "first", None), folder="2018/12/17")
+    landing.change(4, ("U", 1, "a", "zeroth", None), ("U", 1, "a", "first", None), folder="2018/12/17")
     landing.load([(1, "a", "load", None)], minutes=-1)
     life, = states_of(landing.past(), [{"id": 1}])
-    assert [step.state["name"] for step in life.steps] == ["load", "first", "second", "third", "fourth"]
+    assert [step.state["name"] for step in life.steps] == ["load", "zeroth", "first", "second", "third", "fourth"]
     assert [step.file for step in life.steps][0] == "LOAD00000001.parquet#1"
 
 
@@ -333,10 +334,11 @@ def test_several_keys_open_each_file_once(landing):
 
 
 def test_a_file_that_was_put_again_is_read_again(landing):
-    landing.load([(1, "a", "Lamp", None)], minutes=-1)
-    index = KeyIndex(["id"])
+    landing.load([(1, "a", "Lamp", None), (2, "a", "Sofa", None)], minutes=-1)
+    index, size = KeyIndex(["id"]), landing.past().load[0].size
     assert states_of(landing.past(), [{"id": 1}], index=index)[0].state["name"] == "Lamp"
-    landing.load([(1, "a", "Desk", None)], minutes=5)
+    landing.load([(2, "a", "Sofa", None), (1, "a", "Desk", None)], minutes=5)
+    assert landing.past().load[0].size == size
     assert states_of(landing.past(), [{"id": 1}], index=index)[0].state["name"] == "Desk"
 
 
@@ -348,7 +350,6 @@ def test_what_was_moved_to_an_archive_counts_once_and_its_time_tells_nothing(lan
     there.mkdir(parents=True)
     (landing.folder / "20181215-091000000.parquet").rename(there / "20181215-091000000.parquet")
     (there / "20181215-092000000.parquet").write_bytes((landing.folder / "20181215-092000000.parquet").read_bytes())
-    import os
     os.utime(there / "20181215-091000000.parquet", (NINE.timestamp() + 9e6,) * 2)
     life, = states_of(landing.past(archive=str(tmp_path / "archive")), [{"id": 1}])
     assert [(s.state["name"], s.put is None, s.is_late) for s in life.steps] == [("Lamp", False, False), ("Desk", True, False), ("Sofa", False, False), ("Bed", False, False)]

@@ -1,0 +1,74 @@
+"""Make the picture of a row's life beside this file anew: a product of the shop is renamed, deleted and comes back, and one file is late.
+
+    .venv/bin/python runs/example/life.py
+
+The picture needs Chromium (Debian: apt-get install chromium).
+"""
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from dmscdc.config import read_config, write_config
+from dmscdc.controller import run_pass
+from dmscdc.dms_writer import write_changes, write_load
+from dmscdc.files import TableRef
+from dmscdc.lake_row import tell
+from dmscdc.row_page import page
+from dmscdc.sample import COLUMNS, PRODUCTS, SCHEMA
+from dmscdc.state import open_state
+from dmscdc.tables import open_table
+
+HERE, PRODUCT, SHAPE, LAMP = Path(__file__).parent, TableRef(SCHEMA, "product"), COLUMNS["product"], PRODUCTS[0]
+BEGIN = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
+LATE = (12, 95, ("U", 1001, "Sample Product", *LAMP[2:4], "42.50"))  # minutes at which it is closed and put
+HAPPENED = [
+    (3, 3, ("U", 1001, "Sample Product", *LAMP[2:])),
+    (20, 20, ("U", 1001, "Trail Lantern 350", *LAMP[2:4], "44.00")),
+    (45, 45, ("D", 1001, "Trail Lantern 350", *LAMP[2:4], "44.00")),
+    (70, 70, ("I", 1001, "Trail Lantern 400", *LAMP[2:4], "49.00")),
+]
+WINDOW = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --hide-scrollbars --window-size=1240,810"
+
+
+def put(landing: Path, closed: int, at: int, row: tuple) -> None:
+    "One change in a file, closed and put so many minutes after the beginning."
+    time = BEGIN + timedelta(minutes=at, seconds=1)
+    write_changes(landing, PRODUCT, [row], BEGIN + timedelta(minutes=closed), SHAPE, time=time)
+
+
+def live(home: Path) -> str:
+    "Three passes: the load, what happened, and the file that came late. The page of the row afterwards."
+    write_config(home, landing="landing", lake="lake", settle=0)
+    config = read_config(home)
+    open_state(config.state, config.landing).put_settings(PRODUCT, key="id")
+    write_load(config.landing, PRODUCT, PRODUCTS, SHAPE, time=BEGIN)
+    run_pass(config)
+    for one in HAPPENED:
+        put(config.landing, *one)
+    run_pass(config)
+    put(config.landing, *LATE)
+    run_pass(config)
+    stories, _ = tell(config.landing, open_table("parquet", config.lake, PRODUCT), {"id": 1001})
+    return page(str(PRODUCT), stories)
+
+
+def picture(html: Path) -> None:
+    "The page as a person sees it."
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        print("no chromium: no picture")
+        return
+    with tempfile.TemporaryDirectory() as profile:
+        places = [f"--user-data-dir={profile}", f"--screenshot={HERE / 'row_life.png'}", html.as_uri()]
+        subprocess.run([browser, *WINDOW.split(), *places], check=True, capture_output=True, timeout=120)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder, "life.html")
+        told.write_text(live(Path(folder) / "shop"), encoding="utf-8")
+        picture(told)
