@@ -72,7 +72,7 @@ def pins(name: str) -> list[str]:
 @pytest.fixture(scope="module")
 def beside(wheel, registry) -> dict[str, subprocess.CompletedProcess]:
     "Resolutions beside the others, all asked for at the same time."
-    asked = {name: [*pins(name), f"dmscdc[aws,notebooks,stream] @ {wheel.as_uri()}"] for name in PINNED}
+    asked = {name: [*pins(name), f"dmscdc[aws,notebooks,source,stream] @ {wheel.as_uri()}"] for name in PINNED}
     asked["dlt"] = ["dlt", f"dmscdc[all] @ {wheel.as_uri()}"]
     asked["pyarrow 10"] = ["pyarrow==10.0.0", f"dmscdc @ {wheel.as_uri()}"]
     with ThreadPoolExecutor() as pool:
@@ -85,7 +85,7 @@ def names(lines: list[str]) -> set[str]:
 
 def test_the_package_alone_asks_for_little_and_for_no_spark_and_no_aws(needs):
     assert names(needs[""]) == {"typer", "rich", "cronsim", "jinja2", "pyarrow", "numpy", "tomli"}
-    assert set(needs) - {"", "dev"} == {"local", "notebooks", "aws", "stream", "all"}
+    assert set(needs) - {"", "dev"} == {"local", "notebooks", "aws", "stream", "source", "all"}
 
 
 def test_what_others_pin_has_a_lower_bound_only_except_for_the_spark_of_a_laptop(needs):
@@ -94,7 +94,7 @@ def test_what_others_pin_has_a_lower_bound_only_except_for_the_spark_of_a_laptop
             if extra not in ("local", "all", "dev") and re.split(r"[\s\[<>=!~]", line)[0] in THEIRS:
                 assert re.fullmatch(r"\w+>=[\d.]+", line.replace(" ", "")), f"{extra}: {line}"
     assert names(needs["local"]) == {"pyspark", "setuptools"}
-    assert names(needs["all"]) == names(needs["local"] + needs["notebooks"] + needs["aws"])
+    assert names(needs["all"]) == names([line for extra in ("local", "notebooks", "aws", "source") for line in needs[extra]])
 
 
 @pytest.mark.parametrize("name", PINNED)
