@@ -72,7 +72,8 @@ def pins(name: str) -> list[str]:
 @pytest.fixture(scope="module")
 def beside(wheel, registry) -> dict[str, subprocess.CompletedProcess]:
     "Resolutions beside the others, all asked for at the same time."
-    asked = {name: [*pins(name), f"dmscdc[aws,notebooks,source,stream] @ {wheel.as_uri()}"] for name in PINNED}
+    extras = {name: "aws,notebooks,stream" if name.startswith("airflow") else "aws,notebooks,source,stream" for name in PINNED}  # Airflow pins SQLAlchemy 1.4
+    asked = {name: [*pins(name), f"dmscdc[{extras[name]}] @ {wheel.as_uri()}"] for name in PINNED}
     asked["dlt"] = ["dlt", f"dmscdc[all] @ {wheel.as_uri()}"]
     asked["pyarrow 10"] = ["pyarrow==10.0.0", f"dmscdc @ {wheel.as_uri()}"]
     with ThreadPoolExecutor() as pool:
