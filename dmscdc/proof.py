@@ -208,5 +208,7 @@ def rows_shown(
         key = ", ".join(f"{name}={value}" for name, value in one["key"].items())
         base = {"kind": one["kind"], "key": key, "in_flight": "yes" if one["in_flight"] else ""}
         columns = one["columns"] or {"": ("", "")}
-        rows += [{**base, "column": name, "source": a, "lake": b} for name, (a, b) in columns.items()]
+        for name, values in columns.items():
+            source, lake = ("NULL" if value is None else value for value in values)
+            rows.append({**base, "column": name, "source": source, "lake": lake})
     return rows

@@ -47,14 +47,14 @@ def as_json(
     about = ("id", "table", "verdict", "words", "command", "html")
     return [{**run.records.get("proof", {}), **{n: str(getattr(run, n)) for n in about}} for run in runs]
 
-# %% ../notebooks/98_proof_commands.ipynb #cell-010
+# %% ../notebooks/98_proof_commands.ipynb #cell-011
 def worst(
     runs: Sequence[Run],
 ) -> int:  # exit code
     "The verdict of all, by the worst."
     return EXIT_CODES[min((run.verdict for run in runs), key=WORST_FIRST.index, default="nothing")]
 
-# %% ../notebooks/98_proof_commands.ipynb #cell-011
+# %% ../notebooks/98_proof_commands.ipynb #cell-012
 @with_config
 def reconcile(
     config: Config,
@@ -79,7 +79,7 @@ def reconcile(
     show_json(as_json(runs)) if json else show_runs(runs)
     raise typer.Exit(worst(runs))
 
-# %% ../notebooks/98_proof_commands.ipynb #cell-015
+# %% ../notebooks/98_proof_commands.ipynb #cell-017
 def proven_by_clock(
     config: Config,  # with the source
     action: Callable[..., object],  # the pass
