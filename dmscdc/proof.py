@@ -108,7 +108,6 @@ class Asked:
     source: str  # sqlite:FILE, mysql://…, postgresql://…, env:NAME; no password
     secret: str = ""  # env:NAME, aws:SECRET_ID
     source_table: str = ""  # schema.table as the source names it, where it differs
-    archive: str = ""  # where old change files were moved
     interval: float = 60.0  # seconds that DMS collects changes (CdcMaxBatchInterval)
     wait: float = 0.0  # seconds after which an unexplained difference counts as one
     limit: int = 100  # differences that are shown, of either sort
@@ -118,7 +117,7 @@ class Asked:
     def past(self, position: Position) -> Past | None:
         "The landing's files now; None where there are none."
         try:
-            return open_past(self.landing, self.table, archive=self.archive, position=position)
+            return open_past(self.landing, self.table, position=position)
         except NoPast:
             return None
 
