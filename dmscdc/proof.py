@@ -108,7 +108,6 @@ class Asked:
     source: str  # sqlite:FILE, mysql://…, postgresql://…, env:NAME; no password
     secret: str = ""  # env:NAME, aws:SECRET_ID
     source_table: str = ""  # schema.table as the source names it, where it differs
-    archive: str = ""  # where old change files were moved
     interval: float = 60.0  # seconds that DMS collects changes (CdcMaxBatchInterval)
     wait: float = 0.0  # seconds after which an unexplained difference counts as one
     limit: int = 100  # differences that are shown, of either sort
@@ -118,7 +117,7 @@ class Asked:
     def past(self, position: Position) -> Past | None:
         "The landing's files now; None where there are none."
         try:
-            return open_past(self.landing, self.table, archive=self.archive, position=position)
+            return open_past(self.landing, self.table, position=position)
         except NoPast:
             return None
 
@@ -208,5 +207,7 @@ def rows_shown(
         key = ", ".join(f"{name}={value}" for name, value in one["key"].items())
         base = {"kind": one["kind"], "key": key, "in_flight": "yes" if one["in_flight"] else ""}
         columns = one["columns"] or {"": ("", "")}
-        rows += [{**base, "column": name, "source": a, "lake": b} for name, (a, b) in columns.items()]
+        for name, values in columns.items():
+            source, lake = ("NULL" if value is None else value for value in values)
+            rows.append({**base, "column": name, "source": source, "lake": lake})
     return rows

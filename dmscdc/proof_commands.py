@@ -47,20 +47,19 @@ def as_json(
     about = ("id", "table", "verdict", "words", "command", "html")
     return [{**run.records.get("proof", {}), **{n: str(getattr(run, n)) for n in about}} for run in runs]
 
-# %% ../notebooks/98_proof_commands.ipynb #cell-010
+# %% ../notebooks/98_proof_commands.ipynb #cell-011
 def worst(
     runs: Sequence[Run],
 ) -> int:  # exit code
     "The verdict of all, by the worst."
     return EXIT_CODES[min((run.verdict for run in runs), key=WORST_FIRST.index, default="nothing")]
 
-# %% ../notebooks/98_proof_commands.ipynb #cell-011
+# %% ../notebooks/98_proof_commands.ipynb #cell-012
 @with_config
 def reconcile(
     config: Config,
     tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="schema.table, one or several")],
     source_table: Annotated[Optional[str], typer.Option(help="As the source names it, where it differs")] = None,
-    archive: Annotated[Optional[str], typer.Option(help="Where old change files were moved")] = None,
     interval: Annotated[float, typer.Option(help="Seconds that DMS collects changes (CdcMaxBatchInterval)")] = 60,
     wait: Annotated[float, typer.Option(help="Seconds after which an unexplained difference counts as one")] = 0,
     limit: Annotated[int, typer.Option(help="Differences that are shown; the others are counted")] = 100,
@@ -69,7 +68,7 @@ def reconcile(
 ) -> None:
     "Compare lake tables with their source: equal as of a position, in flight, or which keys differ and where."
     refs = [TableRef.parse(name) for name in tables]
-    more = {"source_table": source_table, "archive": archive, "interval": interval, "wait": wait, "limit": limit}
+    more = {"source_table": source_table, "interval": interval, "wait": wait, "limit": limit}
     if source_table and refs[1:]:
         raise ValueError("--source-table names one table, so give one TABLE")
     try:
@@ -79,7 +78,7 @@ def reconcile(
     show_json(as_json(runs)) if json else show_runs(runs)
     raise typer.Exit(worst(runs))
 
-# %% ../notebooks/98_proof_commands.ipynb #cell-015
+# %% ../notebooks/98_proof_commands.ipynb #cell-017
 def proven_by_clock(
     config: Config,  # with the source
     action: Callable[..., object],  # the pass

@@ -29,7 +29,7 @@ __all__ = ['job_parameters', 'run_proof', 'run_proofs', 'loaded', 'with_proofs']
 def job_parameters(
     config: Config,
     table: TableRef,
-    **more: Any,  # source_table, archive, interval, wait, limit; left out where empty
+    **more: Any,  # source_table, interval, wait, limit; left out where empty
 ) -> dict[str, Any]:
     "What the job is told; no secret."
     named = {name: getattr(config, name) for name in ("landing", "lake", "state", "source")}

@@ -14,22 +14,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-
-from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
 from .aws import client, code_of
 from .canonical import Rule, SourceColumn
 from .files import TableRef
 from .sqlite_forms import teach
 
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection, Engine
+
 # %% auto #0
-__all__ = ['PASSWORD', 'DRIVERS', 'HOW', 'BEGIN', 'AT_ONCE', 'COLUMNS', 'SourceRefused', 'SourceUnreachable', 'read_secret',
-           'holds_password', 'address', 'open_engine', 'without_secret', 'Snapshot', 'snapshot', 'source_name',
-           'columns_of', 'Total', 'Side', 'source_side']
+__all__ = ['PASSWORD', 'DRIVERS', 'HOW', 'BEGIN', 'AT_ONCE', 'COLUMNS', 'SourceRefused', 'SourceUnreachable', 'sqlalchemy',
+           'read_secret', 'holds_password', 'address', 'open_engine', 'without_secret', 'Snapshot', 'snapshot',
+           'source_name', 'columns_of', 'Total', 'Side', 'source_side']
 
 # %% ../notebooks/57_source.ipynb #cell-006
 class SourceRefused(ValueError):
@@ -39,7 +38,17 @@ class SourceRefused(ValueError):
 class SourceUnreachable(RuntimeError):
     "The source does not answer, or refuses what we ask."
 
-# %% ../notebooks/57_source.ipynb #cell-008
+# %% ../notebooks/57_source.ipynb #cell-007
+def sqlalchemy() -> Any:
+    "The library, which only those need who compare."
+    try:
+        import sqlalchemy
+
+        return sqlalchemy
+    except ImportError:
+        raise SourceRefused("to read a source SQLAlchemy is needed: pip install 'dmscdc[source]'") from None
+
+# %% ../notebooks/57_source.ipynb #cell-009
 PASSWORD = "DMSCDC_SOURCE_PASSWORD"  # variable that holds the password where no secret is named
 
 
@@ -55,7 +64,7 @@ def _of_aws(
         raise SourceUnreachable(f"the secret {id} cannot be read: {code_of(error)}") from None
     return found.get("SecretString") or found["SecretBinary"].decode()
 
-# %% ../notebooks/57_source.ipynb #cell-009
+# %% ../notebooks/57_source.ipynb #cell-010
 def _variable(name: str, env: Mapping[str, str]) -> str:
     "What a variable holds."
     if not env.get(name):
@@ -80,7 +89,7 @@ def read_secret(
         return {"password": value}
     return {k: str(v) for k, v in found.items()} if isinstance(found, dict) else {"password": value}
 
-# %% ../notebooks/57_source.ipynb #cell-012
+# %% ../notebooks/57_source.ipynb #cell-013
 DRIVERS = {
     "mysql": "mysql+pymysql", "mariadb": "mysql+pymysql",
     "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg",
@@ -98,13 +107,13 @@ def holds_password(
     login = re.match(r"[\w+]+://[^/@]*:[^/]*@", source)
     return bool(login or re.search(r"(?i)[?&](password|passwd|pwd|passfile|sslpassword)=", source))
 
-# %% ../notebooks/57_source.ipynb #cell-013
+# %% ../notebooks/57_source.ipynb #cell-014
 def _sqlite_url(source: str) -> URL:
     "sqlite:FILE or sqlite:///FILE, as `dmscdc capture` takes it."
     path = Path(re.sub(r"^sqlite:(///)?", "", source))
     if not path.is_file():
         raise SourceRefused(f"no SQLite database at {path}")
-    return URL.create("sqlite", database=str(path.absolute()))
+    return sqlalchemy().URL.create("sqlite", database=str(path.absolute()))
 
 
 def address(
@@ -122,7 +131,7 @@ def address(
         return _sqlite_url(source)
     return _with_secret(_server_url(source), read_secret(secret, env))
 
-# %% ../notebooks/57_source.ipynb #cell-014
+# %% ../notebooks/57_source.ipynb #cell-015
 def _server_url(source: str) -> URL:
     "The address of a database server, with our driver. No word of it is repeated where it cannot be read."
     kind = source.partition(":")[0].partition("+")[0]
@@ -130,8 +139,8 @@ def _server_url(source: str) -> URL:
         known = "sqlite:FILE, mysql://USER@HOST/DB, mariadb://USER@HOST/DB, postgresql://USER@HOST/DB or env:NAME"
         raise SourceRefused(f"a source is {known}")
     try:
-        return make_url(source).set(drivername=DRIVERS[kind])
-    except (ArgumentError, ValueError):
+        return sqlalchemy().make_url(source).set(drivername=DRIVERS[kind])
+    except (sqlalchemy().exc.ArgumentError, ValueError):
         raise SourceRefused("the address of the source cannot be read: KIND://USER@HOST:PORT/DATABASE") from None
 
 
@@ -146,7 +155,7 @@ def _with_secret(url: URL, secret: Mapping[str, str]) -> URL:
         database=url.database or secret.get("dbname"),
     )
 
-# %% ../notebooks/57_source.ipynb #cell-017
+# %% ../notebooks/57_source.ipynb #cell-018
 def _open_sqlite(path: str) -> sqlite3.Connection:
     "A database that is there, for reading, with our functions."
     db = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=30)
@@ -158,14 +167,18 @@ def open_engine(
     url: URL,  # of `address`
 ) -> Engine:
     "SQLAlchemy's engine; connects to nothing yet."
-    how: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
+    how: dict[str, Any] = {"poolclass": sqlalchemy().pool.NullPool, "hide_parameters": True}
     if url.drivername == "sqlite":
-        return create_engine("sqlite://", creator=lambda: _open_sqlite(url.database), **how)
+        return sqlalchemy().create_engine("sqlite://", creator=lambda: _open_sqlite(url.database), **how)
     if url.drivername.startswith("mysql"):
         url = url.update_query_dict({"charset": "utf8mb4"})
-    return create_engine(url, connect_args={"connect_timeout": 10}, isolation_level="AUTOCOMMIT", **how)
+    how |= {"connect_args": {"connect_timeout": 10}, "isolation_level": "AUTOCOMMIT"}
+    try:
+        return sqlalchemy().create_engine(url, **how)
+    except ImportError as error:
+        raise SourceRefused(f"{error.name} is needed for this source: pip install 'dmscdc[source]'") from None
 
-# %% ../notebooks/57_source.ipynb #cell-018
+# %% ../notebooks/57_source.ipynb #cell-019
 @contextmanager
 def without_secret(
     url: URL,
@@ -173,7 +186,7 @@ def without_secret(
     "What the driver has to say, without the password, and without the trail of calls that holds it."
     try:
         yield
-    except SQLAlchemyError as error:
+    except sqlalchemy().exc.SQLAlchemyError as error:
         said = " ".join(str(getattr(error, "orig", None) or error).split())
     else:
         return
@@ -181,7 +194,7 @@ def without_secret(
         said = said.replace(str(secret), "*****")
     raise SourceUnreachable(f"the source {url.render_as_string()}: {said}") from None
 
-# %% ../notebooks/57_source.ipynb #cell-020
+# %% ../notebooks/57_source.ipynb #cell-021
 BEGIN = {
     "sqlite": ("PRAGMA query_only = ON", "BEGIN", "SELECT count(*) FROM sqlite_master"),
     "mysql": (
@@ -196,7 +209,7 @@ BEGIN = {
 }
 AT_ONCE = 5_000  # rows of a stream that are in memory at a time
 
-# %% ../notebooks/57_source.ipynb #cell-021
+# %% ../notebooks/57_source.ipynb #cell-022
 class Snapshot:
     "A source as it is at one moment."
 
@@ -212,15 +225,16 @@ class Snapshot:
     def rows(self, sql: str, **values: Any) -> list[tuple]:
         "A few rows; `:name` in the SQL is a bound parameter."
         with without_secret(self.url):
-            return [tuple(row) for row in self.connection.execute(text(sql), values)]
+            return [tuple(row) for row in self.connection.execute(sqlalchemy().text(sql), values)]
 
     def stream(self, sql: str, **values: Any) -> Iterator[tuple]:
         "Any number of rows, `AT_ONCE` of them in memory. Nothing else can be asked until it has ended."
         with without_secret(self.url):
-            with self.connection.execution_options(yield_per=AT_ONCE).execute(text(sql), values) as found:
+            asked = self.connection.execution_options(yield_per=AT_ONCE)
+            with asked.execute(sqlalchemy().text(sql), values) as found:
                 yield from map(tuple, found)
 
-# %% ../notebooks/57_source.ipynb #cell-022
+# %% ../notebooks/57_source.ipynb #cell-023
 @contextmanager
 def snapshot(
     url: URL,  # of `address`
@@ -239,7 +253,7 @@ def snapshot(
         connection.close()
         engine.dispose()
 
-# %% ../notebooks/57_source.ipynb #cell-025
+# %% ../notebooks/57_source.ipynb #cell-026
 COLUMNS = {
     "sqlite": "SELECT name, type FROM pragma_table_info(:name) ORDER BY cid",
     "mysql": "SELECT column_name, column_type FROM information_schema.columns "
@@ -251,7 +265,7 @@ COLUMNS = {
                   "AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
 }
 
-# %% ../notebooks/57_source.ipynb #cell-026
+# %% ../notebooks/57_source.ipynb #cell-027
 def source_name(
     source: Snapshot,
     table: TableRef,  # as the source names it
@@ -275,7 +289,7 @@ def columns_of(
         )
     return tuple(SourceColumn(name, type) for name, type in found)
 
-# %% ../notebooks/57_source.ipynb #cell-029
+# %% ../notebooks/57_source.ipynb #cell-030
 @dataclass(frozen=True)
 class Total:
     "What a side counts: rows, and the sum of their hashes."

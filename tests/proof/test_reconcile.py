@@ -55,6 +55,8 @@ def test_keys_of_several_columns_are_told_apart(beside):
     source = [("a", "bc", 1), ("ab", "c", 2), ("", "abc", 3)]
     done, _ = beside("x text, y text, n int", "x string, y string, n int", ["x", "y"], source, [("a", "bc", 1), ("ab", "c", 3), ("", "abc", 3)])
     assert told(done) == [("different", "ab", "c", "n")]
+    done, _ = beside("x text, y text", "x string, y string", ["x", "y"], [("a;b", "c"), ("1:a", "")], [("a", "b;c"), ("", "1:a")])
+    assert dict(done.counts) == {"missing": 2, "extra": 2}
     done, layout = beside("x int, y text, n int", "x int, y string, n int", ["x", "y"], [(1, "a", 1), (1, "b", 1)], [(1, "a", 1), (1, "c", 1)])
     assert layout.by_number and told(done) == [("extra", "1", "c"), ("missing", "1", "b")]
 

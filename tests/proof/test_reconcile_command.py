@@ -1,0 +1,92 @@
+"""`dmscdc reconcile`: what it says, its exit code, the report that stays, and the password that shows nowhere. One Spark server for all runs."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from databases import SECRET
+from dmscdc.cli import app
+from dmscdc.config import write_config
+from dmscdc.ledger import Ledger
+from dmscdc.server import serve
+from world import World
+
+ROWS = [(1, "lamp", 39), (2, "desk", 89), (3, "tent", 119)]
+WRONG = "a-wrong-password-of-nobody"
+
+
+@pytest.fixture(scope="module")
+def home(spark, mariadb, tmp_path_factory) -> Path:
+    "A folder of settings, a lake that its passes have made, and a MariaDB with the same rows."
+    home = tmp_path_factory.mktemp("proven")
+    world = World(home, spark, {"id": "int", "name": "string", "price": "decimal(10,2)"}, "shop.thing").set(key="id").load(ROWS)
+    world.go()
+    write_config(home, landing="landing", lake="lake", settle=0, source=mariadb.source)
+    mariadb.run("create table thing (id int primary key, name varchar(20), price decimal(10,2))", "insert into thing values (1,'lamp',39),(2,'desk',89),(3,'tent',119)")
+    return home
+
+
+@pytest.fixture(scope="module")
+def typed(home):
+    "Types the command as a person does."
+    with serve(master="local[2]", memory="1g", log=home / "spark.log") as server:
+
+        def run(*words: str, **env: str):
+            return CliRunner(env={"SPARK_REMOTE": server.url, "FORCE_COLOR": None, **env}).invoke(app, [*words, "--folder", str(home)])
+
+        yield run
+
+
+@pytest.fixture(scope="module")
+def runs(typed, mariadb) -> dict:
+    "Equal; then with a difference, for a machine; then with a password that is wrong."
+    right = {"DMSCDC_SOURCE_PASSWORD": SECRET}
+    done = {"equal": typed("reconcile", "shop.thing", **right)}
+    mariadb.run("update thing set price = 91, name = 'Zelt' where id = 3")
+    done["machine"] = typed("reconcile", "shop.thing", "--json", "--wait", "0.01", "--secret", "env:MINE", MINE=SECRET)
+    done["refused"] = typed("reconcile", "shop.thing", DMSCDC_SOURCE_PASSWORD=WRONG)
+    return done
+
+
+def test_equal_is_said_and_kept(runs, home):
+    done = runs["equal"]
+    assert done.exit_code == 0, done.output
+    assert "shop.thing: equal as of load 1 (1 file), no changes yet: 3 rows, hash" in done.output
+    report = Path(done.output.split("report: ")[1].strip())
+    assert "equal as of load 1" in report.read_text() and report.is_relative_to(home / "runs" / "reconcile" / "shop.thing")
+    assert "reconcile" in (home / "runs" / "index.html").read_text()
+
+
+def test_a_difference_fails_and_a_machine_reads_keys_columns_and_both_values(runs):
+    (found,) = json.loads(runs["machine"].stdout)
+    assert (runs["machine"].exit_code, found["verdict"], found["differences"], found["in_flight"]) == (1, "failed", {"different": 1}, {})
+    assert found["findings"] == [{"kind": "different", "key": {"id": "3"}, "columns": {"name": ["Zelt", "tent"], "price": ["91", "119"]}, "in_flight": False, "rows": 1}]
+    assert (found["source"]["rows"], found["lake"]["rows"], found["moved"], found["commit"]) == (3, 3, 1, 1)
+    assert "Zelt" in Path(found["html"]).read_text()
+
+
+def test_a_wrong_password_fails_in_the_words_of_the_driver(runs):
+    assert runs["refused"].exit_code == 1 and "Access denied for user 'reader'" in runs["refused"].output
+
+
+def test_no_password_is_in_anything_that_stays_or_is_said(runs, home):
+    assert all(word not in done.output for done in runs.values() for word in (SECRET, WRONG))
+    kept = [p for p in (home / "runs").rglob("*") if p.is_file()]
+    assert len([p for p in kept if p.suffix == ".ipynb"]) == 3
+    assert not [p for p in [*kept, home / "dmscdc.toml"] for word in (SECRET, WRONG) if word.encode() in p.read_bytes()]
+
+
+def test_each_run_is_a_line_of_the_ledger(runs, home):
+    lines = list(Ledger(home / "runs").newest_first())
+    assert [(line["job"], line["table"], line["verdict"]) for line in lines] == [("reconcile", "shop.thing", v) for v in ("failed", "failed", "ok")]
+
+
+@pytest.mark.parametrize("words, said", [(["--source", f"mysql://reader:{WRONG}@h/d"], "holds no password"), (["--secret", WRONG], "env:NAME or aws:SECRET_ID"), (["--source", "sqlite:nowhere.db"], "no SQLite database")])
+def test_wrong_use_is_refused_before_anything_starts_and_repeats_no_password(typed, home, words, said):
+    before = sorted((home / "runs").rglob("*.ipynb"))
+    done = typed("reconcile", "shop.thing", *words)
+    assert done.exit_code == 2 and said in done.output and WRONG not in done.output
+    assert sorted((home / "runs").rglob("*.ipynb")) == before
