@@ -263,6 +263,20 @@ def test_a_page_that_was_made_while_another_controller_wrote_is_made_again(bucke
     assert once and set(re.findall(r'href="(\w+\.html)"', text(bucket, "index.html"))) == {"ours.html", "theirs.html"}
 
 
+def test_a_pass_that_ran_one_table_of_many_needs_few_requests(bucket):
+    runs, ended = f"s3://{bucket}/kept", "2018-12-13T10:00:{:02d}.000Z"
+    line = {"job": "load", "verdict": "ok", "words": "", "rows": {}, "html": ""}
+    for number in range(12): Ledger(runs).append({**line, "run": f"{number}", "table": f"shop.t{number}", "start": ended.format(number), "end": ended.format(number)})
+    write_front_page(runs, [])
+    Ledger(runs).append({**line, "run": "again", "table": "shop.t7", "start": ended.format(30), "end": ended.format(30)})
+    with seen("PutObject") as puts, seen("GetObject") as gets, seen("ListObjectsV2") as lists: write_front_page(runs, [])
+    kept = {"index.html", "tables/index.json", "tables/shop.t7.html", "tables/shop.t7.json"}
+    assert Counter(puts) == {f"kept/{name}": 1 for name in kept} and set(gets) == {*puts, "kept/ledger/000001.jsonl"}
+    assert len(gets) <= 10 and len(lists) == 2
+    with seen("PutObject") as puts, seen("GetObject") as gets: write_front_page(runs, [])
+    assert puts == ["kept/index.html"] and len(gets) <= 5
+
+
 def test_a_page_that_cannot_be_written_in_so_many_tries_is_an_error(bucket, monkeypatch):
     monkeypatch.setattr(shelves, "TRIES", 3)
     monkeypatch.setattr(shelves, "LONGEST", 0)

@@ -1,0 +1,343 @@
+"""The front page and the pages of tables: all runs, found by a filter in a browser without a network, written as the ledger grows. DuckDB reads the ledger."""
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+from typer.testing import CliRunner
+
+from dmscdc import charts
+from dmscdc.cli import app
+from dmscdc.front_page import write_front_page
+from dmscdc.ledger import RECORD, Ledger
+from dmscdc.report import report_html
+from dmscdc.shelf import FolderShelf
+
+HOME = Path(__file__).parents[2]
+sys.path.insert(0, str(HOME / "bench"))
+from front_page import FLAGS, a_line, a_pass, lines, statuses  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+TABLES, PASSES, ONE = 50, 500, "sampledb.table_007"
+
+
+def asked(runs: Path, query: str) -> list[tuple]:
+    "DuckDB over the ledger, which it knows as `ledger`."
+    with duckdb.connect() as db:
+        texts = ", ".join(f"'{name}': 'varchar'" for name in ("run", "job", "table", "start", "end", "verdict", "words", "html"))
+        rows = "'rows': 'struct(read bigint, inserted bigint, updated bigint, deleted bigint)'"
+        db.execute(f"create view ledger as select * from read_json('{runs}/ledger.jsonl', format='newline_delimited', columns={{{texts}, {rows}}})")
+        return db.execute(query).fetchall()
+
+
+def a_report(runs: Path, line: dict[str, Any], *cells: Any, **found: Any) -> Path:
+    "The notebook of a run, and its page as ours makes it."
+    path = runs / line["notebook"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = [new_output("display_data", {RECORD: {name: value}}) for name, value in found.items()]
+    book = new_notebook(cells=[new_code_cell("", outputs=kept), *cells], metadata={"dmscdc": line, "papermill": {}})
+    nbformat.write(book, path)
+    page = path.with_suffix(".html")
+    page.write_text(report_html(path))
+    return page
+
+
+def written(runs: Path) -> dict[str, tuple[int, int]]:
+    "Every file with what changes when it is written."
+    return {str(path.relative_to(runs)): (path.stat().st_ino, path.stat().st_mtime_ns) for path in runs.rglob("*") if path.is_file() and path.name[0] != "."}
+
+
+class Counting(FolderShelf):
+    "A folder that notes what is read of it."
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.read: list[str] = []
+        self.ledger = 0
+
+    def get(self, name: str) -> bytes:
+        self.read.append(name)
+        return super().get(name)
+
+    def tail(self, piece: int, offset: int):
+        for number, content in super().tail(piece, offset):
+            self.ledger += len(content)
+            yield number, content
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    "50 tables with 500 runs each; two of the newest runs of one table have their reports."
+    home = tmp_path_factory.mktemp("house") / "runs"
+    home.mkdir()
+    ledger = lines(TABLES, PASSES)
+    (home / "ledger.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ledger))
+    for line in [line for line in ledger if line["table"] == ONE][-2:]:
+        a_report(home, line, verdict={"verdict": line["verdict"], "words": line["words"]})
+    write_front_page(home, statuses(TABLES))
+    return home
+
+
+@pytest.fixture(scope="module")
+def browser():
+    "Headless Chromium."
+    if CHROMIUM is None: pytest.skip("no chromium: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        here = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield here
+        here.close()
+
+
+@pytest.fixture
+def shown(browser):
+    "shown(path): the page in a context without a network; whatever it asks for is noted, and must be a file."
+    requests, errors, contexts = [], [], []
+
+    def show(path: Path, **how: Any):
+        context = browser.new_context(offline=True, **how)
+        contexts.append(context)
+        context.on("request", lambda one: requests.append(one.url))
+        page = context.new_page()
+        page.on("console", lambda one: errors.append(one.text))
+        page.on("pageerror", lambda one: errors.append(str(one)))
+        page.goto(path.as_uri())
+        return page
+
+    yield show
+    for context in contexts: context.close()
+    assert requests and all(url.startswith("file://") for url in requests), requests
+    assert errors == []
+
+
+def visible(page) -> list[str]:
+    "The rows that one sees, as text."
+    return page.eval_on_selector_all("tr[data-verdict]", "rows => rows.filter(row => row.offsetParent !== null).map(row => row.innerText.replace(/\\s+/g, ' '))")
+
+
+def test_every_page_is_under_500_kb_and_a_browser_has_few_parts_to_paint(runs, shown):
+    sizes = {path.name: path.stat().st_size for path in runs.rglob("*.html")}
+    assert len(sizes) == 1 + TABLES + 1 + 2 and max(sizes.values()) < 500_000
+    assert shown(runs / "index.html").evaluate("document.querySelectorAll('*').length") < 4_000
+    assert shown(runs / "tables" / f"{ONE}.html").evaluate("document.querySelectorAll('*').length") < 12_000
+
+
+def test_the_front_page_has_all_tables_the_worst_first_and_typed_words_leave_those_that_have_them(runs, shown):
+    page = shown(runs / "index.html")
+    newest = asked(runs, 'select "table", arg_max(verdict, "end") from ledger where "table" is not null group by 1')
+    verdicts = page.eval_on_selector_all("tr[data-verdict]", "rows => rows.map(row => row.dataset.verdict)")
+    worst = ["failed", "refused", "attention", "ok"]
+    assert len(visible(page)) == len(newest) == TABLES and verdicts == sorted((verdict for _, verdict in newest), key=worst.index)
+    page.fill("input[type=search]", "TABLE_01  ok")
+    expected = sum("table_01" in table and verdict == "ok" for table, verdict in newest)
+    assert len(visible(page)) == expected and all("table_01" in row for row in visible(page))
+    assert page.inner_text("output") == f"{expected} of {TABLES} shown"
+    page.fill("input[type=search]", "")
+    assert len(visible(page)) == TABLES and page.inner_text("output") == ""
+
+
+def test_a_chip_leaves_its_verdict_and_two_chips_both(runs, shown):
+    page = shown(runs / "tables" / f"{ONE}.html")
+    counts = dict(asked(runs, f"""select verdict, count(*) from ledger where "table" = '{ONE}' group by 1"""))
+    chips = page.eval_on_selector_all("button[data-verdict]", "all => all.map(one => [one.dataset.verdict, +one.querySelector('b').innerText])")
+    assert dict(chips) == counts and len(counts) > 2
+    page.click("button[data-verdict=failed]")
+    assert len(visible(page)) == counts["failed"] and all("✕ failed" in row for row in visible(page))
+    page.click("button[data-verdict=refused]")
+    assert len(visible(page)) == counts["failed"] + counts["refused"]
+    page.click("button[data-verdict=failed]"), page.click("button[data-verdict=refused]")
+    assert len(visible(page)) == sum(counts.values()) == PASSES
+
+
+def test_a_table_s_page_finds_runs_by_day_and_failures_by_their_words(runs, shown):
+    page = shown(runs / "tables" / f"{ONE}.html")
+    page.fill("input[type=search]", "2026-01-09")
+    [(count,)] = asked(runs, f"""select count(*) from ledger where "table" = '{ONE}' and start like '2026-01-09%'""")
+    assert len(visible(page)) == count > 10 and all(row.startswith("2026-01-09") for row in visible(page))
+    page.fill("input[type=search]", "key column id is null")
+    [(count,)] = asked(runs, f"""select count(*) from ledger where "table" = '{ONE}' and words like '%key column id is null%'""")
+    assert len(visible(page)) == count > 5 and "row 3 of 20260103-100311204.parquet" in visible(page)[0]
+
+
+def test_from_the_front_page_to_a_table_to_the_report_of_a_run_and_back(runs, shown):
+    page = shown(runs / "index.html")
+    page.click(f"tr:has-text('table_007') >> text={PASSES} runs")
+    assert page.inner_text("h1") == ONE
+    page.click("tr[data-verdict] a >> nth=0")
+    [(start, verdict)] = asked(runs, f"""select max(start), arg_max(verdict, start) from ledger where "table" = '{ONE}'""")
+    assert page.title() == f"{verdict} · {ONE} · {start[:19].replace('T', ' ')}"
+    page.go_back(), page.click("text=all tables")
+    assert page.inner_text("h1") == "Tables of the lake"
+    page.click("tr:has-text('table_007') .marks a:last-child")
+    assert page.title().startswith(f"{verdict} · {ONE}")
+
+
+def test_numbers_of_a_table_s_page_are_those_of_the_ledger(runs, shown):
+    rows = shown(runs / "tables" / f"{ONE}.html").eval_on_selector_all("tr[data-verdict]", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))")
+    query = f"""select start, job, rows.read, rows.inserted, rows.updated, rows.deleted from ledger where "table" = '{ONE}' order by start desc"""
+    expected = [(start[:19].replace("T", " "), job, *(f"{count or 0:,}" for count in counts)) for start, job, *counts in asked(runs, query)]
+    assert [(*row[:2], *row[3:7]) for row in rows] == expected
+
+
+def test_pictures_are_there_in_the_colours_of_the_page_and_say_what_they_show(runs, shown):
+    for path, scheme in ((runs / "index.html", "light"), (runs / "tables" / f"{ONE}.html", "dark")):
+        page = shown(path, color_scheme=scheme)
+        assert page.eval_on_selector_all("figure svg", "all => all.map(one => one.getBoundingClientRect().width > 200)") == [True] * 3
+        fills = page.eval_on_selector_all("figure svg [fill^='var(--updated']", "all => [...new Set(all.map(one => getComputedStyle(one).fill))]")
+        assert fills == ["rgb(176, 125, 26)" if scheme == "light" else "rgb(217, 171, 84)"]
+    [sums] = asked(runs, f"""select sum(rows.inserted), sum(rows.updated), sum(rows.deleted) from ledger where "table" = '{ONE}'""")
+    assert "Rows over time: {:,} inserted, {:,} updated, {:,} deleted.".format(*map(int, sums)) in page.content()
+
+
+def test_without_scripts_the_filter_is_absent_and_all_rows_and_links_are_there(runs, shown):
+    page = shown(runs / "tables" / f"{ONE}.html", java_script_enabled=False)
+    assert not page.is_visible("form.filter") and page.locator("tr[data-verdict]").count() == PASSES
+    page.click("tr[data-verdict] a >> nth=0")
+    assert page.locator("h1").inner_text() == ONE
+
+
+def test_on_a_narrow_screen_nothing_is_wider_than_the_page(runs, shown):
+    for path in (runs / "index.html", runs / "tables" / f"{ONE}.html"):
+        page = shown(path, viewport={"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_pass_that_ran_one_table_writes_its_page_and_the_front_page_and_reads_only_what_is_new(runs):
+    ledger, luck = Ledger(runs), random.Random(8)
+    ledger.append(a_line(ONE, PASSES, luck)), ledger.append(a_pass(PASSES))
+    before, shelf = written(runs), Counting(runs)
+    write_front_page(shelf, statuses(TABLES))
+    after = written(runs)
+    assert {name for name in after if before.get(name) != after[name]} == {"index.html", *(f"tables/{name}" for name in ("index.json", f"{ONE}.json", f"{ONE}.html", f"1/{ONE}.html", "other.json", "other.html", "1/other.html"))}
+    assert shelf.ledger < 5_000 < (runs / "ledger.jsonl").stat().st_size / 1_000
+    assert {name for name in shelf.read if name.endswith(".json")} == {"tables/index.json", f"tables/{ONE}.json", "tables/other.json"}
+
+
+def test_a_pass_with_nothing_to_do_draws_nothing_and_writes_the_front_page_alone(runs, monkeypatch):
+    Ledger(runs).append({**a_pass(PASSES + 1), "verdict": "nothing"})
+    monkeypatch.setattr(charts, "svg_of", None)
+    before = written(runs)
+    page = write_front_page(runs, statuses(TABLES)).read_text()
+    assert {name for name, mark in written(runs).items() if before.get(name) != mark} == {"index.html", "tables/index.json"}
+    assert "1 pass found nothing to do." in page and page.count("<figure") == 3
+
+
+def found_in(runs: Path, table: str) -> list[str]:
+    "Links to reports on all pages of a table, as one follows them from its page."
+    pages = [runs / "tables" / f"{table}.html"]
+    found: list[str] = []
+    for page in pages:
+        text = page.read_text()
+        found += [os.path.relpath(page.parent / link, runs) for link in re.findall(r'<td class="when"><a href="([^"]+)"', text)]
+        if page == pages[0]: pages += [page.parent / link for link in re.findall(r'<a href="([^"]*tables/\d+/[^"]+)"', text)]
+    return found
+
+
+def test_2300_runs_of_a_table_in_any_order_are_each_on_one_page_and_every_page_is_small(tmp_path):
+    luck = random.Random(3)
+    ledger = [a_line("sampledb.clicks", number, luck) for number in range(2_300)]
+    for line in luck.sample(ledger, 300): line["words"] = "<ö>" * 700
+    late = [ledger.pop(luck.randrange(1_500)) for _ in range(20)]  # their lines come when later runs are long there
+    ledger[1_800:1_800] = late
+    at = 0
+    while at < len(ledger):
+        step = luck.choice([1, 7, 300, 900])
+        with (tmp_path / "ledger.jsonl").open("a") as file: file.write("".join(json.dumps(line) + "\n" for line in ledger[at : at + step]))
+        write_front_page(tmp_path, [])
+        at += step
+    expected = [one for one, in asked(tmp_path, "select html from ledger")]
+    assert sorted(found_in(tmp_path, "sampledb.clicks")) == sorted(expected) and len(expected) == 2_300
+    assert max(page.stat().st_size for page in tmp_path.rglob("*.html")) < 500_000
+    assert len(json.loads((tmp_path / "tables/sampledb.clicks.json").read_text())["rows"]) < 1_000
+    assert "2,300 runs; on this page the newest 500" in (tmp_path / "tables/sampledb.clicks.html").read_text()
+
+
+@pytest.mark.parametrize("name, content", [
+    ("tables/index.json", None), ("tables/index.json", "{"), ("tables/shop.b.json", None), ("tables/shop.b.json", ""), ("tables/shop.b.html", None),
+    ("tables/index.json", '{"ledger": "of an older make"}'), ("ledger.jsonl", "rebuilt")])  # fmt: skip
+def test_what_is_gone_torn_or_of_another_ledger_is_made_again_by_the_next_write(tmp_path, monkeypatch, name, content):
+    monkeypatch.setattr(charts, "can_draw", lambda: False)
+    ledger, luck = Ledger(tmp_path), random.Random(4)
+    for number in range(6): ledger.append(a_line(f"shop.{'ab'[number % 2]}", number, luck))
+    write_front_page(tmp_path, [])
+    if content is None: (tmp_path / name).unlink()
+    elif content == "rebuilt":
+        kept = ledger.lines()[::-1]
+        ledger.path.write_text("")
+        for line in kept: ledger.append(line)
+    else: (tmp_path / name).write_text(content)
+    ledger.append(a_line("shop.a", 9, luck))
+    page = write_front_page(tmp_path, []).read_text()
+    for table, count in (("shop.a", 4), ("shop.b", 3)):
+        assert sorted(found_in(tmp_path, table)) == sorted(one for one, in asked(tmp_path, f"""select html from ledger where "table" = '{table}'"""))
+        assert re.search(rf'{table}.html">{count} runs<', page)
+
+
+def test_a_torn_file_of_a_table_is_made_again_when_the_table_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(charts, "can_draw", lambda: False)
+    for number in range(3): Ledger(tmp_path).append(a_line("shop.b", number, random.Random(number)))
+    write_front_page(tmp_path, [])
+    (tmp_path / "tables/shop.b.json").write_text('{"ledger": "')
+    Ledger(tmp_path).append(a_line("shop.b", 9, random.Random(9)))
+    write_front_page(tmp_path, [])
+    assert len(found_in(tmp_path, "shop.b")) == 4
+
+
+def test_other_jobs_of_a_table_and_runs_about_no_table_are_shown_and_hide_no_failure(tmp_path, shown):
+    luck = random.Random(5)
+    failed = {**a_line("shop.a", 1, luck), "verdict": "failed", "words": "ValueError: <img src=x onerror=document.title='x'><script>document.title='y'</script>"}
+    equal = {**a_line("shop.a", 2, luck), "job": "reconcile", "verdict": "ok", "words": "equal as of position 3: 9 rows"}
+    upkeep = {**a_line("shop.a", 3, luck), "table": None, "job": "maintain", "words": "1 file swept"}
+    for line in (failed, equal, upkeep): Ledger(tmp_path).append(line)
+    page = shown(write_front_page(tmp_path, [{"table": "shop.a"}, {"table": "shop.new", "state": "waiting", "suggested": ["id"]}]))
+    rows = visible(page)
+    assert "failed ValueError: <img" in rows[0] and "waiting" in rows[1] and page.title() == "Tables of the lake · 2 to look at"
+    page.click("text=2 runs")
+    assert [row.split()[2] for row in visible(page)] == ["reconcile", "process_table"] and page.title() == "Runs of shop.a"
+    page.fill("input[type=search]", "reconcile equal")
+    assert len(visible(page)) == 1
+    page.click("text=all tables"), page.click("text=1 run >> visible=true >> nth=0")
+    assert "maintain" in page.inner_text("table") and "1 file swept" in page.inner_text("table")
+
+
+def test_without_the_packages_that_draw_pages_are_written_and_say_so(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "altair", None)
+    monkeypatch.setattr(charts.importlib.util, "find_spec", lambda name: None)
+    Ledger(tmp_path).append(a_line("shop.a", 1, random.Random(6))), Ledger(tmp_path).append(a_pass(1))
+    for page in (write_front_page(tmp_path, []), tmp_path / "tables/shop.a.html"):
+        assert "pip install 'dmscdc[notebooks]'" in page.read_text().replace("&#39;", "'") and "<svg" not in page.read_text()
+
+
+def test_the_report_of_a_big_run_is_small(tmp_path):
+    line = {**a_line("shop.a", 1, random.Random(7)), "words": "x" * 30_000}
+    files = [{"path": f"2026/01/01/20260101-{number:09d}.parquet", "kind": "change", "rows": 9, "bytes": 99} for number in range(10_000)]
+    done = {"rows": {"read": 90_000}, "files": files, "notes": [f"note {number}: " + "n" * 900 for number in range(3_000)], "schema": ["column added: " + "c" * 900] * 2_000,
+            "lake": {"rows": 9}, "position": {"before": "a", "after": "b" * 60_000}, "seconds": {f"step {n}": n for n in range(50)}}  # fmt: skip
+    loud = new_code_cell("", outputs=[new_output("stream", text="printed " * 200_000), new_output("display_data", {"text/html": "<p>" + "h" * 900_000})])
+    page = a_report(tmp_path, line, loud, processed=done, tables=[{"a": "v" * 2_000}] * 900)
+    assert page.stat().st_size < 500_000 and "10,000 files" in page.read_text()
+
+
+def test_runs_are_listed_by_table_verdict_and_time(runs, tmp_path):
+    def listed(*words: str) -> list[str]:
+        done = CliRunner().invoke(app, ["runs", "list", "--json", "--most", "30000", "--runs", str(runs), "--landing", "a", "--lake", "b", "--folder", str(tmp_path), *words])
+        assert done.exit_code == 0, done.output
+        return [line["run"] for line in json.loads(done.stdout)]
+
+    for words, where in {
+        ("--verdict", "refused", "--table", ONE): f"""verdict = 'refused' and "table" = '{ONE}'""",
+        ("--since", "2026-01-20"): "start >= '2026-01-20'",
+        ("--verdict", "failed", "--since", "2026-01-19T12"): "verdict = 'failed' and start >= '2026-01-19T12'",
+    }.items():
+        assert listed(*words) == [run for run, in asked(runs, f"select run from (select *, row_number() over () as n from ledger) where {where} order by n")] != []
