@@ -102,8 +102,9 @@ class Asked:
                 self.odd[number] = str(error)
                 continue
             self.fitting.add(number)
+            if None not in values and numbers.setdefault(tuple(v.as_py() for v in values), number) != number:
+                raise BadKey(f"the key {self.keys[number]} is asked for twice")
             if None not in values:
-                numbers[tuple(v.as_py() for v in values)] = number
                 scalars.append(values)
         sets = (pa.array([row[i].as_py() for row in scalars], kind) for i, kind in enumerate(kinds))
         return Wanted(numbers, tuple(sets))

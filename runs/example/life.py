@@ -7,10 +7,14 @@ The picture needs Chromium (Debian: apt-get install chromium).
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 import tempfile
+import zlib
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+
+import numpy as np
 
 from dmscdc.config import read_config, write_config
 from dmscdc.controller import run_pass
@@ -31,7 +35,7 @@ HAPPENED = [
     (45, 45, ("D", 1001, "Trail Lantern 350", *LAMP[2:4], "44.00")),
     (70, 70, ("I", 1001, "Trail Lantern 400", *LAMP[2:4], "49.00")),
 ]
-WINDOW = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --hide-scrollbars --window-size=1240,810"
+WINDOW = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --hide-scrollbars --force-device-scale-factor=0.8 --window-size=1240,1110"
 
 
 def put(landing: Path, closed: int, at: int, row: tuple) -> None:
@@ -56,6 +60,46 @@ def live(home: Path) -> str:
     return page(str(PRODUCT), stories)
 
 
+def chunks(image: bytes) -> dict[bytes, bytes]:
+    "The parts of a PNG, those of one kind joined."
+    found, at = {}, 8
+    while at < len(image):
+        size, kind = struct.unpack(">I4s", image[at : at + 8])
+        found[kind] = found.get(kind, b"") + image[at + 8 : at + 8 + size]
+        at += size + 12
+    return found
+
+
+def unfiltered(lines: np.ndarray) -> np.ndarray:
+    "The bytes of the pixels, out of lines whose first byte names their filter (PNG, section 9)."
+    done = np.zeros((len(lines) + 1, lines.shape[1] + 2), np.uint8)  # a line above, a pixel at the left
+    for y, (kind, *line) in enumerate(lines.tolist(), 1):
+        above, here = done[y - 1].tolist(), [0, 0, 0]
+        for x, value in enumerate(line, 3):
+            left, up, corner = here[x - 3], above[x], above[x - 3]
+            near = min((left, up, corner), key=lambda one: abs(left + up - corner - one))
+            here.append(value + (0, left, up, (left + up) // 2, near)[kind] & 255)
+        done[y] = here
+    return done[1:, 3:]
+
+
+def fewer_colours(path: Path) -> None:
+    "The same picture by a palette: a page has few colours, and text many shades of them, of which near ones become one."
+    parts = chunks(path.read_bytes())
+    width, height = struct.unpack(">II", parts[b"IHDR"][:8])
+    lines = np.frombuffer(zlib.decompress(parts[b"IDAT"]), np.uint8).reshape(height, 1 + 3 * width)
+    pixels, step = unfiltered(lines).reshape(-1, 3).astype(int), 0
+    while len(palette := np.unique(np.minimum(pixels // (step + 1) * (step + 1) + step, 255), axis=0)) > 256:
+        step += 1
+    shades = np.minimum(pixels // (step + 1) * (step + 1) + step, 255)
+    _, places = np.unique(shades, axis=0, return_inverse=True)
+    rows = np.insert(places.reshape(height, width).astype(np.uint8), 0, 0, axis=1)
+    head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+    kept = [(b"IHDR", head), (b"PLTE", palette.astype(np.uint8).tobytes()), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b"")]
+    packed = (struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in kept)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
+
+
 def picture(html: Path) -> None:
     "The page as a person sees it."
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -65,6 +109,7 @@ def picture(html: Path) -> None:
     with tempfile.TemporaryDirectory() as profile:
         places = [f"--user-data-dir={profile}", f"--screenshot={HERE / 'row_life.png'}", html.as_uri()]
         subprocess.run([browser, *WINDOW.split(), *places], check=True, capture_output=True, timeout=120)
+    fewer_colours(HERE / "row_life.png")
 
 
 if __name__ == "__main__":

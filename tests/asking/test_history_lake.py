@@ -8,8 +8,11 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 from world import World, closed, replay
 
+from dmscdc.cli import app
+from dmscdc.config import write_config
 from dmscdc.keys import KeyIndex
 from dmscdc.lake_row import Commits, lake_rows, tell
 
@@ -131,6 +134,9 @@ def test_a_value_a_row_or_a_key_that_the_lake_has_otherwise_is_named(spark, tmp_
     assert (two.verdict, two.why) == ("differs", "the lake does not hold the row, the files say otherwise")
     assert (three.verdict, three.why) == ("differs", "the lake holds 2 rows of this key, one was expected")
     assert (one.verdict, four.verdict) == ("differs", "agrees")
+    write_config(tmp_path, landing="landing", lake="lake", state="sqlite:state.db")
+    codes = [CliRunner().invoke(app, ["history", world.table, "--key", f"id={n}", "--folder", str(tmp_path)]).exit_code for n in (1, 2, 3, 4)]
+    assert codes == [3, 3, 3, 0], "whoever must look is told so"
 
 
 def test_keys_of_several_columns_partitions_soft_deletes_and_columns_that_came_late(spark, tmp_path):
