@@ -20,6 +20,7 @@ from .conformance import run_suite
 from .controller import run_pass
 from .demo import tell
 from .dms_writer import DmsSettings
+from .feed_commands import scd2_command
 from .flags import Json, Only, described, exit_codes, fail, with_config
 from .history_command import history
 from .run_commands import kept
@@ -45,6 +46,7 @@ app = typer.Typer(
 app.add_typer(tables, name="table")
 app.add_typer(kept, name="runs")
 app.command(epilog="Example: dmscdc history sampledb.product --key id=1001")(with_config(history))
+app.command("scd2", epilog="Example: dmscdc scd2 sampledb.product --ignore last_seen")(scd2_command)
 
 # %% ../notebooks/99_cli.ipynb #cell-009
 @app.command(epilog="Example: dmscdc demo ./demo")
