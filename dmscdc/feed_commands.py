@@ -27,15 +27,16 @@ from .past import NoPast, Past, open_past, upto
 from .places import place, spark_url
 from .position import Position
 from .schema import Refused
+from .scd2_table import Increment, weave_table
 from .screen import console, show_json, show_table
 from .session import open_session
 from .state import UnknownTable, open_state
-from .tables import Commit, LakeTable, open_table
+from .tables import Commit, LakeTable, StaleCommit, open_table
 
 # %% auto #0
-__all__ = ['AT', 'FILE_TO', 'COMMIT', 'CLOCK', 'Archive', 'TimeColumn', 'CURSOR', 'FROM', 'TO', 'Asked', 'asked', 'refusals',
-           'session', 'moment_of', 'here', 'check_new', 'write_rows', 'answer_of', 'shown', 'as_of_command',
-           'show_answer', 'ends_of', 'feed_command', 'words_of']
+__all__ = ['AT', 'FILE_TO', 'COMMIT', 'CLOCK', 'Archive', 'TimeColumn', 'CURSOR', 'FROM', 'TO', 'IGNORE', 'WEAVE_TO', 'WOVEN',
+           'Asked', 'asked', 'refusals', 'session', 'moment_of', 'here', 'check_new', 'write_rows', 'answer_of',
+           'shown', 'as_of_command', 'show_answer', 'ends_of', 'feed_command', 'words_of', 'scd2_command', 'show_woven']
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-007
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def refusals() -> Iterator[None]:
         yield
     except NoPast as error:
         fail(error, 2)
-    except (Refused, LookupError) as error:
+    except (Refused, LookupError, StaleCommit) as error:
         fail(error, 2 if isinstance(error, LookupError) else 1)
 
 
@@ -259,3 +260,42 @@ def words_of(part: Delivered) -> list[str]:
     same = [f"named by changes and as before: {part.unchanged:,}"] if part.unchanged else []
     out = [f"not applied: {number:,} {why}" for why, number in (part.left_out or {}).items() if number]
     return [f"wrote {part.path}: {counts}", f"from {part.since} to {part.until}", *same, *part.gaps, *out]
+
+# %% ../notebooks/97_feed_commands.ipynb #cell-030
+IGNORE = "Columns in which alone versions do not differ, like a,b; they hold the newest value"
+WEAVE_TO = "landed: all that has landed; else what the mirror holds"
+WOVEN = ["table", "verdict", "opened", "closed", "rewoven", "versions", "current", "commit"]
+
+# %% ../notebooks/97_feed_commands.ipynb #cell-031
+@with_config
+def scd2_command(
+    config: Config,
+    tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="schema.table")],
+    ignore: Annotated[Optional[str], typer.Option(help=IGNORE)] = None,
+    time_column: Annotated[Optional[str], typer.Option(help=CLOCK)] = None,
+    to: Annotated[Optional[str], typer.Option(help=WEAVE_TO)] = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Weave all anew, also with other settings")] = False,
+    archive: Archive = "",
+    json: Json = False,
+) -> None:
+    "Weave what is new into the type-2 table of each table: a row a version, and from when to when it was valid."
+    if to not in (None, "landed"):
+        raise ValueError(f"--to is landed, or left out: then what the mirror holds is woven; not {to!r}")
+    ignored = None if ignore is None else [c.strip() for c in ignore.split(",") if c.strip()]
+    how = {"ignored": ignored, "time_column": time_column, "landed": to == "landed", "rebuild": rebuild}
+    how |= {"archive": archive, "settle": config.settle, "spark": lambda: session(config, archive)}
+    with refusals():
+        done = [weave_table(t, config.landing, config.lake, config.state, run="dmscdc scd2", **how) for t in tables]
+    show_woven(done, json)
+
+# %% ../notebooks/97_feed_commands.ipynb #cell-032
+def show_woven(done: list[Increment], json: bool) -> None:
+    "Increments for a person or a machine; a note asks for attention."
+    if json:
+        show_json([asdict(one) for one in done])
+    else:
+        show_table([asdict(one) for one in done], WOVEN)
+        lines = [f"{one.table}: {one.position}, by {one.clock}, in {one.location}" for one in done if one.commit]
+        console().print("\n".join([*lines, *[note for one in done for note in (*one.notes, *one.gaps)]]), markup=False)
+    if any(one.verdict == "attention" for one in done):
+        raise typer.Exit(3)

@@ -24,7 +24,7 @@ from .scd2 import ADDED, AT, BEGAN, BEGINS, CHANGE, CURRENT, START, WHAT
 from .scd2 import Weaving, kind_of, lines_gone, lines_of, starts_of, version_schema, weave, weave_on
 from .scd2_files import Step, Woven, check_free, first_step, load_time, next_step, target_of, unseen
 from .scd2_files import versions_of, woven_of
-from .state import TableItem
+from .state import BadSetting, TableItem, UnknownTable
 from .tables import Commit, LakeTable, open_table
 
 # %% auto #0
@@ -51,10 +51,10 @@ class Stand:
 
 
 def stand(table: TableRef, landing: str, lake: str, state: Any, archive: str, rebuild: bool) -> Stand:
-    "Settle the type-2 table, and list the landing. Raises `Refused`, `NoPast`."
+    "Settle the type-2 table, and list the landing. Raises `UnknownTable`, `Refused`, `NoPast`."
     item, name = state.get(table), versions_of(table)
     if item is None or not item.key:
-        raise Refused(f"{table}: versions need a key, and none is set: dmscdc table set {table} --key …")
+        raise UnknownTable(f"{table}: versions need a key, and none is set: dmscdc table set {table} --key …")
     check_free(name, landing, state.get(name))
     root, folder = item.out_path or lake, {"folder": item.folder} if item.folder else {}
     mirror, there = open_table(item.format, root, table, **folder).head(), open_table(item.format, root, name)
@@ -82,19 +82,20 @@ def is_complete(past: Past, settle: float) -> bool:
 
 # %% ../notebooks/62_scd2_read.ipynb #cell-008
 def settings_of(stand: Stand, ignored: Sequence[str] | None, time_column: str | None) -> tuple[tuple[str, ...], str]:
-    "Columns that are ignored, and the time column. Raises `Refused` for others than those of the table."
+    "Columns that are ignored, and the time column. Raises `BadSetting` for others than those of the table."
     woven, given = stand.woven, {"ignored": ignored, "time_column": time_column}
     if woven is None:
         return tuple(ignored or ()), time_column or ""
     for name, value in given.items():
-        stands = getattr(woven, name)
-        if value is not None and (tuple(value) if name == "ignored" else value) != stands:
-            raise Refused(
-                f"{stand.there.table}: {name} is {value or 'none'}, the versions stand on {stands or 'none'}. "
+        stands, asked = getattr(woven, name), tuple(value) if name == "ignored" and value is not None else value
+        if asked is not None and asked != stands:
+            words = [", ".join(one) if isinstance(one, tuple) else one for one in (asked, stands)]
+            raise BadSetting(
+                f"{stand.there.table}: {name} is {words[0] or 'none'}, the versions stand on {words[1] or 'none'}. "
                 f"Weave all anew: dmscdc scd2 {stand.table} --rebuild"
             )
     if stand.head.key[:-1] != stand.item.key:
-        raise Refused(
+        raise BadSetting(
             f"{stand.there.table}: the key of {stand.table} is {','.join(stand.item.key)}, the versions stand on "
             f"{','.join(stand.head.key[:-1])}. Weave all anew: dmscdc scd2 {stand.table} --rebuild"
         )
@@ -122,10 +123,11 @@ def files_of(stand: Stand, step: Step) -> ChangeFiles:
 def weaving(
     stand: Stand, step: Step, files: ChangeFiles, ignored: Sequence[str], time_column: str
 ) -> Weaving:
-    "How the step is woven; what orders changes is still open. Raises `Refused`."
+    "How the step is woven; what orders changes is still open. Raises `BadSetting`."
     woven, key, names = stand.woven, stand.item.key, [c.name for c in files.schema]
     if unknown := [c for c in ignored if c not in names or c in key]:
-        raise Refused(f"{stand.table}: column {unknown[0]} cannot be ignored: it is of the key, or no file carries it")
+        words = "cannot be ignored: it is of the key, or no file carries it"
+        raise BadSetting(f"{stand.table}: column {unknown[0]} {words}")
     plain = replace(files, place={path: (group, kind[7:]) for path, (group, kind) in files.place.items()})
     clock = clock_of(plain, key, time_column)
     if woven:

@@ -184,7 +184,7 @@ def weave_table(
     run: str = "",  # an id, kept with the commit
     spark: Callable[[], SparkSession] | None = None,  # called only when there is something to weave
 ) -> Increment:
-    "One increment. Raises `Refused`, `NoPast`, `StaleCommit`; then nothing was committed."
+    "One increment. Raises `UnknownTable`, `BadSetting`, `Refused`, `NoPast`, `StaleCommit`; then nothing is committed."
     store, ref, now = open_state(state, landing), TableRef.parse(table), time.time()
     with decided_by(lambda *asked: store.decide(ref, *asked)):
         at = stand(ref, landing, lake, store, archive, rebuild)
