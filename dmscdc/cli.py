@@ -20,8 +20,7 @@ from .conformance import run_suite
 from .controller import run_pass
 from .demo import tell
 from .dms_writer import DmsSettings
-from .feed_commands import as_of_command, feed_command
-from .feed_commands import scd2_command
+from .feed_commands import as_of_command, feed_command, scd2_command
 from .flags import Json, Only, described, exit_codes, fail, with_config
 from .history_command import history
 from .proof_commands import proven_by_clock, reconcile as reconcile_command
@@ -50,8 +49,8 @@ app.add_typer(kept, name="runs")
 app.command(epilog="Example: dmscdc history sampledb.product --key id=1001")(with_config(history))
 app.command("as-of", epilog="Example: dmscdc as-of sampledb.product --at 2026-01-01T12:00Z")(as_of_command)
 app.command("feed", epilog="Example: dmscdc feed sampledb.product --out parts --cursor cursor.json")(feed_command)
-app.command("reconcile", epilog="Example: dmscdc reconcile sampledb.product --source sqlite:shop.db")(reconcile_command)
 app.command("scd2", epilog="Example: dmscdc scd2 sampledb.product --ignore last_seen")(scd2_command)
+app.command("reconcile", epilog="Example: dmscdc reconcile sampledb.product --source sqlite:shop.db")(reconcile_command)
 
 # %% ../notebooks/99_cli.ipynb #cell-009
 @app.command(epilog="Example: dmscdc demo ./demo")
