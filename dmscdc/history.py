@@ -71,7 +71,7 @@ def find_rows(
     def one(file: RawFile) -> list[tuple[int, int, dict[str, Any]]]:
         try:
             return look(index, file, past.urls[file.path], asked)
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             broken.append((file, str(error)))
             return []
 

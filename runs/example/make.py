@@ -45,7 +45,7 @@ def keep(home: Path) -> None:
     for old in HERE.iterdir():
         if old.is_dir():
             shutil.rmtree(old)
-        elif old.name != "make.py":
+        elif old.name not in ("make.py", "life.py", "row_life.png"):
             old.unlink()
     for run in sorted((home / "runs").rglob("*")):
         if run.suffix in KEPT:
