@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from .schema import Column, Schema
 
 # %% auto #0
-__all__ = ['KINDS', 'FORMS', 'LONG', 'SPARK', 'MYSQL', 'POSTGRESQL', 'ENGINES', 'QUICK', 'SIZE', 'MD5', 'NUMBER', 'SUM', 'WHOLE',
-           'PLAIN', 'PART', 'SourceColumn', 'kind_of', 'family', 'Rule', 'rules_of', 'real_text', 'joined', 'barred',
-           'shown', 'bare', 'text_of', 'row_text', 'hash_of']
+__all__ = ['KINDS', 'FORMS', 'LONG', 'SPARK', 'MYSQL', 'POSTGRESQL', 'ENGINES', 'DAY', 'QUICK', 'SIZE', 'MD5', 'NUMBER', 'SUM',
+           'WHOLE', 'PLAIN', 'PART', 'SourceColumn', 'kind_of', 'family', 'Rule', 'rules_of', 'real_text', 'joined',
+           'barred', 'shown', 'bare', 'text_of', 'row_text', 'hash_of']
 
 # %% ../notebooks/56_canonical.ipynb #cell-008
 KINDS = {
@@ -238,14 +238,19 @@ POSTGRESQL = {
 
 # %% ../notebooks/56_canonical.ipynb #cell-027
 ENGINES: Mapping[str, Mapping[str, str]] = {"spark": SPARK, "mysql": MYSQL, "postgresql": POSTGRESQL}
-QUICK = {"number": "integer", "text": "text"}  # what SQLite can write by itself
+DAY = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
+QUICK = {  # when SQLite can write a value by itself
+    "number": "TYPEOF({c}) = 'integer'", "text": "TYPEOF({c}) = 'text'",
+    "date": f"TYPEOF({{c}}) = 'text' AND {{c}} GLOB '{DAY}'",
+}
 
 
 def _in_sqlite(form: str, c: str, digits: int) -> str:
     "A column's text, by a call where it takes one."
     call = f"dmscdc_text('{form}', {c}, {digits})"
-    quick = f"CASE typeof({c}) WHEN '{QUICK.get(form)}' THEN CAST({c} AS TEXT) ELSE {call} END"
-    return quick if form in QUICK else call
+    if form not in QUICK:
+        return call
+    return f"CASE WHEN {QUICK[form].replace('{c}', c)} THEN CAST({c} AS TEXT) ELSE {call} END"
 
 
 def text_of(

@@ -17,7 +17,7 @@ from .files import TableRef
 from .flags import Json, fail, with_config
 from .ledger import EXIT_CODES, Run
 from .proof import rows_shown
-from .proof_runs import loaded, run_proofs, with_proofs
+from .proof_runs import check_source, loaded, run_proofs, with_proofs
 from .schedule import zone_of
 from .screen import show_json, show_table
 from .source import SourceUnreachable
@@ -88,4 +88,5 @@ def proven_by_clock(
 ) -> Callable[..., str]:  # for `run_schedule`
     "Passes with proofs. Raises `BadSchedule`."
     home = zone_of(zone)
+    check_source(config)
     return with_proofs(action, cron, lambda: run_proofs(config, loaded(config), say=say), lambda: datetime.now(home))

@@ -23,7 +23,7 @@ from .state import open_state
 from .survey import status_of, survey
 
 # %% auto #0
-__all__ = ['job_parameters', 'run_proof', 'run_proofs', 'loaded', 'with_proofs']
+__all__ = ['job_parameters', 'run_proof', 'check_source', 'run_proofs', 'loaded', 'with_proofs']
 
 # %% ../notebooks/76_proof_runs.ipynb #cell-006
 def job_parameters(
@@ -60,6 +60,15 @@ def run_proof(
     )
 
 # %% ../notebooks/76_proof_runs.ipynb #cell-008
+def check_source(
+    config: Config,
+) -> None:
+    "Wrong use is said before anything starts. Raises `SourceRefused`, `SourceUnreachable`."
+    if not config.source:
+        raise SourceRefused("no source: give --source, or set it in dmscdc.toml")
+    address(config.source, config.secret)
+
+
 def run_proofs(
     config: Config,  # with the source
     tables: Iterable[TableRef],
@@ -69,9 +78,7 @@ def run_proofs(
     **more: Any,  # see `job_parameters`
 ) -> list[Run]:  # in the order of the tables
     "Prove tables one after the other, and bring the front page up to date."
-    if not config.source:
-        raise SourceRefused("no source: give --source, or set it in dmscdc.toml")
-    address(config.source, config.secret)
+    check_source(config)
     servers, runs = Servers(config, classic), []
     try:
         for table in tables:
