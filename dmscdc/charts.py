@@ -16,7 +16,7 @@ from markupsafe import Markup
 # %% auto #0
 __all__ = ['SLOTS', 'STEPS', 'STEP_NAMES', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'WIDTH', 'HEIGHT', 'CLOCK', 'UNITS',
            'CHARTS', 'seconds_of', 'step_of', 'slots', 'can_draw', 'svg_of', 'unit_of', 'lag_chart', 'rows_chart',
-           'bytes_chart', 'charts_of']
+           'bytes_chart', 'files_chart', 'charts_of']
 
 # %% ../notebooks/46_charts.ipynb #cell-007
 SLOTS = 90  # of a chart
@@ -59,11 +59,12 @@ def slots(
     found: dict[int, dict[str, Any]] = {}
     for run in runs:
         start = int(seconds_of(run["end"]) // step * step)
-        empty = {"start": _iso(start), "end": _iso(start + step), "lag": None, "bytes": 0, "bad": 0}
+        empty = {"start": _iso(start), "end": _iso(start + step), "lag": None, "bytes": 0, "files": 0, "bad": 0}
         slot = found.setdefault(start, {**empty, **dict.fromkeys(OPERATIONS, 0)})
         if isinstance(run.get("lag"), (int, float)):
             slot["lag"] = max(slot["lag"] or 0, run["lag"])
-        slot["bytes"] += _number(run.get("bytes"))
+        for name in ("bytes", "files"):
+            slot[name] += _number(run.get(name))
         slot["bad"] += run.get("verdict") in ("failed", "refused")
         for name in OPERATIONS:
             slot[name] += _number((run.get("rows") or {}).get(name))
@@ -175,7 +176,7 @@ def lag_chart(
     reds = [{"start": one["start"], "end": one["end"]} for one in bad]
     look = {"color": OF["lag"], "strokeWidth": 1.6, "strokeJoin": "round", "point": {"size": 14, "color": OF["lag"]}}
     red = alt.Chart(alt.Data(values=reds)).mark_rect(color=OF["failed"], opacity=0.28).encode(x=x, x2="end:T")
-    y = alt.Y("lag:Q", axis=alt.Axis(format="~g"), scale=alt.Scale(zero=True))
+    y = alt.Y("lag:Q", axis=alt.Axis(format=",~r"), scale=alt.Scale(zero=True))
     line = alt.Chart(alt.Data(values=rows)).mark_line(**look).encode(x=x, y=y)
     worst = f"at most {rows and max(row['lag'] for row in rows):,.3g} {unit}" if rows else "no run told one"
     note = f"in {unit}, the worst of each {_span(step)}" + (f" {_key('failed')}" if bad else "")
@@ -225,7 +226,16 @@ def bytes_chart(
     return _figure(bars, "Bytes", f"written to the lake, each {_span(step)}", words)
 
 # %% ../notebooks/46_charts.ipynb #cell-023
-CHARTS = {"lag": lag_chart, "rows": rows_chart, "bytes": bytes_chart}
+def files_chart(
+    found: list[dict[str, Any]],  # of `slots`
+    step: int,  # seconds
+) -> Markup:  # HTML
+    "Files over time."
+    words = f"Files over time: {sum(one['files'] for one in found):,} in all."
+    return _figure(_bars(found, step, {"files": OF["inserted"]}), "Files", f"each {_span(step)}", words)
+
+# %% ../notebooks/46_charts.ipynb #cell-025
+CHARTS = {"lag": lag_chart, "rows": rows_chart, "bytes": bytes_chart, "files": files_chart}
 
 
 def charts_of(

@@ -58,8 +58,8 @@ def volume_of(
     known: dict[str, Any],  # of the table, in the chronicle
 ) -> dict[str, Any] | None:
     "Rows and bytes of the newest run that had some."
-    ran = sorted((row for row in known["last"].values() if row.get("rows")), key=lambda row: row["end"])
-    return {"rows": ran[-1]["rows"].get("read", 0), "bytes": ran[-1].get("bytes", 0)} if ran else None
+    ran = sorted((row for row in known["last"].values() if row.get("rows", {}).get("read")), key=lambda row: row["end"])
+    return {"rows": ran[-1]["rows"]["read"], "bytes": ran[-1].get("bytes", 0)} if ran else None
 
 
 def _seen(known: dict[str, Any], table: str) -> dict[str, Any]:

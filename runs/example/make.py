@@ -23,7 +23,7 @@ KEPT = (".ipynb", ".html", ".jsonl")  # not the log of Spark, which is about thi
 NO_KEY = ("U", None, "Sample Product", "Sample Dept", "Sample Category", "39.00")
 CHROMIUM = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --hide-scrollbars --window-size=1100,1010"
+    "--disable-component-update --disable-sync --hide-scrollbars --window-size=1200,1290"
 )
 
 
