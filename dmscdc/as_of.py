@@ -103,7 +103,7 @@ def states(
     number: int = 1,  # of the load
 ) -> DataFrame:  # our columns of `rows`, the key, _position, _cdc_before, _cdc_after, _cdc_last
     "A row a change that can be applied, with the table's row before it and after it; other columns beginning _ stay."
-    ours = [name for name in rows.columns if name not in {c.name for c in files.schema}]
+    ours = [name for name in rows.columns if name not in {*key, *[c.name for c in files.schema]}]
     if not key:
         return inserts(rows, files, number).select(*ours, POSITION, BEFORE, AFTER, LAST)
     at = Window.partitionBy(*map(quoted, key)).orderBy(POSITION)

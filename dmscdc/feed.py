@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
@@ -69,7 +70,7 @@ def whole(
     held = held_by(past, position)
     missing = held.gaps[len(past.gaps):]
     gone = [f"{past.table}: {f.path} of the load is gone" for f in position.load_files if f not in past.load]
-    if words := [*missing, *gone[:1]]:
+    if words := [*missing, *gone[:1], *past.gaps[:not past.is_whole]]:
         raise NoFeed(f"{'; '.join(words)}. Bring it back, name the folder it was moved to (--archive), or begin anew")
     return held
 
@@ -153,7 +154,7 @@ def in_range(
     if found[0] is None:
         return rows.limit(0)
     kept = [F.col(quoted(k)).between(F.lit(found[2 * i]), F.lit(found[2 * i + 1])) for i, k in enumerate(of)]
-    return rows.where(reduce(SparkColumn.__and__, kept))
+    return rows.where(reduce(and_, kept))
 
 
 def touched(
@@ -180,18 +181,23 @@ def full_changes(
     return told.withColumn(_FIRST, first).where(F.col(POSITION) >= F.col(_FIRST))
 
 # %% ../notebooks/53_feed.ipynb #cell-028
+_THEN = "_cdc_then"
+
+
 def net_changes(
     moved: DataFrame,  # of `touched`
     key: Sequence[str],
     files: ChangeFiles,
     sequence: str,
     number: int,  # of the load
-) -> DataFrame:  # as `states`, one row a key, none for a row that is the same
-    "The state where the reader stood, and the state now."
-    now = states(moved, key, files, sequence, number).where(LAST).drop(BEFORE)
-    then = states(moved.where(F.col(KIND) != "new"), key, files, sequence, number).where(LAST)
-    then = then.select(*map(quoted, key), F.col(AFTER).alias(BEFORE))
-    return now.join(then, list(key), "left").where(~F.col(BEFORE).eqNullSafe(F.col(AFTER)))
+) -> DataFrame:  # what `images` takes, one row a key, none for a row that is the same
+    "The state where the reader stood, and the state now. Each change that the reader had is told twice, in one look."
+    both = F.explode(F.when(F.col(KIND) == "new", F.array(F.lit(False))).otherwise(F.array(F.lit(False), F.lit(True))))
+    told = states(moved.withColumn(_THEN, both), [*key, _THEN], files, sequence, number).where(LAST)
+    now, then = F.struct(POSITION, COMMIT_TIME, FILE, ROW, AFTER), F.col(AFTER)
+    each = [F.first(F.when(~F.col(_THEN), now), True).alias("now"), F.first(F.when(F.col(_THEN), then), True)]
+    rows = told.groupBy(*map(quoted, key)).agg(each[0], each[1].alias(BEFORE))
+    return rows.select(*map(quoted, key), "now.*", BEFORE).where(~F.col(BEFORE).eqNullSafe(F.col(AFTER)))
 
 # %% ../notebooks/53_feed.ipynb #cell-030
 @dataclass(frozen=True)

@@ -228,7 +228,7 @@ def check_told(
     if at is None or not past.load:
         return
     start = moment(min(f.time for f in past.load))
-    if not all(map(is_first_put, past.changes)):
+    if not all(is_first_put(f) for f in past.changes if f.path not in past.moved):
         start = min(start, past.changes[0].stamp)
     if at < start:
         asked = f"{at:%Y-%m-%d %H:%M:%S} UTC"
