@@ -284,18 +284,22 @@ def scd2_command(
     ignored = None if ignore is None else [c.strip() for c in ignore.split(",") if c.strip()]
     how = {"ignored": ignored, "time_column": time_column, "landed": to == "landed", "rebuild": rebuild}
     how |= {"archive": archive, "settle": config.settle, "spark": lambda: session(config, archive)}
-    with refusals():
-        done = [weave_table(t, config.landing, config.lake, config.state, run="dmscdc scd2", **how) for t in tables]
-    show_woven(done, json)
+    done: list[Increment] = []
+    try:
+        with refusals():
+            for table in tables:
+                done.append(weave_table(table, config.landing, config.lake, config.state, run="dmscdc scd2", **how))
+    finally:
+        show_woven(done, json)
+    if any(one.verdict == "attention" for one in done):
+        raise typer.Exit(3)
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-032
 def show_woven(done: list[Increment], json: bool) -> None:
-    "Increments for a person or a machine; a note asks for attention."
+    "Increments for a person or a machine, also where a later table has failed."
     if json:
         show_json([asdict(one) for one in done])
-    else:
+    elif done:
         show_table([asdict(one) for one in done], WOVEN)
         lines = [f"{one.table}: {one.position}, by {one.clock}, in {one.location}" for one in done if one.commit]
         console().print("\n".join([*lines, *[note for one in done for note in (*one.notes, *one.gaps)]]), markup=False)
-    if any(one.verdict == "attention" for one in done):
-        raise typer.Exit(3)
