@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from .bucket_landing import open_landing
 from .charts import seconds_of
-from .files import Listing, RawFile, TableRef, parse_name
+from .files import RawFile, TableRef, parse_name
 from .ledger import Ledger, records
 from .schema import OP, Refused, open_raw
 from .shelf import Shelf, open_shelf
