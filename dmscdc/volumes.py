@@ -117,8 +117,8 @@ def delays(
     most: int = 100,  # runs that are looked into, the newest
     landing: Any = None,  # of `open_landing`; with `column`
     column: str = "",  # of the source's commit time; "" measures from the closing of the file
-) -> list[dict[str, Any]]:  # one a change file: run, end, path, lag in seconds, since (commit or closing); oldest run first
-    "How long change files took into the lake, from what runs have recorded of themselves."
+) -> list[dict[str, Any]]:  # one a change file: run, end, path, lag, since; the oldest run first
+    "How long change files took into the lake, in seconds since their oldest commit, or since their closing."
     shelf, ref = open_shelf(runs), TableRef.parse(table)
     lines = (line for line in Ledger(shelf).newest_first() if line.get("table") == table and line.get("files"))
     found = []
