@@ -114,7 +114,7 @@ def svg_of(
     spec = chart.properties(width=WIDTH, height=HEIGHT, padding=room, autosize="none").to_dict()
     spec["config"] = _style()
     drawn = vl_convert.vegalite_to_svg(spec)
-    drawn = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")>", r"<svg \1>", drawn, count=1)
+    drawn = re.sub(r"<svg [^>]*?(width=\"\d+\" height=\"\d+\" viewBox=\"[^\"]*\")>", r"<svg \1>", drawn, count=1)
     drawn = re.sub(r' (aria-[a-z]+|role|class|pointer-events)="[^"]*"(?=[^<]*>)', "", drawn)
     drawn = drawn.replace("<svg ", '<svg role="img" ', 1)
     drawn = re.sub(r"\d+\.\d\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), drawn)  # of a pixel

@@ -97,7 +97,7 @@ def mark_of(
     seen = found["upto"] if not number else [number, len(rows), rows[0].get("run"), rows[-1].get("run")]
     return "-".join(map(str, [__version__, found["ledger"], *seen]))
 
-
+# %% ../notebooks/48_table_page.ipynb #cell-018
 def table_page(
     table: str,  # "" for runs about no single table
     found: dict[str, Any],  # of the chronicle
@@ -124,7 +124,7 @@ def table_page(
             break
     return page
 
-# %% ../notebooks/48_table_page.ipynb #cell-018
+# %% ../notebooks/48_table_page.ipynb #cell-019
 def write_table_pages(
     shelf: Shelf,
     index: dict[str, Any],  # of the chronicle

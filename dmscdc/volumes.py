@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from .bucket_landing import open_landing
 from .charts import seconds_of
-from .files import Listing, RawFile, TableRef, parse_name
+from .files import RawFile, TableRef, parse_name
 from .ledger import Ledger, records
 from .schema import OP, Refused, open_raw
 from .shelf import Shelf, open_shelf
@@ -117,8 +117,8 @@ def delays(
     most: int = 100,  # runs that are looked into, the newest
     landing: Any = None,  # of `open_landing`; with `column`
     column: str = "",  # of the source's commit time; "" measures from the closing of the file
-) -> list[dict[str, Any]]:  # one a change file: run, end, path, lag in seconds, since (commit or closing); oldest run first
-    "How long change files took into the lake, from what runs have recorded of themselves."
+) -> list[dict[str, Any]]:  # one a change file: run, end, path, lag, since; the oldest run first
+    "How long change files took into the lake, in seconds since their oldest commit, or since their closing."
     shelf, ref = open_shelf(runs), TableRef.parse(table)
     lines = (line for line in Ledger(shelf).newest_first() if line.get("table") == table and line.get("files"))
     found = []

@@ -1,0 +1,104 @@
+"""`explore/run_reports` and `explore/volumes_and_lag`, executed as papermill does it, over a landing and kept runs; DuckDB reads the same files."""
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dmscdc.dms_writer import write_changes, write_load
+from dmscdc.kernel import Watch, executed
+from dmscdc.ledger import Ledger
+from dmscdc.sample import COLUMNS, PRODUCTS
+from dmscdc.volumes import spread
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+from front_page import a_line, stamp  # noqa: E402
+
+from test_pages import a_report, asked  # noqa: E402
+
+EXPLORE = Path(__file__).parents[2] / "notebooks" / "explore"
+TABLE, BEGIN = "sampledb.product", datetime(2018, 12, 13, 10, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class Ran:
+    "An executed exploration."
+    path: Path
+    error: BaseException | None
+
+    def text(self, kind: str = "text/html") -> str:
+        cells = json.loads(self.path.read_text())["cells"]
+        return "\n".join("".join(out.get("data", {}).get(kind, "")) for cell in cells for out in cell.get("outputs", ()))
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory) -> Path:
+    "A load, 40 change files in two hours, and a run for every four of them, 90 seconds after the last."
+    home, luck = tmp_path_factory.mktemp("volumes"), random.Random(11)
+    write_load(home / "landing", TABLE, PRODUCTS, COLUMNS["product"])
+    paths: list[str] = []
+    for number in range(40):
+        time = BEGIN + timedelta(seconds=(number // 4) * 600 + (number % 4) * 10)
+        rows = [(luck.choice("IUUD"), *luck.choice(PRODUCTS)) for _ in range(luck.randrange(1, 9))]
+        write_changes(home / "landing", TABLE, rows, f"{time:%Y%m%d-%H%M%S}000", COLUMNS["product"])
+        paths.append(f"{time:%Y%m%d-%H%M%S}000.parquet")
+        if number % 4 == 3:
+            line = {**a_line(TABLE, number, luck), "verdict": "ok", "start": stamp(time), "end": stamp(time + timedelta(seconds=90)), "files": 4}
+            files = [{"path": path, "kind": "change", "rows": 1, "bytes": 1} for path in paths[-4:]]
+            a_report(home / "runs", line, processed={"files": files})
+            Ledger(home / "runs").append(line)
+    for number in range(3): Ledger(home / "runs").append({**a_line("sampledb.store", number, luck), "verdict": "failed", "words": f"row {number} has two addresses"})
+    return home
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    home = tmp_path_factory.mktemp("explored")
+
+    def execute(name: str, **parameters) -> Ran:
+        path = home / f"{name}.ipynb"
+        return Ran(path, executed(EXPLORE / f"{name}.ipynb", parameters, path, Watch(), {}))
+    return execute
+
+
+def test_run_reports_opens_the_ledger_says_failures_in_words_and_links_reports(house, run):
+    ran = run("run_reports", runs=str(house / "runs"))
+    assert ran.error is None
+    assert "'13 of 13 runs, of 2 tables'" in ran.text("text/plain")
+    assert re.search(r"<td>3</td>\s*<td>1</td>.*?<td>row 2 has two addresses</td>", ran.text(), re.DOTALL)
+    links = re.findall(r'<a href="([^"]+\.html)"', ran.text())
+    kept = [house / "runs" / one for one, in asked(house / "runs", "select html from ledger")]
+    assert sorted(links) == sorted(map(str, kept)) and ran.text().count("<figure") == 3
+
+
+def test_run_reports_shows_what_the_parameters_choose(house, run):
+    ran = run("run_reports", runs=str(house / "runs"), table=TABLE, verdict="ok", since="2018-12-13T11")
+    [(count,)] = asked(house / "runs", f"""select count(*) from ledger where "table" = '{TABLE}' and verdict = 'ok' and start >= '2018-12-13T11'""")
+    assert ran.error is None and f"'{count} of 13 runs, of 1 tables'" in ran.text("text/plain") and 0 < count < 10
+
+
+def test_volumes_and_lag_counts_files_operations_and_delays(house, run):
+    ran = run("volumes_and_lag", landing=str(house / "landing"), runs=str(house / "runs"))
+    assert ran.error is None
+    counts = dict(duckdb.sql(f"select Op, count(*) from read_parquet('{house}/landing/sampledb/product/2018*.parquet') group by 1").fetchall())
+    assert f"Rows over time: {counts['I']:,} inserted, {counts['U']:,} updated, {counts['D']:,} deleted." in ran.text()
+    assert "Files over time: 40 in all." in ran.text() and re.search(r"<td>40</td>\s*<td>\d+</td>\s*<td>4</td>\s*<td>2018-12-13 11:30</td>", ran.text())
+    assert re.search(r"<th>closing</th>\s*<td>40.0</td>\s*<td>105.0</td>\s*<td>90.0</td>", ran.text())  # of 90, 100, 110 and 120 seconds
+
+
+def test_volumes_and_lag_reads_no_more_files_than_it_may(house, run):
+    ran = run("volumes_and_lag", landing=str(house / "landing"), runs=str(house / "runs"), table=TABLE, most=5)
+    assert ran.error is None and re.search(r"<td>sampledb.product</td>\s*<td>5</td>\s*<td>40</td>", ran.text())
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 99, 100, 101, 1_000])
+def test_a_sample_has_at_most_so_many_files_in_their_order_with_the_newest(count):
+    found = spread(list(range(count)), 100)
+    assert len(found) <= 100 and found == sorted(found) and (not count or found[-1] == count - 1) and (count > 100 or len(found) == count)
