@@ -27,7 +27,6 @@ from .past import NoPast, Past, open_past, upto
 from .places import place, spark_url
 from .position import Position
 from .schema import Refused
-from .scd2_table import Increment, weave_table
 from .screen import console, show_json, show_table
 from .session import open_session
 from .state import UnknownTable, open_state
@@ -38,7 +37,10 @@ __all__ = ['AT', 'FILE_TO', 'COMMIT', 'CLOCK', 'Archive', 'TimeColumn', 'CURSOR'
            'Asked', 'asked', 'refusals', 'session', 'moment_of', 'here', 'check_new', 'write_rows', 'answer_of',
            'shown', 'as_of_command', 'show_answer', 'ends_of', 'feed_command', 'words_of', 'scd2_command', 'show_woven']
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-007
+# %% ../notebooks/97_feed_commands.ipynb #cell-004
+from .scd2_table import Increment, weave_table
+
+# %% ../notebooks/97_feed_commands.ipynb #cell-008
 @dataclass(frozen=True)
 class Asked:
     "A table that somebody asks about."
@@ -59,7 +61,7 @@ class Asked:
         "Everything that lies in landing and archive."
         return open_past(self.landing, self.table, archive=self.archive, position=self.position)
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-008
+# %% ../notebooks/97_feed_commands.ipynb #cell-009
 def asked(
     config: Config,
     table: str,  # schema.table
@@ -75,7 +77,7 @@ def asked(
         raise UnknownTable(f"{ref} has no key yet: dmscdc table set {ref} --key … (or --insert-only)")
     return Asked(ref, head.key if head else item.key, lake, head, config.landing, archive)
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-009
+# %% ../notebooks/97_feed_commands.ipynb #cell-010
 @contextmanager
 def refusals() -> Iterator[None]:
     "What the files do not tell is said in words."
@@ -93,7 +95,7 @@ def session(config: Config, *places: str) -> SparkSession:
     conf = {"spark.driver.memory": config.driver_memory}
     return open_session("dmscdc", master=master, conf=conf, places=[config.landing, config.lake, *places])
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-011
+# %% ../notebooks/97_feed_commands.ipynb #cell-012
 def moment_of(
     text: str,  # "2026-01-01T12:00", with or without Z or an offset
 ) -> tuple[datetime, str]:  # UTC; what is to be said of it
@@ -128,7 +130,7 @@ def write_rows(
     "Few files: Spark gathers small pieces."
     rows.hint("rebalance").write.mode("append").parquet(spark_url(url))
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-013
+# %% ../notebooks/97_feed_commands.ipynb #cell-014
 def answer_of(
     spark: SparkSession,
     one: Asked,
@@ -154,7 +156,7 @@ def shown(
     first = [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in found]
     return {**facts, "rows": rows.count(), "first": first}
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-014
+# %% ../notebooks/97_feed_commands.ipynb #cell-015
 AT = "A moment, UTC: 2026-01-01T12:00Z"
 FILE_TO = "After this change file, or load: before all changes"
 COMMIT = "As this commit of the lake knew it"
@@ -162,7 +164,7 @@ CLOCK = "Text column with the commit time; else it is recognised"
 Archive = Annotated[str, typer.Option(help="Folder to which old change files were moved")]
 TimeColumn = Annotated[str, typer.Option(help=CLOCK)]
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-015
+# %% ../notebooks/97_feed_commands.ipynb #cell-016
 @with_config
 def as_of_command(
     config: Config,
@@ -186,7 +188,7 @@ def as_of_command(
         spark = session(config, out, archive)
         show_answer(one, answer_of(spark, one, when, file, commit, time_column), out, note, json)
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-016
+# %% ../notebooks/97_feed_commands.ipynb #cell-017
 def show_answer(one: Asked, answer: AsOf, out: str, note: str, json: bool) -> None:
     "Write the rows where somebody wants them, and show what they are."
     rows = answer.rows
@@ -203,7 +205,7 @@ def show_answer(one: Asked, answer: AsOf, out: str, note: str, json: bool) -> No
     lines = [f"{one.table}: {facts['rows']:,} rows{where}", *answer.words, *[note] * bool(note)]
     console().print("\n".join(lines), markup=False)
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-022
+# %% ../notebooks/97_feed_commands.ipynb #cell-023
 def ends_of(
     one: Asked,
     cursor: str,  # of the cursor, "" for none
@@ -222,12 +224,12 @@ def ends_of(
     until = one.position if not to else landed(past if to == "landed" else upto(past, to))
     return stands, until
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-023
+# %% ../notebooks/97_feed_commands.ipynb #cell-024
 CURSOR = "File that keeps where you stand; made when missing"
 FROM = "Where you stand, without a cursor: after this change file, or load"
 TO = "landed, or a change file; else what the lake holds"
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-024
+# %% ../notebooks/97_feed_commands.ipynb #cell-025
 @with_config
 def feed_command(
     config: Config,
@@ -253,7 +255,7 @@ def feed_command(
     lines = [line for part in done for line in words_of(part)] or [f"{table}: nothing new since {stands.position}"]
     console().print("\n".join(lines), markup=False)
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-025
+# %% ../notebooks/97_feed_commands.ipynb #cell-026
 def words_of(part: Delivered) -> list[str]:
     "A part for a person."
     counts = ", ".join(f"{number:,} {kind}" for kind, number in part.counts.items()) or "no rows"
@@ -261,12 +263,12 @@ def words_of(part: Delivered) -> list[str]:
     out = [f"not applied: {number:,} {why}" for why, number in (part.left_out or {}).items() if number]
     return [f"wrote {part.path}: {counts}", f"from {part.since} to {part.until}", *same, *part.gaps, *out]
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-030
+# %% ../notebooks/97_feed_commands.ipynb #cell-031
 IGNORE = "Columns in which alone versions do not differ, like a,b; they hold the newest value"
 WEAVE_TO = "landed: all that has landed; else what the mirror holds"
 WOVEN = ["table", "verdict", "opened", "closed", "rewoven", "versions", "current", "commit"]
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-031
+# %% ../notebooks/97_feed_commands.ipynb #cell-032
 @with_config
 def scd2_command(
     config: Config,
@@ -294,7 +296,7 @@ def scd2_command(
     if any(one.verdict == "attention" for one in done):
         raise typer.Exit(3)
 
-# %% ../notebooks/97_feed_commands.ipynb #cell-032
+# %% ../notebooks/97_feed_commands.ipynb #cell-033
 def show_woven(done: list[Increment], json: bool) -> None:
     "Increments for a person or a machine, also where a later table has failed."
     if json:
