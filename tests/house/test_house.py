@@ -103,6 +103,12 @@ def test_a_notebook_imports_only_from_smaller_numbers(path):
 def test_no_two_notebooks_have_one_number(): assert len({path.stem[:2] for path in ROOMS}) == len(ROOMS)
 
 
+@pytest.mark.parametrize("path", [path for path in ROOMS if path.stem[0] in "56"], **NAMES)
+def test_what_asks_shares_no_code_with_what_loads(path):
+    loaders = {"fold", "unique", "rewrite", "worklist", "plan", "load", "loads", "adopt", "process"}
+    assert not {module for source in exported(path) for module in imported(source)} & loaders
+
+
 @pytest.mark.parametrize("path", ROOMS, **NAMES)
 def test_no_star_imports_and_annotations_are_postponed(path):
     sources = exported(path)
