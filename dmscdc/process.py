@@ -14,6 +14,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+# %% auto #0
+__all__ = ['HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'stand', 'plan_standing', 'Processed', 'lag_of', 'InputChanged',
+           'Busy', 'hold', 'held', 'check_inputs', 'guard_of', 'after_load', 'begin', 'carry_out', 'move_position',
+           'check_ready', 'problem_of', 'process_table', 'task_of', 'saver', 'processed']
+
+# %% ../notebooks/39_process.ipynb #cell-004
 from .adopt import adopt_lake, adopts, beyond
 from .attempt import LostRows
 from .bucket_landing import open_landing
@@ -29,15 +35,11 @@ from .schema import Refused
 from .session import open_session
 from .state import SqliteState, TableItem, open_state
 from .store import Unfit
-from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit, check_settings, open_table, versions
+from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit, check_mirror, check_settings, open_table
+from .tables import versions
 from .worklist import Plan, announce, changed_inputs, warn
 
-# %% auto #0
-__all__ = ['HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'stand', 'plan_standing', 'Processed', 'lag_of', 'InputChanged',
-           'Busy', 'hold', 'held', 'check_inputs', 'guard_of', 'after_load', 'begin', 'carry_out', 'move_position',
-           'check_ready', 'problem_of', 'process_table', 'task_of', 'saver', 'processed']
-
-# %% ../notebooks/39_process.ipynb #cell-006
+# %% ../notebooks/39_process.ipynb #cell-007
 @dataclass(frozen=True)
 class Standing:
     "A table as it is before anything is done."
@@ -53,7 +55,7 @@ class Standing:
         "Of the newest commit, 0 for none."
         return self.head.number if self.head else 0
 
-# %% ../notebooks/39_process.ipynb #cell-007
+# %% ../notebooks/39_process.ipynb #cell-008
 def stand(
     state: SqliteState,
     table: TableRef,
@@ -63,6 +65,7 @@ def stand(
     item = state.get(table) or state.put_settings(table)
     there = open_table(item.format, item.out_path or lake, table, **({"folder": item.folder} if item.folder else {}))
     notes, head = there.settle(), there.head()
+    check_mirror(str(table), head)
     position = Position.from_json(head.position) if head else None
     if head and head.number != item.commit:
         asked = item.instruction if adopts(item.instruction) else None  # the lake is ours already
@@ -70,7 +73,7 @@ def stand(
         item = replace(state.get(table), moved=beyond(asked, position))
     return Standing(item, there, head, position, tuple(notes))
 
-# %% ../notebooks/39_process.ipynb #cell-008
+# %% ../notebooks/39_process.ipynb #cell-009
 def plan_standing(
     standing: Standing,
     landing: FolderLanding,
@@ -84,7 +87,7 @@ def plan_standing(
     plan = plan_table(item.table, files, standing.position, now=now, settle=settle, **known)
     return warn(announce(plan, standing.lake.strangers), item.moved)
 
-# %% ../notebooks/39_process.ipynb #cell-012
+# %% ../notebooks/39_process.ipynb #cell-013
 @dataclass(frozen=True)
 class Processed:
     "What was done for one table, as the report shows it."
@@ -111,7 +114,7 @@ class Processed:
         names = [file["path"] for file in self.files] or [""]
         return {**asdict(self), "first": names[0], "last": names[-1]}
 
-# %% ../notebooks/39_process.ipynb #cell-013
+# %% ../notebooks/39_process.ipynb #cell-014
 def lag_of(
     position: Position | None,
     now: float,  # epoch seconds
@@ -121,7 +124,7 @@ def lag_of(
         return None
     return round(now - RawFile(position.last, 0, 0).stamp.timestamp(), 1)
 
-# %% ../notebooks/39_process.ipynb #cell-016
+# %% ../notebooks/39_process.ipynb #cell-017
 HOLD = 120.0  # seconds of a lease that the controller holds; it renews it all the time
 HOLD_BY_HAND = 600.0  # of a run by hand, which renews only at its commits
 
@@ -133,7 +136,7 @@ class InputChanged(Exception):
 class Busy(Exception):
     "Another run holds the table's lease."
 
-# %% ../notebooks/39_process.ipynb #cell-017
+# %% ../notebooks/39_process.ipynb #cell-018
 def hold(
     state: SqliteState,
     table: TableRef,
@@ -161,7 +164,7 @@ def held(state: SqliteState, table: TableRef, owner: str, fence: int) -> Iterato
         if not owner:
             state.release(lease)
 
-# %% ../notebooks/39_process.ipynb #cell-019
+# %% ../notebooks/39_process.ipynb #cell-020
 def check_inputs(landing: FolderLanding, plan: Plan) -> None:
     "List the inputs again. Raises `InputChanged` where one is gone or another one."
     files = landing.files(plan.table, None if plan.load or plan.instruction else plan.before)
@@ -184,13 +187,13 @@ def guard_of(
 
     return guard
 
-# %% ../notebooks/39_process.ipynb #cell-022
+# %% ../notebooks/39_process.ipynb #cell-023
 def after_load(plan: Plan) -> Position:
     "The position of the load alone."
     after = plan.after
     return Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
 
-# %% ../notebooks/39_process.ipynb #cell-023
+# %% ../notebooks/39_process.ipynb #cell-024
 def begin(spark: Callable[[], SparkSession], plan: Plan, task: Task) -> Loaded | None:
     "What comes before changes: a load, or a lake taken over; None for neither."
     if plan.load:
@@ -198,7 +201,7 @@ def begin(spark: Callable[[], SparkSession], plan: Plan, task: Task) -> Loaded |
         return load_initial(spark(), task, plan.load, plan.load_number, position.to_json())
     return adopt_lake(spark(), task, plan) if adopts(plan.instruction) else None
 
-# %% ../notebooks/39_process.ipynb #cell-024
+# %% ../notebooks/39_process.ipynb #cell-025
 def carry_out(
     spark: Callable[[], SparkSession] | None,  # called only when there is something to load; None: one of our own
     standing: Standing,
@@ -224,7 +227,7 @@ def carry_out(
     elif not done:
         save(move_position(standing, plan, task))
 
-# %% ../notebooks/39_process.ipynb #cell-025
+# %% ../notebooks/39_process.ipynb #cell-026
 def move_position(standing: Standing, plan: Plan, task: Task) -> Commit:
     "A commit without rows: a person's word moves the position."
     head = standing.head
@@ -233,10 +236,10 @@ def move_position(standing: Standing, plan: Plan, task: Task) -> Commit:
     draft = Draft(head, position, task.run, schema, task.key, task.partition, guard=task.guard)
     return task.lake.advance(draft).commit
 
-# %% ../notebooks/39_process.ipynb #cell-027
+# %% ../notebooks/39_process.ipynb #cell-028
 EXPECTED = (Refused, StaleCommit, LeaseLost, LostRows, InputChanged, NotOurs, Unfit, Busy)
 
-# %% ../notebooks/39_process.ipynb #cell-028
+# %% ../notebooks/39_process.ipynb #cell-029
 def check_ready(item: TableItem) -> None:
     "A table that is paused, or has no key, is left alone. Raises `Refused`, with the command that helps."
     if item.is_ready:
@@ -248,7 +251,7 @@ def check_ready(item: TableItem) -> None:
         f"Set one: dmscdc table set {item.table} --key …, or --insert-only"
     )
 
-# %% ../notebooks/39_process.ipynb #cell-030
+# %% ../notebooks/39_process.ipynb #cell-031
 def problem_of(
     error: Exception,  # that ended a run
     landing: FolderLanding,
@@ -263,7 +266,7 @@ def problem_of(
         return changed
     raise error
 
-# %% ../notebooks/39_process.ipynb #cell-034
+# %% ../notebooks/39_process.ipynb #cell-035
 def process_table(
     table: str,  # "schema.table"
     landing: str,  # where DMS writes
@@ -291,7 +294,7 @@ def process_table(
         problem = problem_of(error, source, plan)
     return processed(standing, plan, loads, problem, clock, told)
 
-# %% ../notebooks/39_process.ipynb #cell-035
+# %% ../notebooks/39_process.ipynb #cell-036
 def task_of(standing: Standing, landing: FolderLanding, run: str, guard: Callable[[], None]) -> Task:
     "What the loaders are told."
     item = standing.item
@@ -310,7 +313,7 @@ def saver(state: SqliteState, standing: Standing, plan: Plan) -> Callable[[Commi
 
     return save
 
-# %% ../notebooks/39_process.ipynb #cell-036
+# %% ../notebooks/39_process.ipynb #cell-037
 def processed(
     standing: Standing | None,  # None: it did not come so far
     plan: Plan, loads: Sequence[Loaded], problem: Exception | None, clock: Clock, told: Told,

@@ -16,16 +16,13 @@ from .past import NoPast, Past, is_first_put, is_held
 from .position import Position, change_order
 from .schema import Refused
 from .state import TableItem
-from .tables import Commit
+from .tables import VERSIONS, Commit
 
 # %% auto #0
-__all__ = ['MARK', 'versions_of', 'Woven', 'woven_of', 'check_free', 'held_files', 'unseen', 'target_of', 'Step', 'load_files',
+__all__ = ['versions_of', 'Woven', 'woven_of', 'check_free', 'held_files', 'unseen', 'target_of', 'Step', 'load_files',
            'first_step', 'next_step', 'gone_after', 'is_whole', 'with_late', 'woven_position', 'load_time']
 
 # %% ../notebooks/61_scd2_files.ipynb #cell-005
-MARK = "scd2"  # what the position of a commit begins with
-
-
 def versions_of(table: TableRef) -> TableRef:
     "The type-2 table of a mirror."
     return TableRef(table.schema, f"{table.name}_scd2")
@@ -53,12 +50,12 @@ class Woven:
 
     def to_json(self) -> dict[str, Any]:
         "Of plain values."
-        return {MARK: {**asdict(replace(self, position=Position())), "position": self.position.to_json()}}
+        return {VERSIONS: {**asdict(replace(self, position=Position())), "position": self.position.to_json()}}
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Woven:
         "What `to_json` was made from."
-        known = dict(said[MARK])
+        known = dict(said[VERSIONS])
         return cls(**{**known, "position": Position.from_json(known["position"]), "ignored": tuple(known["ignored"])})
 
 # %% ../notebooks/61_scd2_files.ipynb #cell-006
@@ -66,7 +63,7 @@ def woven_of(table: TableRef, head: Commit | None) -> Woven | None:
     "What the newest commit holds. Raises `Refused` for a table that is none of type 2."
     if head is None:
         return None
-    if MARK not in head.position:
+    if VERSIONS not in head.position:
         raise Refused(f"{table}: the lake holds a table of this name that is a mirror, not the type-2 table of another")
     return Woven.from_json(head.position)
 

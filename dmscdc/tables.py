@@ -23,8 +23,9 @@ from .schema import Footer, Refused, Schema
 from .session import FormatMissing
 
 # %% auto #0
-__all__ = ['FORMATS', 'Commit', 'new_attempt', 'no_guard', 'Draft', 'check_settings', 'Written', 'Clock', 'version_of',
-           'versions', 'LoadFiles', 'PlainFile', 'LakeTable', 'StaleCommit', 'NotOurs', 'open_table']
+__all__ = ['VERSIONS', 'FORMATS', 'Commit', 'new_attempt', 'no_guard', 'Draft', 'check_mirror', 'check_settings', 'Written',
+           'Clock', 'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeTable', 'StaleCommit', 'NotOurs',
+           'open_table']
 
 # %% ../notebooks/20_tables.ipynb #cell-006
 @dataclass(frozen=True)
@@ -67,6 +68,21 @@ class Draft:
         return (self.base.number if self.base else 0) + 1
 
 # %% ../notebooks/20_tables.ipynb #cell-012
+VERSIONS = "scd2"  # the part of a position that only a type-2 table has
+
+
+def check_mirror(
+    table: str,  # for messages
+    head: Commit | None,
+) -> None:
+    "Raises `Refused` where a table of versions has taken the name: its rows are not the source's."
+    if head and VERSIONS in head.position:
+        raise Refused(
+            f"{table}: the lake holds a table of versions under this name, made by dmscdc scd2. Move it away, or "
+            "rename the table on its way (a rule of the DMS task), then: dmscdc pass"
+        )
+
+# %% ../notebooks/20_tables.ipynb #cell-014
 def check_settings(
     table: str,  # for messages
     head: Commit,
@@ -81,7 +97,7 @@ def check_settings(
                 f"{','.join(stands) or 'none'}. A reload rewrites it: dmscdc table rewind {table} --reload"
             )
 
-# %% ../notebooks/20_tables.ipynb #cell-015
+# %% ../notebooks/20_tables.ipynb #cell-017
 @dataclass(frozen=True)
 class Written:
     "What one commit did to the table; rows are counted once a key."
@@ -96,7 +112,7 @@ class Written:
     bytes_written: int = 0  # of lake files
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
 
-# %% ../notebooks/20_tables.ipynb #cell-018
+# %% ../notebooks/20_tables.ipynb #cell-020
 class Clock:
     "Seconds by step."
 
@@ -112,7 +128,7 @@ class Clock:
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - start, 3)
 
-# %% ../notebooks/20_tables.ipynb #cell-021
+# %% ../notebooks/20_tables.ipynb #cell-023
 def version_of(package: str) -> str:
     "The version of an installed package, a dash for one that is not there."
     try:
@@ -126,7 +142,7 @@ def versions() -> dict[str, str]:
     parts = {name: version_of(name) for name in ("dmscdc", "pyspark", "pyarrow")}
     return {"python": platform.python_version(), **parts}
 
-# %% ../notebooks/20_tables.ipynb #cell-024
+# %% ../notebooks/20_tables.ipynb #cell-026
 @dataclass(frozen=True)
 class LoadFiles:
     "A load set as its files."
@@ -145,7 +161,7 @@ class LoadFiles:
         "Bytes of all files before compression."
         return sum(f.bytes for f in self.footers)
 
-# %% ../notebooks/20_tables.ipynb #cell-027
+# %% ../notebooks/20_tables.ipynb #cell-029
 @dataclass(frozen=True)
 class PlainFile:
     "A Parquet file of a table all of whose rows are rows of the table."
@@ -154,7 +170,7 @@ class PlainFile:
     bounds: Mapping[str, tuple[Any, Any]]  # smallest and largest value of key columns as JSON knows them, or None
     values: Mapping[str, str | None]  # of the partition's columns, which are not in the file, as text
 
-# %% ../notebooks/20_tables.ipynb #cell-028
+# %% ../notebooks/20_tables.ipynb #cell-030
 class LakeTable(Protocol):
     "A table of the lake in one format."
     table: TableRef
@@ -199,7 +215,7 @@ class LakeTable(Protocol):
     def advance(self, draft: Draft) -> Written:
         "Commit a position and no rows. Needs no Spark."
 
-# %% ../notebooks/20_tables.ipynb #cell-029
+# %% ../notebooks/20_tables.ipynb #cell-031
 class StaleCommit(Exception):
     "Somebody else committed since the run planned; nothing of the run is in the table, the next pass plans anew."
 
@@ -207,7 +223,7 @@ class StaleCommit(Exception):
 class NotOurs(Exception):
     "The folder holds files that no commit of ours knows."
 
-# %% ../notebooks/20_tables.ipynb #cell-031
+# %% ../notebooks/20_tables.ipynb #cell-033
 FORMATS = {"parquet": "dmscdc.parquet"}
 
 
