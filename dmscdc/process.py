@@ -35,8 +35,8 @@ from .schema import Refused
 from .session import open_session
 from .state import SqliteState, TableItem, open_state
 from .store import Unfit
-from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit, check_mirror, check_settings, open_table
-from .tables import versions
+from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit
+from .tables import check_mirror, check_settings, open_table, versions
 from .worklist import Plan, announce, changed_inputs, warn
 
 # %% ../notebooks/39_process.ipynb #cell-007
