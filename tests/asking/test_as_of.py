@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from functools import reduce
 
 import pytest
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import functions as F
 
 from dmscdc.as_of import as_of, can_apply, every_state
 from dmscdc.dms_writer import DmsSettings, write_changes, write_load
@@ -20,8 +20,8 @@ ITEM = {"id": "int", "name": "string", "price": "int"}
 
 def at_all(spark, past, keys, columns, positions):
     "The tables after each position, in one Spark job."
-    told = [as_of(spark, upto(past, one), keys).rows.select(F.lit(n).alias("p"), *columns) for n, one in enumerate(positions)]
-    rows = reduce(DataFrame.unionByName, told).collect()
+    told = [as_of(spark, upto(past, one), keys).rows.withColumn("p", F.lit(n)) for n, one in enumerate(positions)]
+    rows = reduce(lambda a, b: a.unionByName(b, True), told).collect()  # a column that no file carried yet is not there yet
     return [table_of([row for row in rows if row.p == n], keys, columns) for n in range(len(positions))]
 
 
