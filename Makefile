@@ -22,8 +22,8 @@ demo: $(STAMP)
 	$(BIN)/dmscdc demo $(DEMO)
 
 test: $(STAMP)
-	@set -e; for room in notebooks/[0-4]*.ipynb notebooks/[7-9]*.ipynb; do echo "$$room"; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
-	@echo "notebooks/5… and 6…, in one process that starts one Java"; $(BIN)/nbdev_test --n_workers 0 --path notebooks --file_re '^[56][0-9]_.*'
+	@set -e; for room in notebooks/1*.ipynb; do echo "$$room"; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
+	@set -e; for floor in 0 2 3 4 5 6 7 8 9; do echo "notebooks/$${floor}…, in one process with one Java"; $(BIN)/nbdev_test --n_workers 0 --path notebooks --file_re "^$${floor}[0-9]_.*"; done
 	$(BIN)/python -m pytest
 
 torture: $(STAMP)
