@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from shlex import quote
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ from .state import open_state
 from .tables import Commit, LakeTable, open_table
 
 # %% auto #0
-__all__ = ['Proof', 'key_words', 'counted', 'judge', 'Asked', 'lake_table', 'explained', 'beside', 'prove', 'rows_shown']
+__all__ = ['Proof', 'key_words', 'counted', 'judge', 'Asked', 'lake_table', 'explained', 'beside', 'again', 'prove', 'rows_shown']
 
 # %% ../notebooks/69_proof.ipynb #cell-006
 @dataclass(frozen=True)
@@ -172,13 +173,23 @@ def beside(
         return examine(sides, found, layout, asked.limit, states)
 
 # %% ../notebooks/69_proof.ipynb #cell-019
+def again(
+    table: TableRef,
+    source: str,  # as it was given, without a password
+    secret: str = "",  # the name of one
+) -> str:  # as it is typed
+    "The command that repeats a proof, wherever the source was named."
+    named = f" --secret {quote(secret)}" if secret else ""
+    return f"dmscdc reconcile {table} --source {quote(source)}{named}"
+
+# %% ../notebooks/69_proof.ipynb #cell-021
 def prove(
     asked: Asked,
     spark: Callable[[], SparkSession] | None = None,  # called once; a session of our own if none is given
 ) -> Proof:
     "Compare a lake table with its source. Raises `Refused`, `SourceRefused`, `SourceUnreachable`."
     start, url, (there, head) = time.perf_counter(), address(asked.source, asked.secret), lake_table(asked)
-    position, command = Position.from_json(head.position), f"dmscdc reconcile {asked.table}"
+    position, command = Position.from_json(head.position), again(asked.table, asked.source, asked.secret)
     under, decided = "", ""
     session = (spark or (lambda: open_session("reconcile", places=(asked.landing, asked.lake))))()
     with ExitStack() as stack:
@@ -197,7 +208,7 @@ def prove(
     told = (str(asked.table), verdict, f"{asked.table}: {words}", command, str(position), head.number)
     return Proof(*told, look.at.isoformat(timespec="seconds"), done, under, round(time.perf_counter() - start, 3))
 
-# %% ../notebooks/69_proof.ipynb #cell-021
+# %% ../notebooks/69_proof.ipynb #cell-023
 def rows_shown(
     proof: Mapping[str, Any],  # of `Proof.to_dict`
 ) -> list[dict[str, Any]]:  # kind, key, column, source, lake, in flight

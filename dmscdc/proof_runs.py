@@ -16,6 +16,7 @@ from .crew import Servers
 from .files import TableRef
 from .front_page import write_front_page
 from .ledger import Run
+from .proof import again
 from .runs import run_notebook
 from .schedule import next_tick, ticks_between
 from .source import PASSWORD, SourceRefused, address
@@ -55,7 +56,7 @@ def run_proof(
         table=str(table),
         env={name: str(value) for name, value in env.items()},
         timeout=config.timeout + (more.get("wait") or 0),
-        command=f"dmscdc reconcile {table}",
+        command=again(table, config.source, config.secret),
         server_death=server.death if server else None,
     )
 
