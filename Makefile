@@ -1,33 +1,47 @@
 # make demo: environment and the whole story.  make test: environment and every test.
-# make torture: every kill point, HISTORIES=200 random histories, the cluster; prints what was tried.
+# make fresh: the same in a new clone with an empty home.  make pythons: a part of it on each Python from 3.10 on.
+# make constraints: the versions that all of them install, anew.
+# make torture: every kill point, HISTORIES=200 random histories, ADVERSARY=50 random tables, the cluster; prints what was tried.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.made
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO   ?= ./demo
 
-.PHONY: env demo test torture export readme clean bench lab
+.PHONY: env demo test fresh pythons constraints torture export readme clean bench lab
 
 env: $(STAMP)
 
-$(STAMP): settings.ini setup.py pyproject.toml
+$(STAMP): settings.ini setup.py pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or newer is needed, $$($(PYTHON) --version) was found: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@command -v java >/dev/null || { echo "Java 17 is needed for Spark and no java was found: apt-get install openjdk-17-jre-headless"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is needed: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,dev]'
+	$(PIP) --upgrade pip
+	PYTHONWARNINGS=ignore::UserWarning $(PIP) --build-constraint constraints.txt --editable '.[all,dev]'
 	@touch $@
 
 demo: $(STAMP)
 	$(BIN)/dmscdc demo $(DEMO)
 
 test: $(STAMP)
-	@set -e; for room in notebooks/1*.ipynb; do echo "$$room"; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
-	@set -e; for floor in 0 2 3 4 5 6 7 8 9; do echo "notebooks/$${floor}…, in one process with one Java"; $(BIN)/nbdev_test --n_workers 0 --path notebooks --file_re "^$${floor}[0-9]_.*"; done
+	@set -e; for room in notebooks/1*.ipynb; do test -f $$room; echo "$$room"; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
+	@set -e; for floor in 0 2 3 4 5 6 7 8 9; do ls notebooks/$${floor}[0-9]_*.ipynb >/dev/null; echo "notebooks/$${floor}…, in one process with one Java"; $(BIN)/nbdev_test --n_workers 0 --path notebooks --file_re "^$${floor}[0-9]_.*"; done
 	$(BIN)/python -m pytest
 
+fresh:
+	@there=$$(mktemp -d) && trap "rm -rf $$there" EXIT && git clone --quiet . $$there/dmscdc && .ci/fresh make -C $$there/dmscdc $(or $(RUN),test)
+
+pythons: $(STAMP)
+	.ci/pythons $(BIN)/uv 3.10 3.13
+
+constraints: $(STAMP)
+	@echo "# What make env installs, on Python 3.10 and later; as the package index was on $$(date -u +%FT%TZ). Made by make constraints." > constraints.new
+	printf 'pip\nsetuptools\nwheel\n' | $(BIN)/uv pip compile setup.py - --all-extras --universal --python-version 3.10 --no-header --no-annotate --quiet >> constraints.new
+	@mv constraints.new constraints.txt
+
 torture: $(STAMP)
-	HISTORIES=$(or $(HISTORIES),200) $(BIN)/python -m pytest -m "torture or not torture" -s tests/crashes tests/histories tests/cluster tests/aws/test_s3a.py
+	HISTORIES=$(or $(HISTORIES),200) $(BIN)/python -m pytest -m "torture or not torture" -s tests/crashes tests/histories tests/adversary tests/asking tests/cluster tests/aws/test_s3a.py
 
 export: $(STAMP)
 	$(BIN)/nbdev_export
@@ -43,4 +57,4 @@ bench: $(STAMP)
 	$(BIN)/python bench/run.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info demo .bench
+	rm -rf $(VENV) .pythons build dist *.egg-info demo .bench

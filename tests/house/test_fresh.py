@@ -1,0 +1,87 @@
+"""What a machine brings decides nothing: versions are pinned, the home is empty, a missing part is red where nobody looks."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+HOME = Path(__file__).parents[2]
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+
+
+def wanted() -> set[str]:
+    "Every requirement of settings.ini."
+    ini = ConfigParser(delimiters=["="], interpolation=None)
+    ini.read(HOME / "settings.ini", encoding="utf-8")
+    return {word for name, words in ini["DEFAULT"].items() if name.endswith("requirements") for word in words.split()}
+
+
+def pinned(python: str) -> dict[str, str]:
+    "Versions by package on Linux."
+    here = {"python_version": python, "python_full_version": f"{python}.5", "sys_platform": "linux", "os_name": "posix", "platform_system": "Linux"}
+    lines = [Requirement(line) for line in (HOME / "constraints.txt").read_text().splitlines() if line[0] != "#"]
+    lines = [line for line in lines if line.marker is None or line.marker.evaluate(here)]
+    assert len({line.name for line in lines}) == len(lines) and all(str(line.specifier).startswith("==") for line in lines)
+    return {canonicalize_name(line.name): str(line.specifier)[2:] for line in lines}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_requirement_is_pinned_at_a_version_that_it_allows(python):
+    pins, every = pinned(python), [Requirement(word) for word in wanted()]
+    every = [one for one in every if one.marker is None or one.marker.evaluate({"python_version": python})]
+    wrong = [str(one) for one in every if not one.specifier.contains(pins.get(canonicalize_name(one.name), "0"), prereleases=True)]
+    assert len(every) > 25 and not wrong, f"{wrong}: run make constraints"
+    assert {"pip", "setuptools", "wheel"} <= set(pins)
+
+
+def type_fresh(*words: str, **env: str) -> str:
+    done = subprocess.run([HOME / ".ci/fresh", *words], env={**os.environ, **env}, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_a_fresh_home_is_empty_for_java_too_and_goes_afterwards(tmp_path):
+    (tmp_path / ".m2").mkdir()
+    (tmp_path / ".m2/settings.xml").write_text("<settings/>")
+    (tmp_path / ".aws").mkdir()
+    options = {"JAVA_TOOL_OPTIONS": "-Dhttps.proxyHost=proxy", "https_proxy": "http://proxy", "SPARK_HOME": "/opt/spark", "AWS_PROFILE": "mine"}
+    said = type_fresh("sh", "-c", "env; cd; echo files $(find . -type f)", **options, HOME=str(tmp_path))
+    seen = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+    assert "files ./.m2/settings.xml\n" in said and not Path(seen["HOME"]).exists() and seen["HOME"] != str(tmp_path)
+    assert seen["JAVA_TOOL_OPTIONS"] == f"-Dhttps.proxyHost=proxy -Duser.home={seen['HOME']}" and seen["https_proxy"] == "http://proxy"
+    assert not {"SPARK_HOME", "AWS_PROFILE", "VIRTUAL_ENV", "PYTHONPATH"} & set(seen)
+    assert Path(seen["PIP_CACHE_DIR"]).is_absolute() and Path(seen["PYTHON"]).name.startswith("python")
+
+
+def test_a_command_that_fails_in_a_fresh_home_fails():
+    assert subprocess.run([HOME / ".ci/fresh", "false"]).returncode == 1
+
+
+SKIPS = """
+import pytest
+def test_part(): pytest.skip("chromium is not installed: apt-get install chromium")
+@pytest.mark.skipif(True, reason="maven is not installed")
+def test_another(): pass
+def test_root(): pytest.skip("not allowed here: mounting a file system")
+@pytest.mark.xfail
+def test_known(): assert False
+"""
+
+
+@pytest.mark.parametrize("ci, outcome", [("", "3 skipped, 1 xfailed"), ("true", "1 failed, 1 skipped, 1 xfailed, 1 error")])
+def test_a_missing_part_is_red_in_ci_and_named_elsewhere(tmp_path, ci, outcome):
+    (tmp_path / "test_it.py").write_text(SKIPS)
+    env = {**os.environ, "CI": ci, "PYTHONPATH": str(HOME / "tests")}
+    command = [sys.executable, "-m", "pytest", "-q", "-rsf", "--noconftest", "-p", "skips", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert outcome in done.stdout and done.returncode == bool(ci), done.stdout
+    assert "chromium is not installed: apt-get install chromium" in done.stdout
+
+
+def test_reasons_of_skips_are_printed():
+    assert " -rs " in (HOME / "pyproject.toml").read_text()

@@ -1,0 +1,72 @@
+"""What settings.ini promises of Python: the oldest one reads every line, and this one imports every module. `make pythons` runs more on the oldest and the newest."""
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import dmscdc
+
+HOME = Path(__file__).parents[2]
+INI = ConfigParser(delimiters=["="], interpolation=None)
+INI.read(HOME / "settings.ini", encoding="utf-8")
+OLDEST = tuple(map(int, INI["DEFAULT"]["min_python"].split(".")))
+NEWER = {  # of the standard library after 3.10: names that are imported, or asked of a module
+    "datetime": {"UTC"}, "enum": {"StrEnum", "ReprEnum", "verify"}, "itertools": {"batched"}, "contextlib": {"chdir"}, "hashlib": {"file_digest"},
+    "asyncio": {"TaskGroup", "timeout", "Runner"}, "logging": {"getLevelNamesMapping"}, "operator": {"call"}, "math": {"cbrt", "exp2", "sumprod"},
+    "typing": {"Self", "Never", "LiteralString", "Required", "NotRequired", "Unpack", "assert_never", "assert_type", "reveal_type", "override", "TypeIs"},
+    "os": {"process_cpu_count"}, "shutil": set(), "sqlite3": {"Blob"}, "tomllib": {"*"}, "warnings": {"deprecated"}, "string": set(), "copy": {"replace"},
+}  # fmt: skip
+
+
+def sources() -> dict[str, str]:
+    "All code of the project: modules, tests, programs, and the cells of every notebook."
+    files = [path for folder in ("dmscdc", "tests", "bench", "runs") for path in (HOME / folder).rglob("*.py")] + [HOME / "setup.py"]
+    found = {str(path.relative_to(HOME)): path.read_text(encoding="utf-8") for path in files}
+    for path in (HOME / "notebooks").rglob("*.ipynb"):
+        for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
+            lines = "".join(cell["source"]).splitlines()
+            if cell["cell_type"] == "code":
+                found[f"{path.relative_to(HOME)}, cell {number}"] = "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in lines)
+    return found
+
+
+def newer_names(tree: ast.AST) -> set[str]:
+    "What is asked of the standard library that the oldest Python has not, outside a branch on the version or an attempt."
+    guarded = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Try) or isinstance(node, ast.If) and "version_info" in ast.unparse(node.test) for inner in ast.walk(node)}
+    found = set()
+    for node in ast.walk(tree):
+        if id(node) in guarded: continue
+        if isinstance(node, ast.ImportFrom): found |= {f"{node.module}.{one.name}" for one in node.names}
+        if isinstance(node, ast.Import): found |= {f"{one.name}.*" for one in node.names}
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name): found.add(f"{node.value.id}.{node.attr}")
+    return {f"{module}.{name}" for module, names in NEWER.items() for name in names} & found
+
+
+def test_the_oldest_python_reads_every_line():
+    wrong, every = [], sources()
+    for name, text in every.items():
+        try:
+            tree = ast.parse(text, feature_version=OLDEST)
+        except SyntaxError as error:
+            wrong.append(f"{name}, line {error.lineno}: {error.msg}")
+        else:
+            wrong += [f"{name}: {one}" for one in newer_names(tree)]
+    assert len(every) > 2000 and not wrong, f"Python {INI['DEFAULT']['min_python']} has not: {wrong}"
+
+
+def test_newer_grammar_and_newer_names_would_be_seen():
+    import pytest
+
+    with pytest.raises(SyntaxError): ast.parse("try: pass\nexcept* ValueError: pass", feature_version=OLDEST)
+    assert newer_names(ast.parse("from datetime import UTC\nimport tomllib")) == {"datetime.UTC", "tomllib.*"}
+    assert not newer_names(ast.parse("import sys\nif sys.version_info < (3, 11): import tomli\nelse: import tomllib"))
+
+
+def test_every_module_is_imported_by_this_python():
+    names = sorted(path.stem for path in Path(dmscdc.__file__).parent.glob("[a-z]*.py"))
+    done = subprocess.run([sys.executable, "-c", "\n".join(f"import dmscdc.{name}" for name in names)], capture_output=True, text=True)
+    assert len(names) > 70 and done.returncode == 0, done.stderr
