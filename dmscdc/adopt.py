@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from .changes import check_key
 from .files import RawFile
@@ -17,6 +16,9 @@ from .schema import Footer, Refused, Schema, evolve, read_footers
 from .strangers import check_folders, lake_footers
 from .tables import Clock, Draft, LoadFiles
 from .worklist import Plan, count
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # %% auto #0
 __all__ = ['adopts', 'beyond', 'raw_footers', 'adopted_schema', 'adopt_lake']

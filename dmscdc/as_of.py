@@ -12,17 +12,18 @@ from datetime import datetime
 
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
-from .changes import GROUP, KIND, NAME, OPS, SEQUENCE, ChangeFiles, check_key, quoted
+from .changes import (GROUP, KIND, NAME, OPS, ChangeFiles, check_key, first_texts, is_sequence, not_loaded,
+                           proves, quoted)
 from .past import NoPast, Past, check_told, closed_by, held_by, read_files, read_past, upto
 from .position import Position
-from .schema import FILE, OP, ROW, open_raw
+from .schema import FILE, OP, ROW
 from .tables import LakeTable, StaleCommit
 
 # %% auto #0
-__all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'STAMP', 'has_key', 'can_apply', 'proven', 'place_of', 'carried', 'row_at',
-           'states', 'inserts', 'CommitClock', 'first_rows', 'clock_of', 'commit_time', 'closing_time', 'digits_time',
-           'every_state', 'only', 'current_rows', 'AsOf', 'left_out', 'said', 'as_of', 'committed_by', 'as_known',
-           'replayed']
+__all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'STAMP', 'has_key', 'can_apply', 'proven', 'place_of', 'struct', 'carried',
+           'row_at', 'states', 'inserts', 'CommitClock', 'first_rows', 'sequences_of', 'clock_of', 'commit_time',
+           'closing_time', 'digits_time', 'every_state', 'only', 'current_rows', 'AsOf', 'left_out', 'said', 'as_of',
+           'committed_by', 'as_known', 'replayed']
 
 # %% ../notebooks/55_as_of.ipynb #cell-009
 def has_key(key: Sequence[str]) -> SparkColumn:
@@ -38,7 +39,7 @@ def can_apply(
     return known & has_key(key)
 
 # %% ../notebooks/55_as_of.ipynb #cell-012
-POSITION = "_position"  # of a change: load number / 0 for load, 1 for change / sequence / name / path / row
+POSITION = "_cdc_position"  # of a change: load number / 0 for load, 1 for change / sequence / name / path / row
 
 
 def proven(
@@ -49,7 +50,7 @@ def proven(
     if not sequence:
         return F.lit("")
     is_load, text = F.col(KIND) == "load", F.col(quoted(sequence))
-    valid = is_load | F.coalesce(text.rlike(SEQUENCE), F.lit(False))
+    valid = is_load | proves(sequence)
     every = F.bool_and(valid).over(Window.partitionBy(*map(quoted, key)))
     return F.when(every & ~is_load, F.concat(text, F.lit("/"))).otherwise("")
 
@@ -67,7 +68,12 @@ def place_of(
 # %% ../notebooks/55_as_of.ipynb #cell-015
 BEFORE, AFTER = "_cdc_before", "_cdc_after"  # the row as a struct of the source's columns; null: there was none
 LAST = "_cdc_last"  # the newest change of its key
-_LIFE, _SET = "_cdc_life", "_cdc_set"
+_LIFE, _LIVED, _SET = "_cdc_life", "_cdc_lived", "_cdc_set"
+
+
+def struct(values: Mapping[str, str]) -> SparkColumn:  # by name: SQL
+    "A struct, in one piece of SQL: of a thousand columns each call from Python to Spark would cost a millisecond."
+    return F.expr(f"struct({', '.join(f'{value} as {quoted(name)}' for name, value in values.items())})")
 
 
 def carried(
@@ -77,22 +83,22 @@ def carried(
     "Null where the change tells nothing of them."
     told = {}
     for i, (groups, names) in enumerate(files.sets):
-        values = [F.col(quoted(name)) for name in names if name not in key]
+        values = {name: quoted(name) for name in names if name not in key}
         tells = (F.col(OP) != "D") & F.col(GROUP).isin(list(groups))
-        told[f"{_SET}{i}"] = F.when(tells, F.struct(F.col(_LIFE), *values))
+        told[f"{_SET}{i}"] = F.when(tells, struct({_LIFE: _LIFE, **values}))
     return told
 
 
 def row_at(
     files: ChangeFiles,
     key: Sequence[str],
-    known: Mapping[str, SparkColumn],  # as `carried`, looked up
+    told: Mapping[str, str],  # as `carried`: the column in which each was looked up
 ) -> SparkColumn:
     "The row as a struct: its key, and of each column what was told last in this life."
-    of = {name: known[f"{_SET}{i}"] for i, (_, names) in enumerate(files.sets) for name in names}
-    same = {name: F.when(told.getField(_LIFE) == F.col(_LIFE), told.getField(name)) for name, told in of.items()}
-    values = [(F.col(quoted(c.name)) if c.name in key else same[c.name]).alias(c.name) for c in files.schema]
-    return F.struct(*values)
+    of = {name: told[f"{_SET}{i}"] for i, (_, names) in enumerate(files.sets) for name in names}
+    same = {name: f"if({told}.{_LIFE} = {_LIFE}, {told}.{quoted(name)}, null)" for name, told in of.items()}
+    return struct({c.name: quoted(c.name) if c.name in key else same[c.name] for c in files.schema})
+
 
 # %% ../notebooks/55_as_of.ipynb #cell-016
 def states(
@@ -101,8 +107,8 @@ def states(
     files: ChangeFiles,  # of `read_past`
     sequence: str = "",  # the column of the change sequence, "" for none
     number: int = 1,  # of the load
-) -> DataFrame:  # our columns of `rows`, the key, _position, _cdc_before, _cdc_after, _cdc_last
-    "A row a change that can be applied, with the table's row before it and after it; other columns beginning _ stay."
+) -> DataFrame:  # our columns of `rows`, the key, _cdc_position, _cdc_before, _cdc_after, _cdc_last
+    "A row a change that can be applied, with the table's row before it and after it; our other columns stay."
     ours = [name for name in rows.columns if name not in {*key, *[c.name for c in files.schema]}]
     if not key:
         return inserts(rows, files, number).select(*ours, POSITION, BEFORE, AFTER, LAST)
@@ -110,17 +116,20 @@ def states(
     earlier = at.rowsBetween(Window.unboundedPreceding, -1)
     deletes, upsert = F.count(F.when(F.col(OP) == "D", 1)).over(earlier), F.col(OP) != "D"
     told = rows.where(can_apply(key)).withColumn(POSITION, place_of(key, sequence, number)).withColumn(_LIFE, deletes)
-    told, sets = told.withColumns(carried(files, key)), carried(files, key)
-    was, now = [{n: F.last(n, True).over(w) for n in sets} for w in (earlier, at)]
-    lived = F.last(F.when(upsert, F.col(_LIFE)), True).over(earlier) == F.col(_LIFE)
-    rows_then = {BEFORE: F.when(lived, row_at(files, key, was)), AFTER: F.when(upsert, row_at(files, key, now))}
-    told = told.withColumns({**rows_then, LAST: F.lead(POSITION).over(at).isNull()})
+    sets, found = carried(files, key), {LAST: F.lead(POSITION).over(at).isNull()}
+    was, now = ({name: f"{name}_{when}" for name in sets} for when in ("was", "now"))
+    for names, line in ((was, earlier), (now, at)):
+        found |= {looked: F.last(name, True).over(line) for name, looked in names.items()}
+    found[_LIVED] = F.last(F.when(upsert, F.col(_LIFE)), True).over(earlier) == F.col(_LIFE)
+    told = told.withColumns(sets).withColumns(found)
+    then = {BEFORE: F.when(F.col(_LIVED), row_at(files, key, was)), AFTER: F.when(upsert, row_at(files, key, now))}
+    told = told.withColumns(then)
     return told.select(*ours, *map(quoted, key), POSITION, BEFORE, AFTER, LAST)
 
 
 def inserts(rows: DataFrame, files: ChangeFiles, number: int) -> DataFrame:
     "Of a table without a key: every insert is a row of its own."
-    row = F.struct(*[F.col(quoted(c.name)) for c in files.schema])
+    row = struct({c.name: quoted(c.name) for c in files.schema})
     told = rows.where(can_apply(())).withColumns({POSITION: place_of((), "", number), AFTER: row, LAST: F.lit(True)})
     return told.withColumn(BEFORE, F.when(F.lit(False), row))
 
@@ -144,8 +153,8 @@ class CommitClock:
         return f"change sequence of column {self.sequence}" if self.sequence else "closing time of the file"
 
 # %% ../notebooks/55_as_of.ipynb #cell-021
-def first_rows(files: ChangeFiles) -> list[tuple[list[str], dict[str, str]]]:
-    "Of each kind of change files: the columns after Op, and the texts of the first row. One small read a kind."
+def first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]]]:
+    "Of each kind of change files: one, its columns after Op, and the texts of the first row. One small read a kind."
     seen, found = set(), []
     for footer in files.footers:
         group, kind = files.place[footer.path]
@@ -154,8 +163,16 @@ def first_rows(files: ChangeFiles) -> list[tuple[list[str], dict[str, str]]]:
         if kind == "load" or group in seen or not footer.rows or not texts:
             continue
         seen.add(group)
-        batch = next(open_raw(files.urls[footer.path]).iter_batches(batch_size=1, columns=texts))
-        found.append((names, {name: value or "" for name, value in batch.to_pylist()[0].items()}))
+        found.append((footer.path, names, first_texts(footer.path, files.urls[footer.path], texts)[0]))
+    return found
+
+
+def sequences_of(files: ChangeFiles, rows: Sequence[tuple[str, list[str], dict[str, str]]]) -> list[str]:
+    "Columns of a change sequence, by the first rows of change files and of a load file."
+    found = [n for path, _, row in rows for n, text in row.items() if is_sequence(text, n, path.rpartition("/")[2])]
+    load = [f for f in files.footers if files.place[f.path][1] == "load" and f.rows][:1] if found else []
+    for footer in load:
+        found = not_loaded(found, footer.path, files.urls[footer.path])
     return found
 
 
@@ -169,8 +186,8 @@ def clock_of(
         there = ", ".join(c.name for c in files.schema)
         raise ValueError(f"no file carries the column {time_column}; there are {there}")
     rows = first_rows(files)
-    sequences = [n for _, row in rows for n, text in row.items() if n not in key and re.match(SEQUENCE, text)]
-    stamps = [names[0] for names, row in rows if names[0] not in key and re.match(STAMP, row.get(names[0], ""))]
+    sequences = [n for n in sequences_of(files, rows) if n not in key]
+    stamps = [names[0] for _, names, row in rows if names[0] not in key and re.match(STAMP, row.get(names[0], ""))]
     return CommitClock(time_column or next(iter(stamps), ""), next(iter(sequences), ""))
 
 # %% ../notebooks/55_as_of.ipynb #cell-022
@@ -182,7 +199,7 @@ def commit_time(clock: CommitClock) -> SparkColumn:
         times.append(F.try_to_timestamp(F.when(text.rlike(STAMP), text)))
     if clock.sequence:
         text = F.col(quoted(clock.sequence))
-        times.append(digits_time(F.when(text.rlike(SEQUENCE), text), r"(\d\d)\d{19}"))
+        times.append(digits_time(F.when(proves(clock.sequence), text), r"(\d\d)\d{19}"))
     return F.when(F.col(KIND) != "load", F.coalesce(*times))
 
 

@@ -10,9 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import reduce
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Any
 
 from .changes import quoted
 from .copying import Copying, Part, copy_numbers, encode_copying
@@ -23,6 +21,9 @@ from .schema import FILE, OURS, ROW, Column, Schema, ddl
 from .tables import Commit, Draft, PlainFile
 from .tasks import in_tasks
 from .unique import check_counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
 __all__ = ['lake_columns', 'to_facts', 'to_commit', 'Place', 'described', 'write_frame', 'copy_aside', 'read_files',
@@ -144,7 +145,9 @@ def read_files(
     stored = sorted(wanted, key=lambda c: c.name in partition)  # the partition's columns come last
     reader = spark.read.schema(ddl(stored))
     found = [reader.option("basePath", spark_url(base)).parquet(*map(spark_url, urls)) for base, urls in places.items()]
-    whole = reduce(DataFrame.unionByName, found) if found else spark.createDataFrame([], ddl(wanted))
+    if not found:
+        return spark.createDataFrame([], ddl(wanted))
+    whole = reduce(lambda one, other: one.unionByName(other), found)
     return whole.select(*[quoted(c.name) for c in wanted])
 
 # %% ../notebooks/26_attempt.ipynb #cell-026

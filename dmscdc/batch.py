@@ -9,18 +9,20 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from .changes import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes
 from .fold import FIRST, FRESH, HAS, WRITE, Folding, fold
 from .places import spark_url
-from .schema import FILE, OP, OURS, ROW, Column, Refused, Schema, ddl, open_raw
-from .tasks import Batches, facts_out, get_text, in_tasks, lake_values, numbers_in, put_text
+from .schema import FILE, OP, OURS, ROW, Column, Refused, Schema, check_rows, ddl, open_raw, read_raw
+from .tasks import Batches, facts_in, facts_out, get_text, in_tasks, lake_values, numbers_in, put_text
 from .tasks import unique_columns, with_access, write_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
 __all__ = ['SHARE', 'DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'write_down', 'read_file', 'fold_files',
@@ -78,12 +80,12 @@ def read_file(
     schema: Schema,
 ) -> pa.Table:  # Op, the source's columns, file, row, base name, group, kind
     "The changes of one file."
-    have = open_raw(url).read(use_threads=False)
-    rows, op = have.num_rows, have[OP] if OP in have.column_names else pa.nulls(have.num_rows, pa.string())
+    have = read_raw(open_raw(url, path), path)
+    rows, ours = have.num_rows, lake_values(have, OURS[:1], path)
     texts = {FILE: path, NAME: path.rpartition("/")[2], KIND: kind}
     place = {name: pa.repeat(text, rows) for name, text in texts.items()}
     place |= {ROW: pa.array(np.arange(rows)), GROUP: pa.repeat(pa.scalar(group, pa.int32()), rows)}
-    return pa.table({OP: op, **lake_values(have, schema), **place})
+    return pa.table({**ours, **lake_values(have, schema, path), **place})
 
 
 def fold_files(batches: Batches, url: str) -> Batches:
@@ -111,11 +113,13 @@ def fold_shuffled(
     def fold_share(batches: Batches) -> Batches:
         found = list(batches)
         if found:
-            yield facts_out(write_down(pa.Table.from_batches(found), load_staging(url)))
+            changes = pa.Table.from_batches(found).rename_columns(names)
+            yield facts_out(write_down(changes, load_staging(url)))
 
+    names, work = frame.columns, with_access(fold_share, url)
     together = frame.repartition(shares, *[quoted(k) for k in how.keys])
-    work = with_access(fold_share, url)
-    return [json.loads(line["done"]) for line in together.mapInArrow(work, "done string").collect()]
+    plain = together.toDF(*[f"c{i}" for i in range(len(names))])  # `mapInArrow` takes no name with a dot
+    return facts_in(plain.mapInArrow(work, "done string"))
 
 # %% ../notebooks/19_batch.ipynb #cell-018
 @dataclass(frozen=True)
@@ -128,6 +132,7 @@ class Batch:
     sets: tuple[tuple[str, ...], ...]  # the columns that are known together: _cdc_has_0 speaks of sets[0], …
     soft: bool  # deletes mark the row
     facts: Mapping[str, Any]  # what the fold counted
+    replaces: tuple[str, ...] = ()  # files, of whose rows nothing else stays in the table
 
 
 def batch_frame(spark: SparkSession, batch: Batch) -> DataFrame:
@@ -142,7 +147,7 @@ def together(
     "The facts of the whole batch."
     numbers = {name for facts in done for name, value in facts.items() if isinstance(value, int)}
     said = {name: sum(facts[name] for facts in done) for name in numbers}
-    for name in ("first_bad", "lowest", "empty"):
+    for name in ("first_bad", "lowest", "unfit", "against"):
         found = [facts[name] for facts in done if facts[name]]
         said[name] = min(found, key=lambda value: value[:3], default=None)
     return said | {"highest": max((facts["highest"] for facts in done), default="")}
@@ -155,7 +160,10 @@ def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) ->
     "Fold and write down, in one task or in shares."
     direct = int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
     if files.bytes > direct:
-        return together(fold_shuffled(spark, files, Staging(out, how, ())))
+        facts = together(fold_shuffled(spark, files, Staging(out, how, ())))
+        read = facts.get("rows", 0) + facts.get("left_out", 0)
+        check_rows(f"{len(files.footers):,} files of this batch", read, files.rows)
+        return facts
     places = tuple((files.urls[f.path], f.path, *files.place[f.path]) for f in files.footers)
     staged = encode_staging(Staging(out, how, places))
     return together(in_tasks(spark, f"{out}.json", staged, 1, fold_files))
@@ -175,7 +183,9 @@ def stage(
     facts = fold_all(spark, files, at, how)
     if sequence and facts["unproven"]:
         return stage(spark, files, keys, url, **more)
-    return Batch(at, tuple(keys), files.schema, tuple(names for _, names in files.sets), how.soft, facts)
+    sets = tuple(names for _, names in files.sets)
+    replaces = tuple(path for path, (_, kind) in files.place.items() if kind != "again") if how.only_inserts else ()
+    return Batch(at, tuple(keys), files.schema, sets, how.soft, facts, replaces)
 
 # %% ../notebooks/19_batch.ipynb #cell-030
 def refuse_bad(

@@ -19,8 +19,8 @@ from threading import Lock
 from typing import Any
 
 from .aws import client, code_of, is_bucket, split_url
-from .files import (FolderLanding, LandingUnreachable, Listing, RawFile, TableRef, classify, day_before,
-                          describe_empty, holds_dms, is_hidden)
+from .files import (OURS, FolderLanding, LandingUnreachable, Listing, RawFile, TableRef, classify, day_before,
+                          describe_empty, holds_dms)
 
 # %% auto #0
 __all__ = ['DAY', 'DASHED', 'REASONS', 'THREADS', 'raw_files', 'listing_from_keys', 'begin_of', 'days_since', 'leads_on',
@@ -51,7 +51,7 @@ def listing_from_keys(pages: Iterable[dict],  # answers of `list_objects_v2`: at
     start, tables = f"{prefix.strip('/')}/".lstrip("/"), {}
     for file in raw_files((item for page in pages for item in page.get("Contents") or ()), start):
         schema, table, *path = file.path.split("/", 2)
-        if path and not is_hidden(f"{schema}/{table}"):
+        if path and OURS not in (schema, table):
             tables.setdefault(TableRef(schema, table), []).append(replace(file, path=path[0]))
     listings = {table: classify(files) for table, files in sorted(tables.items())}
     return {table: listing for table, listing in listings.items() if not listing.is_empty}
@@ -176,10 +176,10 @@ def objects_in(bucket: Bucket, prefix: str, after: str = "",
 
 
 def folders_in(bucket: Bucket, prefix: str) -> list[str]:
-    "Names below a prefix that go on with a slash, without hidden ones."
+    "Names below a prefix that go on with a slash."
     lines = [line for page in bucket.pages(prefix, delimiter="/") for line in page.get("CommonPrefixes") or ()]
     names = [line["Prefix"][len(prefix):-1] for line in lines]
-    return [name for name in names if name and not is_hidden(name)]
+    return [name for name in names if name and name != OURS]
 
 # %% ../notebooks/04_bucket_landing.ipynb #cell-032
 def overview(bucket: Bucket, start: str,  # the table's keys begin so
@@ -235,17 +235,30 @@ THREADS = 16  # requests at the same time
 
 
 def begins_like_dms(bucket: Bucket, start: str) -> bool:
-    "Is a file of DMS among the first ten thousand keys?"
-    return holds_dms(raw_files(islice(objects_in(bucket, start), 10_000), start))
+    "Is a file of DMS among the first ten thousand keys? Also where we may not look: then the table says so itself."
+    try:
+        return holds_dms(raw_files(islice(objects_in(bucket, start), 10_000), start))
+    except LandingUnreachable:
+        return True
 
 
-def tables_in(bucket: Bucket, known: Iterable[TableRef]) -> list[TableRef]:  # by name
+def tables_in(bucket: Bucket, known: Iterable[TableRef],
+              unread: dict[str, str]  # takes schemas that cannot be listed, and why
+              ) -> list[TableRef]:  # by name
     "Known tables and new ones with files of DMS: a request for the schemas, one a schema, one a new table."
     known, start = set(known), bucket.start
+
+    def below(schema: str) -> list[str]:
+        try:
+            return folders_in(bucket, f"{start}{schema}/")
+        except LandingUnreachable as error:
+            unread[schema] = str(error)
+            return []
+
     with ThreadPoolExecutor(THREADS) as pool:
         schemas = folders_in(bucket, start)
-        names = pool.map(lambda schema: folders_in(bucket, f"{start}{schema}/"), schemas)
-        tables = [TableRef(schema, name) for schema, below in zip(schemas, names) for name in below]
+        names = pool.map(below, schemas)
+        tables = [TableRef(schema, name) for schema, found in zip(schemas, names) for name in found]
         new = [table for table in tables if table not in known]
         looks = pool.map(lambda table: begins_like_dms(bucket, f"{start}{table.schema}/{table.name}/"), new)
         empty = {table for table, found in zip(new, looks) if not found}
@@ -253,17 +266,18 @@ def tables_in(bucket: Bucket, known: Iterable[TableRef]) -> list[TableRef]:  # b
 
 # %% ../notebooks/04_bucket_landing.ipynb #cell-040
 class BucketLanding:
-    "A landing in S3. `listings` counts how often a table was listed, `requests` the answers of S3."
+    "A landing in S3. `listings` counts listings of tables, `requests` answers of S3; `unread` has schemas and why."
 
     def __init__(self, url: str, s3: Any = None):  # s3://bucket/prefix, or s3a://; a client
         self.bucket, self.listings, self._lock = Bucket(url, s3), 0, Lock()
-        self.root = self.bucket.root
+        self.root, self.unread = self.bucket.root, {}
 
     requests = property(lambda self: self.bucket.requests, doc="Answers of S3 until now.")
 
     def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:  # these need no look
         "Tables with at least one file of DMS, by name."
-        return tables_in(self.bucket, known)
+        self.unread = {}
+        return tables_in(self.bucket, known, self.unread)
 
     def files(self, table: TableRef, position: Any = None) -> Listing:  # what it has applied; None: list all
         "The files of a table, without change files from more than a day before the last one applied."

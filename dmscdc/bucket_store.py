@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from .aws import client, code_of, is_bucket, split_url
@@ -21,7 +22,8 @@ from .store import Exists, Store, Unfit, entry_number, is_hidden, number_aside
 __all__ = ['TAKEN', 'GONE', 'CONFLICT', 'TRIES', 'OLD_BOTO3', 'PROBE', 'PROOF', 'HELP', 'Decide', 'DECIDER', 'BY_STATE',
            'put_new', 'check_exclusive', 'copy_object', 'keys_below', 'is_ours', 'names_below', 'last_entry',
            'get_object', 'delete_object', 'decided_by', 'exists', 'is_decided', 'let_state_decide', 'put_decided',
-           'entry_of', 'fulfil', 'is_lost', 'create_entry', 'entries_after', 'tidy_up', 'BucketStore', 'open_store']
+           'entry_of', 'fulfil', 'is_lost', 'create_entry', 'entries_after', 'tidy_up', 'BucketStore', 'check_boto3',
+           'open_store']
 
 # %% ../notebooks/08_bucket_store.ipynb #cell-006
 TAKEN = ("PreconditionFailed", "412")
@@ -278,8 +280,22 @@ class BucketStore:
     def tidy(self, prefix: str, number: int) -> None:
         tidy_up(*self._at(prefix), number)
 
+# %% ../notebooks/08_bucket_store.ipynb #54f3dc5d
+@lru_cache(1)
+def check_boto3() -> None:
+    "Raises `Unfit` where boto3 cannot put under a condition."
+    if "IfNoneMatch" in client("s3").meta.service_model.operation_model("PutObject").input_shape.members:
+        return
+    import boto3
+
+    raise Unfit(f"boto3 {boto3.__version__} cannot commit to S3: {OLD_BOTO3} "
+                "(a Glue job: --additional-python-modules boto3>=1.35.69)")
+
 # %% ../notebooks/08_bucket_store.ipynb #cell-037
 def open_store(lake: str  # a folder, or s3://bucket/prefix
                ) -> Store | BucketStore:
-    "The store of a lake."
-    return BucketStore(*split_url(lake)) if is_bucket(lake) else Store(lake)
+    "The store of a lake. Raises `Unfit`."
+    if not is_bucket(lake):
+        return Store(lake)
+    check_boto3()
+    return BucketStore(*split_url(lake))

@@ -151,7 +151,9 @@ def joined(
 def barred(
     *parts: str,  # SQL of texts
 ) -> str:
-    "One text after the other, in standard SQL."
+    "One text after the other, in standard SQL; many in halves, because SQLite takes no expression deeper than 1,000."
+    if len(parts) > 10:
+        return f"({barred(*parts[: len(parts) // 2])} || {barred(*parts[len(parts) // 2 :])})"
     return f"({' || '.join(f'CAST({part} AS TEXT)' for part in parts)})"
 
 # %% ../notebooks/65_canonical.ipynb #cell-021

@@ -16,7 +16,7 @@ from .attempt import lake_columns, to_commit
 from .aws import is_bucket, split_url
 from .files import TableRef
 from .journal import Entry
-from .layout import HIVE_NULL
+from .fold import HIVE_NULL
 from .schema import Column, Schema
 from .tables import Commit
 

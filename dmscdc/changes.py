@@ -8,18 +8,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import reduce
 from urllib.parse import quote
+from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
-from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F
+import pyarrow as pa
 
-from .places import place, spark_url
-from .schema import FILE, OP, ROW, Column, Footer, Refused, Schema, ddl
+from .files import parse_name
+from .places import spark_url
+from .schema import FILE, OP, ROW, Column, Footer, Refused, Schema, ddl, open_raw, read_pieces
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'Sets', 'SEQUENCE', 'ChangeFiles', 'change_files', 'quoted', 'value_of', 'path_of',
-           'without_pattern', 'read_group', 'read_changes', 'sequence_column', 'check_key']
+__all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'Sets', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'BEHIND', 'AHEAD', 'ChangeFiles',
+           'change_files', 'quoted', 'value_of', 'path_of', 'place_of', 'without_pattern', 'numbered', 'read_group',
+           'read_changes', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column',
+           'check_key', 'check_ops']
 
 # %% ../notebooks/12_changes.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -60,8 +67,9 @@ def change_files(
     for f in footers:
         group = groups.setdefault(tuple(c.name for c in f.schema), len(groups))
         place[f.path] = (group, (kinds or {}).get(f.path, "new"))
+    carried = [(set(names), group) for names, group in groups.items()]
     for c in schema:
-        carrying = tuple(group for names, group in groups.items() if c.name in names)
+        carrying = tuple(group for names, group in carried if c.name in names)
         sets.setdefault(carrying, []).append(c.name)
     known = tuple((carrying, tuple(names)) for carrying, names in sets.items())
     return ChangeFiles(tuple(footers), urls, schema, place, known)
@@ -77,6 +85,8 @@ def value_of(
     file: Mapping[str, str],  # types of the file's columns by name
 ) -> SparkColumn:
     "A lake column out of a file's columns: cast, or null where the file does not carry it."
+    from pyspark.sql import functions as F
+
     if c.name not in file:
         return F.lit(None).cast(c.type).alias(c.name)
     raw = F.col(quoted(c.name))
@@ -87,19 +97,51 @@ def value_of(
 # %% ../notebooks/12_changes.ipynb #cell-016
 def path_of(
     footers: Sequence[Footer],  # of files that lie equally deep
+    read: SparkColumn,  # what Spark says of the row, see `place_of`
 ) -> SparkColumn:
     "Where a row's file lies below the table's folder."
-    depth, tail = footers[0].path.count("/") + 1, F.col("_metadata.file_name")
+    from pyspark.sql import functions as F
+
+    depth, tail = footers[0].path.count("/") + 1, read["file_name"]
     if depth > 1:
-        tail = F.substring_index(F.col("_metadata.file_path"), "/", -depth)
+        tail = F.substring_index(read["file_path"], "/", -depth)
     if all(quote(f.path) == f.path for f in footers):
         return tail
     return F.url_decode(F.replace(tail, F.lit("+"), F.lit("%2B")))
 
 
+def place_of(frame: DataFrame) -> SparkColumn:
+    "What Spark says of a row: its number, and the name and the path of its file."
+    from pyspark.sql import functions as F
+
+    hidden = getattr(frame, "metadataColumn", F.col)  # of Spark 4: the source may have a column of this name
+    return hidden("_metadata")
+
+
 def without_pattern(path: str) -> str:
     "A path in which Spark sees no pattern."
     return "".join("\\" + ch if ch in "{}[]*?\\" else ch for ch in path)
+
+# %% ../notebooks/12_changes.ipynb #bd69ea78
+NOT_UTF8 = "there is a text that is not UTF-8 in"  # Spark then says of which file
+
+
+def numbered(
+    texts: Sequence[SparkColumn],  # a file's columns of text
+    number: SparkColumn,  # of the row in its file
+    file: SparkColumn,  # its address
+) -> SparkColumn:
+    "The number of a row whose texts are UTF-8; else the query ends with an error."
+    from pyspark.sql import functions as F
+
+    if not texts:
+        return number
+    whole = F.concat_ws("\n", *texts)
+    if hasattr(F, "is_valid_utf8"):
+        fits = F.is_valid_utf8(whole)
+    else:  # Spark 3.5
+        fits = F.encode(F.decode(whole.cast("binary"), "UTF-8"), "UTF-8") == whole.cast("binary")
+    return F.when(fits, number).otherwise(F.raise_error(F.concat_ws(" ", F.lit(NOT_UTF8), file)).cast("bigint"))
 
 # %% ../notebooks/12_changes.ipynb #cell-018
 def read_group(
@@ -109,12 +151,16 @@ def read_group(
     schema: Schema,  # the source's columns as the lake will hold them
 ) -> DataFrame:  # Op, the lake's columns, _cdc_file, _cdc_row, base name
     "Read files that look alike, each row with its file and its number in it."
+    from pyspark.sql import functions as F
+
     file = {c.name: c.type for c in footers[0].schema}
     natural = tuple(Column(c.name, "int" if c.type == "time" else c.type) for c in footers[0].schema)
     frame = spark.read.schema(ddl(natural)).parquet(*[without_pattern(spark_url(urls[f.path])) for f in footers])
     op = F.col(OP) if OP in file else F.lit(None).cast("string")
-    number, name = F.col("_metadata.row_index"), F.col("_metadata.file_name")
-    place = [path_of(footers).alias(FILE), number.alias(ROW), name.alias(NAME)]
+    read = place_of(frame)
+    texts = [F.col(quoted(c.name)) for c in natural if c.type == "string"]
+    number = numbered(texts, read["row_index"], read["file_path"])
+    place = [path_of(footers, read).alias(FILE), number.alias(ROW), read["file_name"].alias(NAME)]
     return frame.select(op.alias(OP), *[value_of(c, file) for c in schema], *place)
 
 # %% ../notebooks/12_changes.ipynb #cell-021
@@ -123,6 +169,8 @@ def read_changes(
     files: ChangeFiles,
 ) -> DataFrame:  # a row of a file each, in no order: Op, the lake's columns, file, row, base name, group, kind
     "Read raw files of one table into one frame, each row with its file and its number in it."
+    from pyspark.sql import functions as F
+
     alike: dict[tuple, list[Footer]] = {}
     for f in files.footers:
         alike.setdefault((f.schema, f.path.count("/"), *files.place[f.path]), []).append(f)
@@ -130,25 +178,92 @@ def read_changes(
     for (_, _, group, kind), same in alike.items():
         rows = read_group(spark, same, files.urls, files.schema)
         frames.append(rows.withColumns({GROUP: F.lit(group), KIND: F.lit(kind)}))
-    return reduce(DataFrame.unionByName, frames)
+    return reduce(lambda one, other: one.unionByName(other), frames)
 
-# %% ../notebooks/12_changes.ipynb #cell-024
-SEQUENCE = r"^[0-9]{35}$"
+# %% ../notebooks/12_changes.ipynb #cf8b8eb5
+SEQUENCE, STANDARD = r"^[0-9]{35}$", "AR_H_CHANGE_SEQ"
+BEHIND, AHEAD = timedelta(days=31), timedelta(days=1)  # a commit, seen from the time in the name of its file
 
 
+def sequence_span(
+    name: str,  # base name of a change file
+) -> tuple[str, str]:  # the least and the greatest, fourteen digits
+    "Between which times the change sequence of its rows begins."
+    closed = parse_name(name).stamp.replace(tzinfo=None)
+    ends = max(closed, datetime.min + BEHIND) - BEHIND, min(closed, datetime.max - AHEAD) + AHEAD
+    return tuple(re.sub("[^0-9]", "", at.isoformat()[:19]) for at in ends)
+
+
+def is_sequence(
+    text: str | None,  # in a change row
+    column: str,
+    name: str,  # base name of its file
+) -> bool:
+    "A change sequence stands there."
+    if not re.fullmatch(SEQUENCE, text or ""):
+        return False
+    low, high = sequence_span(name)
+    return column.upper() == STANDARD or low <= text[:14] <= high
+
+# %% ../notebooks/12_changes.ipynb #688040d2
+def proves(
+    column: str,  # of the change sequence, in a frame of `read_changes`
+) -> SparkColumn:
+    "The same for the rows of a frame."
+    from pyspark.sql import functions as F
+
+    text, closed = F.col(quoted(column)), F.try_to_timestamp(F.substring(NAME, 1, 15), F.lit("yyyyMMdd-HHmmss"))
+    fits = text.rlike(SEQUENCE)
+    if column.upper() != STANDARD:
+        days = closed - F.expr(f"interval {BEHIND.days} days"), closed + F.expr(f"interval {AHEAD.days} days")
+        fits = fits & F.substring(text, 1, 14).between(*[F.date_format(day, "yyyyMMddHHmmss") for day in days])
+    return F.coalesce(fits, F.lit(False))
+
+# %% ../notebooks/12_changes.ipynb #fdeca35e
+def first_texts(
+    path: str,  # what messages call the file
+    url: str,
+    names: Sequence[str],  # columns of text
+    rows: int = 1,
+) -> list[dict[str, str]]:
+    "Texts in the first rows of a file; bytes that are no text are left out. One small read. Raises `Unreadable`."
+    file = open_raw(url, path)
+    some = next(read_pieces(file, path, names, range(file.num_row_groups), rows), None)
+    found = dict(zip(some.column_names, some.columns)) if some else {}
+    columns = {n: found[n].cast(pa.large_binary()).to_pylist() for n in names if n in found}
+    return [{n: (v or b"").decode("utf-8", "ignore") for n, v in zip(columns, row)} for row in zip(*columns.values())]
+
+
+def not_loaded(
+    names: Sequence[str],  # columns that may hold the change sequence
+    path: str,  # of a load file
+    url: str,
+) -> list[str]:
+    "Those that a load leaves empty, as far as its first hundred rows tell. A file that is gone tells nothing."
+    try:
+        there = set(open_raw(url, path).schema_arrow.names)
+        rows = first_texts(path, url, [n for n in names if n in there], 100)
+    except FileNotFoundError:
+        return list(names)
+    return [n for n in names if n.upper() == STANDARD or not any(row.get(n) for row in rows)]
+
+# %% ../notebooks/12_changes.ipynb #3ad20d42
 def sequence_column(
     files: ChangeFiles,  # of one batch
-) -> str:  # the column whose first value has the sequence's shape and which all files carry, or ""
-    "Recognise the change sequence."
+    load: Mapping[str, str] | None = None,  # a load file: path -> where it lies
+) -> str:  # the column, which all files carry; "" for none, and where several could be it
+    "Recognise the change sequence by the first row of the first file."
     first = next((f for f in files.footers if f.rows), None)
-    carried = [{c.name for c in f.schema} for f in files.footers]
-    texts = [c.name for c in files.schema if c.type == "string" and all(c.name in names for names in carried)]
+    carried = [{c.name for c in f.schema if c.type == "string"} for f in files.footers]  # a time is none
+    texts = [c.name for c in files.schema if all(c.name in names for names in carried)]
     if not first or not texts:
         return ""
-    fs, path = place(files.urls[first.path])
-    batch = next(pq.ParquetFile(path, filesystem=fs).iter_batches(batch_size=1, columns=texts))
-    row = batch.to_pylist()[0]
-    return next((name for name in texts if re.fullmatch(SEQUENCE, str(row[name] or ""))), "")
+    row, name = first_texts(first.path, files.urls[first.path], texts)[0], first.path.rpartition("/")[2]
+    likely = [n for n in texts if is_sequence(row[n], n, name)]
+    likely = [n for n in likely if n.upper() == STANDARD] or likely
+    for path, url in (load or {}).items():
+        likely = not_loaded(likely, path, url) if likely else []
+    return likely[0] if len(likely) == 1 else ""
 
 # %% ../notebooks/12_changes.ipynb #cell-027
 def check_key(
@@ -171,3 +286,21 @@ def check_key(
                     f"{table}: {f.path} does not carry the key column {k}; "
                     "a change without its key cannot be applied"
                 )
+
+# %% ../notebooks/12_changes.ipynb #139b3759
+def check_ops(
+    table: str,  # for messages
+    footers: Sequence[Footer],  # of change files
+) -> None:
+    "Raise `Refused` for a change file with rows that has no column `Op`."
+    for f in footers:
+        names = [c.name for c in f.schema]
+        if f.rows and OP not in names:
+            like = [n for n in names if n.upper() == OP.upper()]
+            but = f" ({', '.join(like)} is a column of the source)" if like else ""
+            raise Refused(
+                f"{table}: {f.path} has no column {OP}{but}, so what its rows did is not known. DMS leaves it out with "
+                "CdcInsertsOnly=true: set IncludeOpForFullLoad=true at the endpoint as well, or CdcInsertsOnly=false, "
+                f"and let it write the changes again, or reload the table: dmscdc table rewind {table} --reload",
+                f.rows,
+            )

@@ -16,7 +16,7 @@ from markupsafe import Markup
 # %% auto #0
 __all__ = ['SLOTS', 'STEPS', 'STEP_NAMES', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'WIDTH', 'HEIGHT', 'CLOCK', 'UNITS',
            'CHARTS', 'seconds_of', 'step_of', 'slots', 'can_draw', 'svg_of', 'unit_of', 'lag_chart', 'rows_chart',
-           'bytes_chart', 'files_chart', 'charts_of']
+           'bytes_chart', 'files_chart', 'landed_chart', 'charts_of']
 
 # %% ../notebooks/46_charts.ipynb #cell-007
 SLOTS = 90  # of a chart
@@ -200,7 +200,7 @@ def _bars(found: list[dict[str, Any]], step: int, colours: dict[str, str]) -> An
     alt, x = _parts(found, step)
     rows = [piece for slot in found for piece in _stacked(slot, tuple(colours))]
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    y = alt.Y("from:Q", axis=alt.Axis(format="~s"))
+    y = alt.Y("from:Q", axis=alt.Axis(format="~s", tickMinStep=1))  # there is no fifth of a file
     bars = alt.Chart(alt.Data(values=rows)).mark_rect()
     return bars.encode(x=x, x2="end:T", y=y, y2="to:Q", color=alt.Color("what:N", scale=scale, legend=None))
 
@@ -234,8 +234,18 @@ def files_chart(
     words = f"Files over time: {sum(one['files'] for one in found):,} in all."
     return _figure(_bars(found, step, {"files": OF["inserted"]}), "Files", f"each {_span(step)}", words)
 
+
+def landed_chart(
+    found: list[dict[str, Any]],  # of `slots`
+    step: int,  # seconds
+) -> Markup:  # HTML
+    "Bytes of files that DMS has put into the landing."
+    words = f"Bytes that landed over time: {sum(one['bytes'] for one in found):,} in all."
+    bars = _bars(found, step, {"bytes": OF["soft"]})
+    return _figure(bars, "Bytes", f"of files in the landing, each {_span(step)}", words)
+
 # %% ../notebooks/46_charts.ipynb #cell-025
-CHARTS = {"lag": lag_chart, "rows": rows_chart, "bytes": bytes_chart, "files": files_chart}
+CHARTS = {"lag": lag_chart, "rows": rows_chart, "bytes": bytes_chart, "files": files_chart, "landed": landed_chart}
 
 
 def charts_of(

@@ -9,32 +9,26 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
 from . import __version__
-from .cluster import lend, server_settings
 from .config import Config, write_config
-from .conformance import run_suite
-from .controller import run_pass
-from .demo import tell
-from .dms_writer import DmsSettings
 from .feed_commands import as_of_command, feed_command, scd2_command
 from .flags import Json, Only, described, exit_codes, fail, with_config
 from .history_command import history
 from .proof_commands import proven_by_clock, reconcile as reconcile_command
 from .run_commands import kept
-from .schedule import run_schedule
 from .screen import console, events, show_json, show_table
-from .server import ServerMissing
-from .sqlite_source import capture as run_capture, open_source
-from .survey import Look, status_of, survey
 from .table_commands import tables
 
+if TYPE_CHECKING:
+    from dmscdc.survey import Look
+
 # %% auto #0
-__all__ = ['app', 'COLUMNS', 'demo', 'init', 'show_people', 'plan', 'pass_', 'status', 'schedule', 'until_stopped', 'serve_spark',
-           'capture', 'conformance', 'about', 'main']
+__all__ = ['app', 'COLUMNS', 'demo', 'init', 'show_people', 'plan', 'pass_', 'needs_somebody', 'status', 'schedule',
+           'until_stopped', 'serve_spark', 'capture', 'conformance', 'about', 'main']
 
 # %% ../notebooks/99_cli.ipynb #cell-005
 app = typer.Typer(
@@ -58,6 +52,9 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="A new folder")] = Path("demo"),
 ) -> None:
     "The whole story in a folder: a shop, its DMS files, two passes, the comparison with the source."
+    from dmscdc.controller import run_pass
+    from dmscdc.demo import tell
+
     with exit_codes(), events() as say:
 
         def one_pass(config: Config) -> Any:
@@ -65,6 +62,7 @@ def demo(
 
         compared = tell(folder.resolve(), say, one_pass)
     print(f"The front page: {folder / 'runs' / 'index.html'}")
+    print(f"To go on: cd {folder} && dmscdc status")
     raise typer.Exit(0 if all(one.is_equal for one in compared) else 1)
 
 # %% ../notebooks/99_cli.ipynb #cell-013
@@ -100,19 +98,27 @@ def show_people(
     rows: list[dict[str, Any]],  # of `status_of`
 ) -> None:
     "What a person must do, a line each."
+    from dmscdc.front_page import commands_in
+
     for row in rows:
         if row["state"] == "waiting":
             words = f"{row['table']} waits for its key: {row['suggestion']}. Set it: {row['command']}"
             console().print(words, markup=False)
         elif row["words"]:
-            console().print(f"{row['table']}: {row['words']}", markup=False)
+            again = "" if row["verdict"] == "busy" or commands_in(row["words"]) else f". Try again: {row['command']}"
+            words = row["words"].removeprefix(f"{row['table']}: ").rstrip(".")
+            console().print(f"{row['table']}: {words}{again}", markup=False)
 
 
 def _plan_words(
     look: Look,
 ) -> str:  # without the table's name
     "A table's plan in a sentence, or why there is none."
-    return look.problem or (look.plan.sentence.partition(": ")[2] if look.plan else "")
+    if look.refusal:
+        from dmscdc.survey import refusal_words
+
+        return f"refused: {refusal_words(look)}"
+    return look.problem or (look.plan.sentence.removeprefix(f"{look.table}: ") if look.plan else "")
 
 # %% ../notebooks/99_cli.ipynb #cell-017
 @app.command(epilog="Example: dmscdc plan --only sampledb.product")
@@ -123,7 +129,9 @@ def plan(
     json: Json = False,
 ) -> None:
     "What a pass would do now, and for which files. Starts no Spark."
-    looks = survey(config, only or ())
+    from dmscdc.survey import status_of, survey
+
+    looks = survey(config, only or (), say=console(sys.stderr).print)
     if json:
         show_json([{**status_of(look), "files": look.plan.to_dict() if look.plan else {}} for look in looks])
         return
@@ -138,11 +146,17 @@ def pass_(
     config: Config,
     only: Only = None,
     classic: Annotated[bool, typer.Option(help="A Spark of its own for each notebook, no server")] = False,
+    retry: Annotated[bool, typer.Option(help="Try again what was refused, although nothing has changed")] = False,
     json: Json = False,
 ) -> None:
-    "Bring every table up to date: one notebook a table, in parallel."
+    """Bring every table up to date: one notebook a table, in parallel.
+
+    Exit codes: 0 done or nothing to do, 1 failed or refused, 2 wrong use, 3 done, but a person must look,
+    4 another run is at work on a table."""
+    from dmscdc.controller import run_pass
+
     with events(json) as say:
-        done = run_pass(config, only=only or (), classic=classic, on_event=say)
+        done = run_pass(config, only=only or (), classic=classic, retry=retry, on_event=say)
     if json:
         words = {name: getattr(outcome, "words", outcome) for name, outcome in done.tables.items()}
         show_json({"verdict": done.verdict, "words": done.words, "tables": words})
@@ -157,9 +171,18 @@ COLUMNS = ("table", "state", "key", "suggested", "rows", "position", "lag", "ver
 def _with_last_verdict(
     row: dict[str, Any],  # of `status_of`
 ) -> dict[str, Any]:
-    "A status whose verdict is the last run's where there is nothing to say now."
-    now = row["verdict"]
-    return {**row, "verdict": now if now not in ("", "nothing") else row["last_verdict"] or now}
+    "A status whose verdict is the last run's where there is nothing to say now, unless nothing is left of its trouble."
+    now, last = row["verdict"], row["last_verdict"]
+    if now not in ("", "nothing") or not last or now and last in ("failed", "refused", "busy"):
+        return row
+    return {**row, "verdict": last, "words": "" if last in ("ok", "nothing") else row["last_words"]}
+
+
+def needs_somebody(
+    row: dict[str, Any],  # of `status_of`
+) -> bool:
+    "Whether a person must look at a table."
+    return row["state"] == "waiting" or row["verdict"] in ("attention", "failed", "refused")
 
 
 @app.command(epilog="Example: dmscdc status --json")
@@ -168,13 +191,18 @@ def status(
     config: Config,
     json: Json = False,
 ) -> None:
-    "Every table with plan, position, lag, last verdict, and what it waits for."
+    """Every table with plan, position, lag, last verdict, and what it waits for.
+
+    Exit codes: 0, and 3 where a person must look."""
+    from dmscdc.survey import status_of, survey
+
     rows = [_with_last_verdict(status_of(look)) for look in survey(config)]
     if json:
         show_json(rows)
-        return
-    show_table(rows, COLUMNS)
-    show_people(rows)
+    else:
+        show_table(rows, COLUMNS)
+        show_people(rows)
+    raise typer.Exit(3 if any(map(needs_somebody, rows)) else 0)
 
 # %% ../notebooks/99_cli.ipynb #cell-030
 @app.command(epilog='Example: dmscdc schedule --cron "0 * * * *"')
@@ -186,6 +214,9 @@ def schedule(
     reconcile: Annotated[str, typer.Option(help="When all tables are compared with --source; five fields")] = "",
 ) -> None:
     "Run passes by the clock, one at a time. Ctrl-C finishes the pass at work; a second one breaks it off."
+    from dmscdc.controller import run_pass
+    from dmscdc.schedule import run_schedule
+
     with events() as say:
 
         def one_pass(stop: threading.Event) -> str:
@@ -223,6 +254,9 @@ def serve_spark(
     format: Annotated[Optional[str], typer.Option(help="Table format of its sessions")] = None,
 ) -> None:
     "One Spark server for many passes, until Ctrl-C. Shows the line with its address and token, a secret."
+    from dmscdc.cluster import lend, server_settings
+    from dmscdc.server import ServerMissing
+
     with exit_codes():
         config = server_settings(folder, master=master, driver_memory=driver_memory, format=format)
         try:
@@ -254,6 +288,9 @@ def capture(
     sequence_column: str = typer.Option("", help="A column with AR_H_CHANGE_SEQ"),
 ) -> None:
     "Stand in for DMS: full load first, then change files, out of a SQLite database."
+    from dmscdc.dms_writer import DmsSettings
+    from dmscdc.sqlite_source import capture as run_capture, open_source
+
     settings = DmsSettings(
         include_op_for_full_load=op_in_load,
         timestamp_column=timestamp_column,
@@ -271,6 +308,8 @@ def conformance(
     format: Annotated[str, typer.Argument(help="A table format")] = "parquet",
 ) -> None:
     "Run the suite that every table format must pass. Needs pytest."
+    from dmscdc.conformance import run_suite
+
     with exit_codes():
         code = run_suite(format)
     raise typer.Exit(min(code, 1))

@@ -9,14 +9,13 @@ import os
 import re
 import secrets
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from .config import FILE, Config, read_config
 from .server import SparkServer, plugin_port, serve
-from .session import submitted_session
+from .session import own_python, submitted_session
 
 # %% auto #0
 __all__ = ['server_settings', 'export_line', 'until_gone', 'lend', 'pass_env', 'pass_inside']
@@ -81,7 +80,7 @@ def pass_inside(
     spark = submitted_session({f"spark.connect.{name}": value for name, value in own.items()})
     try:
         env = pass_env(f"sc://localhost:{plugin_port(spark)}/;token={token}")
-        command = [sys.executable, "-c", "from dmscdc.cli import main; main()", "pass", *words]
+        command = own_python("from dmscdc.cli import main; main()", "pass", *words)
         return subprocess.run(command, env=env).returncode
     finally:
         spark.stop()

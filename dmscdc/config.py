@@ -14,6 +14,7 @@ from math import inf
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from .aws import is_bucket
 from .files import TableRef
 
 try:
@@ -23,7 +24,7 @@ except ModuleNotFoundError:  # Python 3.10
 
 # %% auto #0
 __all__ = ['FILE', 'FORMATS', 'MEANING', 'OPTIONAL', 'DEFAULTS', 'ConfigError', 'Config', 'check_names', 'check_value',
-           'absolute', 'read_config', 'write_config']
+           'absolute', 'read_config', 'write_config', 'nearest_config']
 
 # %% ../notebooks/40_config.ipynb #cell-006
 class ConfigError(ValueError):
@@ -133,6 +134,8 @@ def _check_text(name: str, value: object, source: str) -> str:
     if urlsplit(value).scheme and "@" in urlsplit(value).netloc:
         login = f"{name} holds a user or a password"
         raise ConfigError(f"{source}: {login}; leave them to AWS_PROFILE and the like")
+    if name == "state" and not re.fullmatch(r"(sqlite|dynamodb):(?!\.{0,2}/?$).+", value):
+        raise _wrong(name, value, source, "sqlite:FILE or dynamodb:TABLE")
     if name == "format" and value not in FORMATS:
         raise _wrong(name, value, source, f"one of {', '.join(FORMATS)}")
     if name == "driver_memory" and not re.fullmatch(r"[1-9]\d*[mgMG]", value):
@@ -171,6 +174,9 @@ def _read_file(file: Path) -> dict:
         given = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        what = "a text file with the settings was expected"
+        raise ConfigError(f"{file} cannot be read ({error.strerror}): {what}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is no TOML: {error}") from error
     check_names(given, file.name)
@@ -187,13 +193,38 @@ def _not_said(missing: list[str], file: Path) -> ConfigError:
         f"or give --{' and --'.join(missing)}"
     )
 
+# %% ../notebooks/40_config.ipynb #11474d9a
+def _here(folder: str | Path) -> Path:
+    "The folder from the root on."
+    try:
+        return Path(folder).resolve()
+    except FileNotFoundError:
+        raise ConfigError(f"the working folder is gone (deleted or moved), so {str(folder)!r} means nothing: "
+                          "cd into a folder that exists, or name one from the root: --folder /…") from None
+
+
+def _parts(place: str) -> list[str]:
+    "A place as its folders, links followed; a bucket by one of its spellings."
+    if is_bucket(place):
+        return [part for part in re.sub("^s3a:", "s3:", place).split("/") if part]
+    return list(Path(place).resolve().parts)
+
+
+def _check_apart(landing: str, lake: str) -> None:
+    "Refuses a lake that is the landing, or lies in it, and a landing in the lake."
+    ours, theirs = _parts(lake), _parts(landing)
+    if ours[:len(theirs)] == theirs or theirs[:len(ours)] == ours:
+        how = "are the same place" if ours == theirs else "lie one inside the other"
+        raise ConfigError(f"landing {landing} and lake {lake} {how}: give the lake a place of its own, "
+                          "beside the landing, with --lake")
+
 # %% ../notebooks/40_config.ipynb #cell-028
 def read_config(
     folder: str | Path = ".",  # where dmscdc.toml lies
     **flags,  # settings by name that win over the file; None: not given
 ) -> Config:  # with absolute paths
     "The settings of a folder. Raises `ConfigError`."
-    folder = Path(folder).resolve()
+    folder = _here(folder)
     given = _read_file(folder / FILE)
     flags = {name: value for name, value in flags.items() if value is not None}
     check_names(flags, "command line")
@@ -204,6 +235,7 @@ def read_config(
     every = {**DEFAULTS, **given}
     paths = {name: absolute(every[name], folder) for name in ("landing", "lake", "state", "runs")}
     paths |= {name: absolute(every[name], folder) for name in ("metrics", "source") if ":" in every[name]}
+    _check_apart(paths["landing"], paths["lake"])
     return Config(**{**every, **paths}, folder=str(folder))
 
 # %% ../notebooks/40_config.ipynb #cell-032
@@ -235,3 +267,16 @@ def write_config(
         hint = "change it with an editor, or use flags"
         raise ConfigError(f"{file} exists already and is not touched: {hint}") from None
     return file
+
+# %% ../notebooks/40_config.ipynb #ef233df3
+def nearest_config(
+    folder: str | Path = "",  # where dmscdc.toml lies; "" for the nearest, here or above, or of a demo there
+) -> Config:
+    "The settings that somebody means who looks around. Raises `ConfigError`."
+    if folder:
+        return read_config(folder)
+    here = Path.cwd()
+    for home in (place for above in (here, *here.parents) for place in (above, above / "demo")):
+        if (home / FILE).is_file():
+            return read_config(home)
+    raise ConfigError(f"no {FILE} in {here} or above, and no demo: make demo, or name the folder that has one")

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from .session import FormatMissing, open_session
-from .tables import FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +33,7 @@ def suite_folder() -> Path:
     raise SuiteMissing(f"the suite was expected at {here / 'contracts'}: install dmscdc from its wheel")
 
 # %% ../notebooks/95_conformance.ipynb #cell-009
-def sessions() -> object:  # a plugin of pytest
+def sessions() -> ModuleType:  # a plugin of pytest
     "Gives the tests their Spark session."
     import pytest
 
@@ -44,13 +43,17 @@ def sessions() -> object:  # a plugin of pytest
         yield session
         session.stop()
 
-    return SimpleNamespace(spark=spark)
+    plugin = ModuleType("sessions")  # of any other object pytest reads the class
+    plugin.spark = spark
+    return plugin
 
 # %% ../notebooks/95_conformance.ipynb #cell-010
 def run_suite(
     format: str,  # a name of `tables.FORMATS`
 ) -> int:  # 0 where every promise is kept, else pytest's exit code
     "Run the suite for one format. Raises `FormatMissing`, `SuiteMissing`."
+    from dmscdc.tables import FORMATS
+
     if format not in FORMATS:
         raise FormatMissing(f"table format {format!r} is not known here; known: {', '.join(FORMATS)}")
     try:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 import uuid
@@ -15,24 +16,26 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from .bucket_landing import open_landing
 from .config import Config
-from .crew import Crew, LeaseKeeper, Outcome, Servers, attempt, is_bereft, once_more, without_run
+from .crew import Crew, LeaseKeeper, Outcome, Servers, attempt, is_bereft, once_more, say_line, without_run
 from .files import LandingEmpty, TableRef
 from .front_page import write_front_page
-from .ledger import EXIT_CODES, Ledger, ShelfError
+from .ledger import EXIT_CODES, Ledger, Run, ShelfError
 from .metrics import open_metrics, pass_facts, table_facts
 from .runs import close_lost, iso
 from .server import serve
 from .state import open_state
 from .survey import Look, look_at, status_of, survey
-from .work import stop_work
+from .work import stop_work, this_process
 
 # %% auto #0
-__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'stopped_by_ctrl_c', 'run_all', 'a_crew', 'run_needed',
-           'status_after', 'finish', 'weighed', 'told', 'run_pass']
+__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'heeding_signals', 'run_all', 'a_crew', 'run_needed',
+           'status_after', 'finish', 'weighed', 'told', 'close_lost_runs', 'left_alone', 'unseen', 'one_round',
+           'run_pass']
 
 # %% ../notebooks/73_controller.ipynb #cell-006
 def _plain(
@@ -43,7 +46,7 @@ def _plain(
     return {**named, "run": outcome.run.id if outcome.run else None}
 
 # %% ../notebooks/73_controller.ipynb #cell-007
-WORST_FIRST = ("failed", "refused", "attention", "ok", "nothing")
+WORST_FIRST = ("failed", "refused", "attention", "busy", "ok", "nothing")
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,14 @@ class PassResult:
     id: str
     start: str
     end: str
-    verdict: str  # ok, nothing, attention, failed or refused
+    verdict: str  # one of WORST_FIRST
     words: str  # in a sentence
     tables: dict[str, Outcome] = field(default_factory=dict)  # by name
     cause: str = ""  # "stopped" when it was
 
     @property
     def exit_code(self) -> int:
-        "0 done or nothing to do, 1 failed, 3 a person must look."
+        "0 done or nothing to do, 1 failed, 3 a person must look, 4 another run is at work on a table."
         return EXIT_CODES[self.verdict]
 
     def __str__(self) -> str:
@@ -75,12 +78,13 @@ class PassResult:
 def in_words(
     outcomes: Iterable[Outcome],
 ) -> tuple[str, str]:  # verdict and sentence of the pass
-    "The worst verdict, and how many tables have which."
-    verdicts = Counter(outcome.verdict for outcome in outcomes)
-    worst = next((verdict for verdict in WORST_FIRST if verdicts[verdict]), "nothing")
-    count = sum(verdicts.values())
-    parts = ", ".join(f"{verdicts[verdict]:,} {verdict}" for verdict in WORST_FIRST if verdicts[verdict])
-    return worst, f"{count:,} table{'s' * (count != 1)}: {parts or 'none'}"
+    "The worst verdict, and how many tables have which; those that wait for files are no tables with nothing to do."
+    outcomes = list(outcomes)
+    worst = min((outcome.verdict for outcome in outcomes), key=WORST_FIRST.index, default="nothing")
+    known = (*WORST_FIRST[:-1], "waiting", "nothing")
+    counts = Counter("waiting" if one.waits and one.verdict == "nothing" else one.verdict for one in outcomes)
+    parts = ", ".join(f"{counts[word]:,} {word}" for word in known if counts[word])
+    return worst, f"{len(outcomes):,} table{'s' * (len(outcomes) != 1)}: {parts or 'none'}"
 
 # %% ../notebooks/73_controller.ipynb #cell-012
 def by_size(
@@ -91,15 +95,35 @@ def by_size(
 
 # %% ../notebooks/73_controller.ipynb #cell-013
 @contextmanager
-def stopped_by_ctrl_c(
-    crew: Crew,
+def heeding_signals(
+    stop: threading.Event,  # set by the first INT or TERM
+    say: Callable[[str], None],
 ) -> Iterator[None]:
-    "Turn Ctrl-C into a stop of the whole crew."
+    "Turn Ctrl-C and SIGTERM into a stop; a second one does what it did before. Only the main thread can hear them."
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    known = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    known = {number: handler for number, handler in known.items() if handler not in (signal.SIG_IGN, None)}
+
+    def restore() -> None:
+        for number, handler in known.items():
+            signal.signal(number, handler)
+
+    def answer() -> None:
+        stop.set()
+        say("stopping: kernels are ended and their work is stopped; what was committed stays")
+
+    def heard(number: int, frame: object) -> None:
+        restore()
+        threading.Thread(target=answer).start()  # what we interrupted may hold a lock
+
+    for number in known:
+        signal.signal(number, heard)
     try:
         yield
-    except KeyboardInterrupt:
-        crew.say("stopping: kernels are ended and their work is stopped; what was committed stays")
-        crew.stop.set()
+    finally:
+        restore()
 
 # %% ../notebooks/73_controller.ipynb #cell-014
 def run_all(
@@ -108,15 +132,11 @@ def run_all(
 ) -> list[Outcome]:
     "Run tables in parallel until all are done or the crew is stopped."
     if not crew.config.workers:
-        outcomes: list[Outcome] = []
-        with stopped_by_ctrl_c(crew):
-            outcomes += (attempt(crew, look) for look in looks)
-        return outcomes
+        return [attempt(crew, look) for look in looks]
     with ThreadPoolExecutor(crew.config.workers, thread_name_prefix="table") as pool:
         futures = [pool.submit(attempt, crew, look) for look in looks]
-        with stopped_by_ctrl_c(crew):
-            while wait(futures, timeout=0.2).not_done and not crew.stop.is_set():
-                pass
+        while wait(futures, timeout=0.2).not_done and not crew.stop.is_set():
+            pass
         return [future.result() for future in futures]
 
 # %% ../notebooks/73_controller.ipynb #cell-016
@@ -124,15 +144,15 @@ def run_all(
 def a_crew(
     config: Config,
     pass_id: str,
-    **more: Any,  # fields of the crew; `start` and `classic` are for its servers
+    **more: Any,  # fields of the crew; `start` and `classic` are for its servers, `retry` for its looks
 ) -> Iterator[Crew]:  # closed at the end
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
     servers = Servers(config, more.pop("classic"), more.pop("start"))
-    keeper, owner = LeaseKeeper(state), f"{os.uname().nodename}:{os.getpid()}:{pass_id}"
+    keeper, owner, retry = LeaseKeeper(state), str(this_process(pass_id, servers.remote)), more.pop("retry")
 
     def again(table: TableRef) -> Look:
-        return look_at(table, config, landing, state, time.time())
+        return look_at(table, config, landing, state, time.time(), retry)
 
     try:
         yield Crew(config, state, servers, keeper, owner, again, **more)
@@ -147,9 +167,8 @@ def run_needed(
 ) -> dict[str, Outcome]:  # by table, of those that needed a run
     "All runs of a pass; those whose server died are tried once more, one by one."
     done = {outcome.table: outcome for outcome in run_all(crew, by_size(looks))}
-    with stopped_by_ctrl_c(crew):
-        for outcome in filter(is_bereft, list(done.values())):
-            done[outcome.table] = once_more(crew, outcome)
+    for outcome in filter(is_bereft, list(done.values())):
+        done[outcome.table] = once_more(crew, outcome)
     return done
 
 # %% ../notebooks/73_controller.ipynb #cell-020
@@ -160,7 +179,8 @@ def status_after(
     "What the front page shows of a table."
     status = status_of(look)
     if outcome is None or outcome.run is None:
-        return status
+        is_news = outcome is not None and outcome.verdict in ("busy", "failed")
+        return status | ({"verdict": outcome.verdict, "words": outcome.words} if is_news else {})
     done = outcome.run.records.get("processed") or {}
     status |= {"verdict": outcome.verdict, "words": outcome.words, "state": look.state}
     status["report"] = str(outcome.run.html)
@@ -225,30 +245,80 @@ def told(
     log("pass", **said, **pass_facts(facts, result.start, result.end))
     return result
 
+# %% ../notebooks/73_controller.ipynb #90024522
+def close_lost_runs(
+    config: Config,
+    job: str,  # name of the notebook
+) -> list[Run]:
+    "Close the runs of dead passes, and tell the state of them."
+    closed = close_lost(config.runs)
+    for run in closed:
+        if run.table and run.job == job:
+            said = {"last_verdict": run.verdict, "last_words": run.words, "last_run": run.id}
+            open_state(config.state, config.landing).note_run(TableRef.parse(run.table), said)
+    return closed
+
+
+def left_alone(
+    crew: Crew,
+    look: Look,  # at a table that was not run
+) -> Outcome:
+    "What a pass says of a table without a run; it is said aloud where there is something to do or to wait for."
+    outcome = without_run(look)
+    if outcome.verdict != "nothing" or outcome.waits:
+        crew.say(str(outcome))
+    return outcome
+
+# %% ../notebooks/73_controller.ipynb #661fc36f
+def unseen(
+    said: dict[str, str],  # of the tables that were seen
+    unread: Sequence[str],  # what could not be looked into, a sentence each
+) -> dict[str, str]:  # of the pass
+    "A pass that could not look everywhere says so, and asks a person to look."
+    if not unread:
+        return said
+    verdict = said["verdict"] if EXIT_CODES[said["verdict"]] else "attention"
+    return {**said, "verdict": verdict, "words": "; ".join([said["words"], *unread])}
+
+# %% ../notebooks/73_controller.ipynb #fd2a78f6
+def one_round(
+    config: Config,
+    only: tuple[str, ...],  # tables by name; all where there are none
+    stop: threading.Event,
+    **more: Any,  # see `run_pass`
+) -> PassResult:
+    "A pass that stops when it is told to."
+    now = iso(datetime.now(timezone.utc))
+    begun = PassResult(uuid.uuid4().hex[:8], now, now, "attention", "")
+    log = open_metrics(config.metrics, landing=config.landing, **{"pass": begun.id})
+    close_lost_runs(config, Path(more["job"]).stem)
+    unread: list[str] = []
+    try:
+        looks = survey(config, only, retry=more["retry"], say=unread.append)
+    except LandingEmpty as error:
+        return told(log, finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
+    with a_crew(config, begun.id, stop=stop, log=log, **more) as crew:
+        ran = run_needed(crew, looks)
+        tables = {str(look.table): ran.get(str(look.table)) or left_alone(crew, look) for look in looks}
+    ended = _ended(begun, tables=tables, **unseen(weighed(tables, stop.is_set()), unread))
+    return told(log, finish(config, ended, looks, only), looks)
+
 # %% ../notebooks/73_controller.ipynb #cell-027
 def run_pass(
     config: Config,
     *,
     only: Iterable[str] = (),  # tables by name; all where there are none
-    on_event: Callable[[str], None] = print,  # told what happens, a line each
+    on_event: Callable[[str], None] = say_line,  # told what happens, a line each
     classic: bool = False,  # each notebook starts its own Spark
-    stop: threading.Event | None = None,  # set it to stop the pass
+    retry: bool = False,  # try again what was refused, although nothing has changed
+    stop: threading.Event | None = None,  # set it to stop the pass; None: Ctrl-C and SIGTERM do
     job: str | os.PathLike = "process_table",  # the notebook
     start: Callable = serve,  # makes a Spark server
     stop_work: Callable[[str, str], int] = stop_work,  # stops a session's work
 ) -> PassResult:
     "Look at every table, run what is needed, leave a ledger line and a front page. Raises `UnknownTable`."
-    now = iso(datetime.now(timezone.utc))
-    begun, stop = PassResult(uuid.uuid4().hex[:8], now, now, "attention", ""), stop or threading.Event()
-    only, log = tuple(only), open_metrics(config.metrics, landing=config.landing, **{"pass": begun.id})
-    close_lost(config.runs)
-    try:
-        looks = survey(config, only)
-    except LandingEmpty as error:
-        return told(log, finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
-    more = {"job": job, "stop": stop, "stop_work": stop_work, "say": on_event, "log": log}
-    with a_crew(config, begun.id, classic=classic, start=start, **more) as crew:
-        ran = run_needed(crew, looks)
-    tables = {str(look.table): ran.get(str(look.table)) or without_run(look) for look in looks}
-    ended = _ended(begun, tables=tables, **weighed(tables, stop.is_set()))
-    return told(log, finish(config, ended, looks, only), looks)
+    given = {"job": job, "start": start, "stop_work": stop_work, "say": on_event, "classic": classic, "retry": retry}
+    if stop is not None:
+        return one_round(config, tuple(only), stop, **given)
+    with heeding_signals(stop := threading.Event(), on_event):
+        return one_round(config, tuple(only), stop, **given)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .schema import FILE, OP, ROW, Column, Footer, open_raw
+from .schema import FILE, OP, ROW, Column, Footer, open_raw, read_pieces
 from .tasks import Batches, facts_out, get_text, lake_values, numbers_in, unique_columns, write_table
 
 # %% auto #0
@@ -32,6 +33,8 @@ class Part:
     groups: tuple[int, ...]  # numbers of the row groups
     first: int  # number in the file of the first row
     folder: str = ""  # partition folders in which its rows stay
+
+    path = property(lambda self: re.sub("#[0-9]+$", "", self.file), doc="The file, without the number of its load.")
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def lake_rows(
     copying: Copying,
 ) -> pa.Table:
     "Rows as the lake keeps them."
-    rows, column = have.num_rows, lake_values(have, copying.source)
+    rows, column = have.num_rows, lake_values(have, copying.source, part.path, first)
     for name, text in ((OP, "I"), (FILE, part.file)):
         codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
         column[name] = codes if name not in copying.keys else codes.cast(pa.string())
@@ -115,13 +118,13 @@ def lake_rows(
 # %% ../notebooks/24_copying.ipynb #cell-014
 def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
     "The rows of a part, at most a lake file's at a time."
-    file, at = open_raw(part.url), part.first
+    file, at = open_raw(part.url, part.path), part.first
     wanted = [OP] * copying.keeps + [c.name for c in copying.source]
-    names = [name for name in wanted if name in file.schema_arrow.names]
-    groups = list(part.groups)
-    for batch in file.iter_batches(copying.rows_a_file, row_groups=groups, columns=names, use_threads=False):
-        yield lake_rows(pa.Table.from_batches([batch]), part, at, copying)
-        at += batch.num_rows
+    carried = set(file.schema_arrow.names)
+    names = [name for name in wanted if name in carried]
+    for rows in read_pieces(file, part.path, names, part.groups, copying.rows_a_file):
+        yield lake_rows(rows, part, at, copying)
+        at += rows.num_rows
 
 # %% ../notebooks/24_copying.ipynb #cell-015
 def write_copy(

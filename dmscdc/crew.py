@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import os
-import sqlite3
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,18 +18,26 @@ from .config import Config
 from .files import TableRef
 from .ledger import Run
 from .leases import Lease, LeaseLost
-from .load_set import clock
 from .process import HOLD
 from .runs import run_notebook
 from .server import SparkServer, serve
 from .shelf import open_shelf
 from .state import SqliteState
-from .survey import Look
-from .work import session_url, stop_work
+from .survey import Look, busy_words, input_mark, problem_words, refusal_words
+from .work import MARK, end_all, is_gone, owner_in, print_of
+from .work import session_of, session_url, spoken, stop_work, this_process
 
 # %% auto #0
-__all__ = ['Held', 'renew', 'LeaseKeeper', 'Servers', 'Outcome', 'without_run', 'Crew', 'AnyOf', 'run_table', 'run_job',
-           'left_behind', 'noted', 'attempt', 'is_bereft', 'once_more']
+__all__ = ['say_line', 'Held', 'renew', 'LeaseKeeper', 'prepare', 'Servers', 'Outcome', 'without_run', 'Crew', 'AnyOf', 'inherit',
+           'run_table', 'run_job', 'left_behind', 'refused_input', 'noted', 'attempt', 'is_bereft', 'once_more']
+
+# %% ../notebooks/71_crew.ipynb #b6eb46f3
+def say_line(
+    text: str,
+) -> None:
+    "A line on standard output, which no other line gets into."
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 # %% ../notebooks/71_crew.ipynb #cell-006
 @dataclass
@@ -46,12 +54,12 @@ def renew(
     held: Held,
     seconds: float,  # from now
 ) -> None:
-    "Renew one lease; a lost one is marked, and a busy file is tried again next time."
+    "Renew one lease; a lost one is marked, and where the store does not answer it is tried again next time."
     try:
         held.lease = state.renew(held.lease, seconds)
     except LeaseLost:
         held.lost.set()
-    except sqlite3.OperationalError:
+    except Exception:  # of either store: a busy file, a request without an answer
         pass
 
 
@@ -92,6 +100,14 @@ class LeaseKeeper:
         self.over.set()
         self.thread.join()
 
+# %% ../notebooks/71_crew.ipynb #b0bd83e1
+def prepare() -> None:
+    "Import what every run needs here: for its kernel, its page, and the question whether it left work behind."
+    import nbconvert  # noqa: F401
+    import pyspark.sql.connect.client  # noqa: F401
+
+    import dmscdc.kernel  # noqa: F401
+
 # %% ../notebooks/71_crew.ipynb #cell-015
 class Servers:
     "One Spark server a table format, for all notebooks of a pass."
@@ -111,7 +127,8 @@ class Servers:
             if server is None or server.poll() is not None:
                 log = open_shelf(self.config.runs).home / f"spark-{format}.log"
                 given = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
-                given["places"] = (self.config.landing, self.config.lake)
+                given |= {"places": (self.config.landing, self.config.lake), "meanwhile": prepare}
+                given["more_env"] = {MARK: this_process().mark}
                 server = self.live[format] = self.stack.enter_context(self.start(format, **given))
             return server.url, server
 
@@ -125,10 +142,11 @@ class Outcome:
     "One table after a pass."
 
     table: str  # schema.table
-    verdict: str  # ok, nothing, attention, failed, refused
+    verdict: str  # ok, nothing, busy, attention, failed, refused
     words: str  # the verdict in a sentence
     command: str = ""  # what a person may do next
     run: Run | None = None  # None: no notebook was needed
+    waits: bool = False  # for files of DMS, or for a key
 
     def __str__(self) -> str:
         return f"{self.table}: {self.verdict}, {self.words}"
@@ -139,14 +157,16 @@ def without_run(
 ) -> Outcome:
     "What a pass says of a table that it leaves alone."
     plan, name = look.plan, str(look.table)
+    if look.refusal:
+        return Outcome(name, "refused", refusal_words(look), f"dmscdc pass --only {name} --retry")
     if look.has_work:
         return Outcome(name, "nothing", "not begun: the pass was stopped", f"dmscdc pass --only {name}")
     if look.state == "waiting":
         return _waiting(look)
     if look.state == "paused":
         return Outcome(name, "nothing", "paused", f"dmscdc table set {name} --active")
-    verdict = "attention" if plan.kind == "attention" else "nothing"
-    return Outcome(name, verdict, plan.sentence.removeprefix(f"{name}: "), f"dmscdc plan --only {name}")
+    verdict, words = "attention" if plan.kind == "attention" else "nothing", plan.sentence.removeprefix(f"{name}: ")
+    return Outcome(name, verdict, words, f"dmscdc plan --only {name}", waits=bool(plan.waits))
 
 
 def _waiting(
@@ -156,7 +176,7 @@ def _waiting(
     guess, name = look.suggestion, str(look.table)
     seen = guess.words if guess else look.problem
     command = guess.command if guess else f"dmscdc table set {name} --key COLUMN"
-    return Outcome(name, "attention", f"new, waits for its key; {seen}", command)
+    return Outcome(name, "attention", f"new, waits for its key; {seen}", command, waits=True)
 
 # %% ../notebooks/71_crew.ipynb #cell-026
 @dataclass
@@ -172,7 +192,7 @@ class Crew:
     job: str | Path = "process_table"  # the notebook
     stop: threading.Event = field(default_factory=threading.Event)  # set to end everything
     stop_work: Callable[[str, str], int] = stop_work
-    say: Callable[[str], None] = print  # a line for people
+    say: Callable[[str], None] = say_line  # a line for people
     log: Callable[..., None] = lambda event, **facts: None  # an event and its facts, for programs
 
 
@@ -195,7 +215,27 @@ def _who_holds(
     other = state.holder(table)
     if other is None:  # gone since we asked
         return "another pass was at work on it"
-    return f"{other.owner} is at work on it until {clock(other.expiry)} at the latest"
+    return busy_words(other)
+
+# %% ../notebooks/71_crew.ipynb #c1971e50
+def inherit(
+    crew: Crew,
+    table: TableRef,
+) -> None:
+    "Free the lease of a pass of this machine that is gone, once nothing of it is at work; else it runs out by itself."
+    lease, ours = crew.state.holder(table), crew.servers.remote
+    owner = owner_in(lease.owner) if lease and is_gone(lease.owner) else None
+    if owner is None or owner.spark not in ("", print_of(ours)):
+        return
+    try:
+        end_all(owner.mark)
+        if owner.spark:
+            crew.stop_work(ours, session_of(lease.owner, lease.fence, str(table)))
+    except Exception as error:  # whatever it was: we do not know that nothing runs
+        crew.say(f"{table}: {spoken(lease.owner)} has ended, but its work may go on: {error}")
+        return
+    crew.state.release(lease)
+    crew.say(f"{table}: {spoken(lease.owner)} has ended before it was done, and nothing of it is at work any more")
 
 # %% ../notebooks/71_crew.ipynb #cell-029
 def run_table(
@@ -206,9 +246,12 @@ def run_table(
     name = str(look.table)
     if crew.stop.is_set():
         return without_run(look)
+    inherit(crew, look.table)
     with crew.keeper.keep(look.table, crew.owner) as held:
         if held is None:
-            return Outcome(name, "nothing", _who_holds(crew.state, look.table), f"dmscdc pass --only {name}")
+            outcome = Outcome(name, "busy", _who_holds(crew.state, look.table), f"dmscdc pass --only {name}")
+            crew.say(str(outcome))
+            return outcome
         if crew.state.get(look.table).commit != look.item.commit:
             look = crew.again(look.table)
             if not look.has_work:
@@ -222,9 +265,10 @@ def run_job(
     held: Held,  # the table's lease
 ) -> Outcome:
     "One notebook, and no work of it left behind."
-    name, run_id, session = str(look.table), uuid.uuid4().hex[:8], str(uuid.uuid4())
+    name, run_id, lease = str(look.table), uuid.uuid4().hex[:8], held.lease
+    session = session_of(lease.owner, lease.fence, name)
     url, server = crew.servers.address(look.item.format) if look.needs_spark else ("", None)
-    given = {"format": look.item.format, "run": run_id, "owner": held.lease.owner, "fence": held.lease.fence}
+    given = {"format": look.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
     crew.say(f"{name}: {look.problem}" if look.problem else look.plan.sentence)
     crew.log("run begun", table=name, run=run_id)
     try:
@@ -241,7 +285,7 @@ def run_job(
         )
     finally:
         held.stays = left_behind(crew, url, server, session)
-    return noted(crew, look.table, run, held.stays)
+    return noted(crew, look, run, held.stays)
 
 # %% ../notebooks/71_crew.ipynb #cell-033
 def _is_gone(
@@ -266,17 +310,34 @@ def left_behind(
         return "" if _is_gone(server) else f"{type(error).__name__}: {error}".splitlines()[0]
     return ""
 
+# %% ../notebooks/71_crew.ipynb #7931ff83
+def refused_input(
+    crew: Crew,
+    look: Look,  # before the run
+    run: Run,
+) -> dict[str, str] | None:  # what the next looks recall; None where nothing was refused
+    "What was refused, and the words."
+    if run.verdict != "refused":
+        return None
+    after = look
+    if look.plan and crew.state.get(look.table).commit != look.item.commit:
+        after = crew.again(look.table)
+        if after.plan is None or not set(after.plan.inputs) <= set(look.plan.inputs):
+            return None
+    return {"mark": input_mark(after), "words": run.words.removeprefix(f"{look.table}: ")[:1_000], "run": run.id}
+
 # %% ../notebooks/71_crew.ipynb #cell-035
 def noted(
     crew: Crew,
-    table: TableRef,
+    look: Look,  # before the run
     run: Run,
     stays: str,  # why the lease is not given back
 ) -> Outcome:
     "Tell the state of the run, and the pass what became of the table."
-    done = run.records.get("processed") or {}
+    table, done = look.table, run.records.get("processed") or {}
     told = {"catalog": mark} if (mark := (done.get("catalog") or {}).get("mark")) else {}
-    crew.state.note_run(table, {"last_verdict": run.verdict, "last_run": run.id, "lag": done.get("lag"), **told})
+    said = {"last_verdict": run.verdict, "last_words": run.words[:1_000], "last_run": run.id, "lag": done.get("lag")}
+    crew.state.note_run(table, {**said, "refused": refused_input(crew, look, run), **told})
     words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words
     outcome = Outcome(str(table), run.verdict, words, run.command, run)
     crew.log("run ended", table=str(table), run=run.id, verdict=run.verdict, words=words, cause=run.cause)
@@ -292,9 +353,11 @@ def attempt(
     try:
         return run_table(crew, look)
     except Exception as error:
-        words = f"{type(error).__name__}: {error}"
+        words = problem_words(look.table, error)
         outcome = Outcome(str(look.table), "failed", words, f"dmscdc pass --only {look.table}")
         crew.say(str(outcome))
+        with suppress(Exception):  # perhaps it is the state that failed
+            crew.state.note_run(look.table, {"last_verdict": "failed", "last_words": words[:1_000]})
         return outcome
 
 # %% ../notebooks/71_crew.ipynb #cell-046

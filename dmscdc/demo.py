@@ -15,8 +15,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from .config import Config, read_config, write_config
 from .controller import PassResult, run_pass
 from .files import TableRef
@@ -79,6 +77,8 @@ def _lake_rows(
     "The rows of a lake table; none where it has no file yet."
     if not any(Path(folder).rglob("*.parquet")):
         return []
+    import pyarrow.parquet as pq
+
     columns = pq.read_table(folder, columns=names)
     return [tuple(row[name] for name in names) for row in columns.to_pylist()]
 
@@ -141,7 +141,7 @@ def set_up(
 ) -> Config:
     "Settings for the folder, and the key of each table."
     places = {"landing": "landing", "lake": "lake", "state": "sqlite:state.db", "runs": "runs"}
-    write_config(folder, **{**places, "settle": 0, **settings})
+    write_config(folder, **{**places, "source": "sqlite:shop.db", "settle": 0, **settings})
     config = read_config(folder)
     for name, key in TABLES.items():
         open_state(config.state, config.landing).put_settings(TableRef(SCHEMA, name), key=key)

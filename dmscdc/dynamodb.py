@@ -17,12 +17,12 @@ from .aws import client, code_of, is_bucket, split_url
 from .files import TableRef
 from .leases import DynamoDecisions, Lease, check_lease, lease_in, plain, saying, try_update, value_of
 from .state import (ATTRIBUTES, UNSET_LOAD, BadSetting, StaleState, State, TableItem,
-                          from_attributes, known_item, table_path, to_attributes)
+                          from_attributes, known_item, or_damaged, read_item, table_path, to_attributes)
 
 # %% auto #0
 __all__ = ['NOTHING', 'MADE_BY', 'THEIRS', 'VERSION', 'TRIES', 'place_of', 'split_path', 'file_of', 'names_of', 'to_ours',
            'known_in', 'is_known', 'item_of', 'new_item', 'news_of', 'update_of', 'of_landing', 'DynamoItems',
-           'DynamoState', 'keep_backups', 'create_table', 'open_dynamodb']
+           'removal', 'DynamoState', 'keep_backups', 'create_table', 'open_dynamodb']
 
 # %% ../notebooks/32_dynamodb.ipynb #cell-008
 def place_of(landing: str) -> str:  # "bucket/prefix/"; "" for a folder
@@ -193,6 +193,16 @@ class DynamoItems:
         "Its hash key, known from an earlier look or found by one."
         return self.paths.get(table) or self.find(table)[0]
 
+# %% ../notebooks/32_dynamodb.ipynb #3366f7b6
+def removal(table: TableRef, name: str,  # of the table in DynamoDB
+            raw: Mapping) -> dict[str, Any]:  # arguments of UpdateItem
+    "Takes our attributes away, not those of the lease. Raises `BadSetting` for an item of the 2019 solution."
+    if MADE_BY not in raw:
+        raise BadSetting(f"{table}: the 2019 solution made its item {raw['path']['S']} in {name}, which is not removed "
+                         "here: aws dynamodb delete-item does that, or set ActiveFlag to false there")
+    names = {f"#{name}": name for name in raw if name != "path" and not name.startswith("lease_")}
+    return {"UpdateExpression": f"REMOVE {', '.join(names)}", "ExpressionAttributeNames": names}
+
 # %% ../notebooks/32_dynamodb.ipynb #cell-032
 TRIES = 32
 
@@ -200,18 +210,29 @@ TRIES = 32
 class DynamoState(DynamoDecisions, State):
     "State and leases in a table of DynamoDB."
     def __init__(self, name: str, place: str = ""):  # see `DynamoItems`
-        self.stored = DynamoItems(name, place)
+        self.stored, self.address = DynamoItems(name, place), f"dynamodb:{name}"
         super().__init__(name, self.stored.path, self.stored.read)
 
     def items(self) -> list[TableItem]:  # by table
         "All tables ever seen or set."
         found = self.stored.all()
-        return [item_of(table, known_in(found[table])) for table in sorted(found, key=table_path)]
+        return [or_damaged(table, self.address, lambda: item_of(table, known_in(found[table])))
+                for table in sorted(found, key=table_path)]
 
     def get(self, table: TableRef) -> TableItem | None:
         "A table; None when it was never seen nor set."
-        raw = self.stored.find(table)[1]
-        return item_of(table, known_in(raw)) if is_known(raw) else None
+        return self._item(table, self.stored.find(table)[1])
+
+    def _item(self, table: TableRef, raw: Mapping) -> TableItem | None:
+        return read_item(table, self.address, lambda: item_of(table, known_in(raw))) if is_known(raw) else None
+
+    def remove(self, table: TableRef) -> bool:
+        "Removes our attributes from the item of a table; its lease stays. Not from an item of the 2019 solution."
+        path, raw = self.stored.find(table)
+        if not is_known(raw):
+            return False
+        update = removal(table, self.name, raw)
+        return try_update(self.name, path, update | {"ConditionExpression": "#made_by = :ours"}, ours="dmscdc")[0]
 
     def change(self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False,
                lease: Lease | None = None) -> TableItem:
@@ -219,7 +240,7 @@ class DynamoState(DynamoDecisions, State):
         for attempt in range(TRIES):
             path, raw = self.stored.find(table)
             check_lease(lease, lease_in(raw, table))
-            changed = how(known_item(table, item_of(table, known_in(raw)) if is_known(raw) else None, create))
+            changed = how(known_item(table, self._item(table, raw), create))
             if try_update(self.name, path, update_of(news_of(table, path, raw, changed), raw, lease))[0]:
                 return changed
             time.sleep(random.uniform(0, 0.01 * (attempt + 1)))

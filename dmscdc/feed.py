@@ -13,16 +13,17 @@ from operator import and_
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
 from .as_of import (AFTER, BEFORE, LAST, POSITION, can_apply, clock_of, commit_time, every_state, left_out, only,
-                          states)
+                          states, struct)
 from .changes import KIND, ChangeFiles, check_key, quoted
 from .files import RawFile, day_before
 from .past import NoPast, Past, held_by, read_past, stands_on
 from .position import Position, change_order
-from .schema import FILE, ROW
+from .schema import FILE, ROW, Refused
 
 # %% auto #0
-__all__ = ['CHANGE_TYPE', 'COMMIT_TIME', 'RANGED', 'landed', 'NoFeed', 'Span', 'whole', 'span', 'key_only', 'image', 'images',
-           'reset_row', 'in_range', 'touched', 'full_changes', 'net_changes', 'Feed', 'told_rows', 'feed']
+__all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'RANGED', 'landed', 'NoFeed', 'Span', 'whole', 'span', 'key_only',
+           'check_names', 'image', 'images', 'reset_row', 'in_range', 'touched', 'full_changes', 'net_changes', 'Feed',
+           'told_rows', 'feed']
 
 # %% ../notebooks/56_feed.ipynb #cell-009
 def landed(past: Past) -> Position:
@@ -95,7 +96,7 @@ def span(
     return Span(line, known, reset, replace(until, load=line.number))
 
 # %% ../notebooks/56_feed.ipynb #cell-021
-CHANGE_TYPE, COMMIT_TIME = "_change_type", "_commit_time"
+CHANGE_TYPE, PLACE, COMMIT_TIME = "_change_type", "_position", "_commit_time"
 
 
 def key_only(
@@ -103,8 +104,17 @@ def key_only(
     files: ChangeFiles,
 ) -> SparkColumn:
     "A row of which nothing but the key is known."
-    unknown = {c.name: F.lit(None).cast(c.type) for c in files.schema if c.name not in key}
-    return F.struct(*[unknown.get(c.name, F.col(quoted(c.name))).alias(c.name) for c in files.schema])
+    return struct({c.name: quoted(c.name) if c.name in key else f"cast(null as {c.type})" for c in files.schema})
+
+
+def check_names(
+    table: str,  # for messages
+    files: ChangeFiles,
+) -> None:
+    "Raises `Refused` where the source has a column that is called like one of the feed's own."
+    if taken := [c.name for c in files.schema if c.name in (CHANGE_TYPE, PLACE, COMMIT_TIME)]:
+        words = "a name that a feed needs for itself. Rename it in the task's mapping, or do without a feed"
+        raise Refused(f"{table}: the source has a column {taken[0]}, {words}")
 
 
 def image(kind: str, row: SparkColumn) -> SparkColumn:
@@ -121,8 +131,8 @@ def images(
     update = F.array(image("update_preimage", was), image("update_postimage", now))
     new = F.when(was.isNull(), F.array(image("insert", now))).otherwise(update)
     each = F.explode(F.when(now.isNotNull(), new).otherwise(F.array(image("delete", gone))))
-    rows = told.select(each.alias("image"), POSITION, COMMIT_TIME, FILE, ROW)
-    return rows.select(f"image.{CHANGE_TYPE}", "image.row.*", POSITION, COMMIT_TIME, FILE, ROW)
+    rows = told.select(each.alias("_cdc_image"), F.col(POSITION).alias(PLACE), COMMIT_TIME, FILE, ROW)
+    return rows.select(f"_cdc_image.{CHANGE_TYPE}", "_cdc_image.row.*", PLACE, COMMIT_TIME, FILE, ROW)
 
 # %% ../notebooks/56_feed.ipynb #cell-022
 def reset_row(
@@ -130,12 +140,12 @@ def reset_row(
     number: int,  # of the load
 ) -> DataFrame:  # the same columns
     "One row that says: forget what you have. It sorts before all that follows."
-    told = {CHANGE_TYPE: F.lit("reset"), POSITION: F.lit(f"{number:06d}")}
+    told = {CHANGE_TYPE: F.lit("reset"), PLACE: F.lit(f"{number:06d}")}
     values = [told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in rows.schema]
     return rows.sparkSession.range(1).select(*values)
 
 # %% ../notebooks/56_feed.ipynb #cell-024
-RANGED = ("tinyint", "smallint", "int", "bigint", "string", "date")  # types whose statistics prune
+RANGED = ("tinyint", "smallint", "int", "bigint", "string")  # statistics prune; by days Spark loses those of 1582
 
 
 def in_range(
@@ -181,7 +191,7 @@ def full_changes(
     return told.withColumn(_FIRST, first).where(F.col(POSITION) >= F.col(_FIRST))
 
 # %% ../notebooks/56_feed.ipynb #cell-028
-_THEN = "_cdc_then"
+_THEN, _NOW = "_cdc_then", "_cdc_now"
 
 
 def net_changes(
@@ -195,9 +205,9 @@ def net_changes(
     both = F.explode(F.when(F.col(KIND) == "new", F.array(F.lit(False))).otherwise(F.array(F.lit(False), F.lit(True))))
     told = states(moved.withColumn(_THEN, both), [*key, _THEN], files, sequence, number).where(LAST)
     now, then = F.struct(POSITION, COMMIT_TIME, FILE, ROW, AFTER), F.col(AFTER)
-    each = [F.first(F.when(~F.col(_THEN), now), True).alias("now"), F.first(F.when(F.col(_THEN), then), True)]
+    each = [F.first(F.when(~F.col(_THEN), now), True).alias(_NOW), F.first(F.when(F.col(_THEN), then), True)]
     rows = told.groupBy(*map(quoted, key)).agg(each[0], each[1].alias(BEFORE))
-    return rows.select(*map(quoted, key), "now.*", BEFORE).where(~F.col(BEFORE).eqNullSafe(F.col(AFTER)))
+    return rows.select(*map(quoted, key), f"{_NOW}.*", BEFORE).where(~F.col(BEFORE).eqNullSafe(F.col(AFTER)))
 
 # %% ../notebooks/56_feed.ipynb #cell-030
 @dataclass(frozen=True)
@@ -256,10 +266,11 @@ def feed(
         raise NoFeed(f"{past.table}: there is nothing to tell before its first file")
     rows, files = read_past(spark, between.line, between.known)
     check_key(str(past.table), files.schema, key, files.footers)
+    check_names(str(past.table), files)
     clock = clock_of(files, key, time_column)
     rows = rows.withColumn(COMMIT_TIME, commit_time(clock))
     new = rows if between.reset else rows.where(F.col(KIND) == "new")
     told = told_rows(rows if not between.is_empty else rows.limit(0), key, files, clock.sequence, between, net)
-    ordered = told.orderBy(POSITION, F.desc(CHANGE_TYPE))  # a preimage before its postimage
+    ordered = told.orderBy(PLACE, F.desc(CHANGE_TYPE))  # a preimage before its postimage
     named = new.where(can_apply(key)).select(*map(quoted, key)).distinct().count() if key else 0
     return Feed(ordered, between, net, between.line.gaps, left_out(new, key), named)

@@ -11,34 +11,32 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
-import pyarrow.fs as pafs
 import typer
-from pyspark.sql import DataFrame, SparkSession
 
-from .as_of import AsOf, as_known, as_of
 from .config import Config, absolute
-from .feed import NoFeed, landed
 from .files import TableRef
 from .flags import Json, Name, fail, with_config
-from .follow import Cursor, Delivered, follow, read_cursor
-from .past import NoPast, Past, open_past, upto
 from .places import place, spark_url
 from .position import Position
-from .schema import Refused
 from .screen import console, show_json, show_table
 from .session import open_session
 from .state import UnknownTable, open_state
-from .tables import Commit, LakeTable, StaleCommit, open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from dmscdc.as_of import AsOf
+    from dmscdc.follow import Cursor, Delivered
+    from dmscdc.past import Past
+    from dmscdc.scd2_table import Increment
+    from dmscdc.tables import Commit, LakeTable
 
 # %% auto #0
 __all__ = ['AT', 'FILE_TO', 'COMMIT', 'CLOCK', 'Archive', 'TimeColumn', 'CURSOR', 'FROM', 'TO', 'IGNORE', 'WEAVE_TO', 'WOVEN',
            'Asked', 'asked', 'refusals', 'session', 'moment_of', 'here', 'check_new', 'write_rows', 'answer_of',
            'shown', 'as_of_command', 'show_answer', 'ends_of', 'feed_command', 'words_of', 'scd2_command', 'show_woven']
-
-# %% ../notebooks/97_feed_commands.ipynb #cell-004
-from .scd2_table import Increment, weave_table
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-008
 @dataclass(frozen=True)
@@ -59,6 +57,8 @@ class Asked:
 
     def past(self) -> Past:
         "Everything that lies in landing and archive."
+        from dmscdc.past import open_past
+
         return open_past(self.landing, self.table, archive=self.archive, position=self.position)
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-009
@@ -68,6 +68,8 @@ def asked(
     archive: str = "",
 ) -> Asked:
     "The table with its key. Raises `UnknownTable` where nobody has named a key yet."
+    from dmscdc.tables import open_table
+
     ref = TableRef.parse(table)
     item = open_state(config.state, config.landing).get(ref)
     where = {"folder": item.folder} if item and item.folder else {}
@@ -81,12 +83,21 @@ def asked(
 @contextmanager
 def refusals() -> Iterator[None]:
     "What the files do not tell is said in words."
+    from dmscdc.past import NoPast
+    from dmscdc.schema import Refused
+    from dmscdc.tables import StaleCommit
+    from dmscdc.tasks import explained
+
     try:
         yield
     except NoPast as error:
         fail(error, 2)
     except (Refused, LookupError, StaleCommit) as error:
         fail(error, 2 if isinstance(error, LookupError) else 1)
+    except Exception as error:
+        if words := explained(error):
+            fail(words, 1)
+        raise
 
 
 def session(config: Config, *places: str) -> SparkSession:
@@ -118,6 +129,8 @@ def here(
 
 def check_new(url: str) -> None:
     "Raises `ValueError` for a folder that holds something."
+    import pyarrow.fs as pafs
+
     fs, path = place(url)
     if fs.get_file_info(pafs.FileSelector(path, allow_not_found=True)):
         raise ValueError(f"{url} holds something already and is not touched: name a new folder with --out")
@@ -140,6 +153,9 @@ def answer_of(
     time_column: str,
 ) -> AsOf:
     "The table as somebody asks for it."
+    from dmscdc.as_of import as_known, as_of
+    from dmscdc.past import upto
+
     if commit is not None:
         return as_known(spark, one.lake, commit, one.past)
     past = one.past()
@@ -185,6 +201,8 @@ def as_of_command(
         out, one = here(out), asked(config, table, here(archive))
         if out:
             check_new(out)
+        if commit is not None:
+            one.lake.at(commit)
         spark = session(config, out, archive)
         show_answer(one, answer_of(spark, one, when, file, commit, time_column), out, note, json)
 
@@ -213,6 +231,10 @@ def ends_of(
     to: str | None,  # a change file, "load", or "landed"; None: where the lake stands
 ) -> tuple[Cursor, Position]:
     "Where the follower stands and where it wants to go. Raises `ValueError` and `NoPast`."
+    from dmscdc.feed import NoFeed, landed
+    from dmscdc.follow import Cursor, read_cursor
+    from dmscdc.past import upto
+
     past, stands = one.past(), read_cursor(cursor, one.table) if cursor else Cursor(str(one.table))
     if begin and (stands.position or stands.part):
         raise ValueError(f"{cursor} says where {one.table} was read up to: leave out --from, or name another --cursor")
@@ -244,6 +266,8 @@ def feed_command(
     json: Json = False,
 ) -> None:
     "What happened since last time, with the rows before and after, as one part more; then the cursor moves."
+    from dmscdc.follow import follow
+
     with refusals():
         one, out, cursor = asked(config, table, here(archive)), here(out), here(cursor)
         stands, until = ends_of(one, cursor, begin, to)
@@ -281,6 +305,8 @@ def scd2_command(
     json: Json = False,
 ) -> None:
     "Weave what is new into the type-2 table of each table: a row a version, and from when to when it was valid."
+    from dmscdc.scd2_table import weave_table
+
     if to not in (None, "landed"):
         raise ValueError(f"--to is landed, or left out: then what the mirror holds is woven; not {to!r}")
     ignored = None if ignore is None else [c.strip() for c in ignore.split(",") if c.strip()]

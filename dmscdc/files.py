@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 # %% auto #0
-__all__ = ['SUFFIX', 'LOAD_NAME', 'CHANGE_NAME', 'TRANSACTION_NAME', 'LOOK_BACK', 'DATE_FOLDER', 'NotADmsName', 'LandingEmpty',
-           'LandingUnreachable', 'TableRef', 'DmsName', 'parse_name', 'RawFile', 'day_before', 'Listing', 'is_hidden',
-           'classify', 'FolderLanding', 'holds_dms', 'describe_empty']
+__all__ = ['SUFFIX', 'LOAD_NAME', 'CHANGE_NAME', 'TRANSACTION_NAME', 'LOOK_BACK', 'DATE_FOLDER', 'OURS', 'TASK', 'NotADmsName',
+           'LandingEmpty', 'LandingUnreachable', 'TableRef', 'DmsName', 'parse_name', 'RawFile', 'day_before',
+           'Listing', 'is_hidden', 'classify', 'unreadable', 'FolderLanding', 'holds_dms', 'describe_empty']
 
 # %% ../notebooks/00_files.ipynb #cell-006
 class NotADmsName(ValueError):
@@ -40,16 +40,19 @@ class TableRef:
     name: str    # second folder
 
     def __str__(self) -> str:
-        return f"{self.schema}.{self.name}"
+        quoted = "." in self.schema or self.schema.startswith('"')
+        schema = '"{}"'.format(self.schema.replace('"', '""')) if quoted else self.schema
+        return f"{schema}.{self.name}"
 
     @classmethod
-    def parse(cls, text: str  # `schema.table`; the first dot separates
+    def parse(cls, text: str  # `schema.table`; the first dot separates, outside of quotes
               ) -> TableRef:  # the table
         "Reads `schema.table`, as it is typed in a command."
-        schema, _, name = text.strip().partition(".")
-        if not schema or not name or "/" in text:
-            raise ValueError(f"a table is written schema.table, like sampledb.product, not {text!r}")
-        return cls(schema, name)
+        found = re.fullmatch(r'(?:"((?:[^"]|"")+)"|([^".][^.]*))\.(.+)', text, re.DOTALL)
+        if not found or "/" in text:
+            raise ValueError(f"a table is written schema.table, like sampledb.product, or \"my.schema\".product "
+                             f"where the schema has a dot, not {text!r}")
+        return cls((found[1] or "").replace('""', '"') or found[2], found[3])
 
 # %% ../notebooks/00_files.ipynb #cell-013
 SUFFIX = r"\.(?P<format>csv|parquet)(?P<gz>\.gz)?"
@@ -137,8 +140,9 @@ LOOK_BACK = timedelta(hours=24)
 def day_before(path: str  # of a change file
                ) -> str:  # the beginning of a name
     "The name of a change file closed 24 hours earlier, as far as names are compared."
-    start = RawFile(path, 0, 0).stamp - LOOK_BACK
-    return f"{start:%Y%m%d-%H%M%S}{start.microsecond // 1000:03}"
+    first = datetime.min.replace(tzinfo=timezone.utc)  # no year comes before it
+    start = max(RawFile(path, 0, 0).stamp, first + LOOK_BACK) - LOOK_BACK
+    return f"{start.year:04}{start:%m%d-%H%M%S}{start.microsecond // 1000:03}"
 
 # %% ../notebooks/00_files.ipynb #cell-031
 @dataclass(frozen=True)
@@ -152,6 +156,7 @@ class Listing:
 
 # %% ../notebooks/00_files.ipynb #cell-033
 DATE_FOLDER = re.compile(r"(\d{4,10}|\d{2,4}([-_/]\d{2,4}){1,3})?")
+OURS = "_dmscdc"  # the lake's folder of journals, never a schema
 
 
 def is_hidden(folder: str) -> bool:  # one, or several with "/" between
@@ -191,9 +196,13 @@ def _entries(folder: str) -> list[os.DirEntry]:
         return []
 
 
-def _folders(folder: str) -> list[os.DirEntry]:
-    "The folders in a folder by name, without the hidden ones."
-    return [entry for entry in _entries(folder) if entry.is_dir() and not is_hidden(entry.name)]
+def _is_folder(entry: os.DirEntry, root: str) -> bool:
+    "A folder, or a link to one that does not lead back to the landing or above it."
+    try:
+        back = entry.is_symlink() and Path(os.path.realpath(root)).is_relative_to(os.path.realpath(entry.path))
+        return entry.is_dir() and not back
+    except OSError:  # a link that leads to itself
+        return False
 
 # %% ../notebooks/00_files.ipynb #cell-042
 def _walk(folder: str, below: str = "") -> Iterator[RawFile]:
@@ -206,30 +215,66 @@ def _walk(folder: str, below: str = "") -> Iterator[RawFile]:
             found = entry.stat()
         except FileNotFoundError:
             continue
+        except OSError:  # a link that leads to itself, or into a folder that we may not read
+            if _kind(entry.name):
+                raise
+            yield RawFile(below + entry.name, 0, 0.0)
+            continue
         yield RawFile(below + entry.name, found.st_size, found.st_mtime)
+
+# %% ../notebooks/00_files.ipynb #6355bde9
+def unreadable(error: OSError) -> str:
+    "What is said of a folder or a file that we cannot read."
+    return (f"{error.filename} cannot be read ({error.strerror}): its owner may let us in (chmod, chown), "
+            "or it is moved out of the landing")
+
+
+def _folders(root: str, schema: str,  # "" for the schemas
+             unread: dict[str, str]  # takes a schema that cannot be read, and why
+             ) -> list[str]:
+    "Names of the folders in the landing, or in a schema of it. Raises `LandingUnreachable` for the landing itself."
+    try:
+        found = _entries(os.path.join(root, schema) if schema else root)
+    except OSError as error:
+        if not schema:
+            raise LandingUnreachable(unreadable(error)) from error
+        unread[schema] = unreadable(error)
+        return []
+    return [entry.name for entry in found if _is_folder(entry, root) and entry.name not in (OURS, "lost+found")]
+
+
+def _may_hold_dms(folder: str) -> bool:
+    "Also where it cannot be read: then the table says so itself."
+    try:
+        return holds_dms(_walk(folder))
+    except OSError:
+        return True
 
 # %% ../notebooks/00_files.ipynb #cell-044
 class FolderLanding:
-    "A landing in a local folder. `listings` counts how often a table's folder was listed."
+    "A landing in a local folder. `listings` counts how often a table was listed; `unread` has schemas and why."
 
     def __init__(self, root: str | Path  # the folder above the schemas
                  ):
-        self.root, self.listings = Path(root).absolute(), 0
+        self.root, self.listings, self.unread = Path(root).absolute(), 0, {}
 
     def tables(self, known: Iterable[TableRef] = ()  # these need no look
                ) -> list[TableRef]:  # by name
         "Tables with at least one file of DMS: a look that ends at a table's first such file, not a listing."
-        schemas = _folders(str(self.root))
-        tables = [TableRef(schema.name, table.name) for schema in schemas for table in _folders(schema.path)]
-        known = set(known)
-        return sorted(table for table in tables if table in known or holds_dms(_walk(self.url(table))))
+        known, root, self.unread = set(known), str(self.root), {}
+        schemas = _folders(root, "", self.unread)
+        tables = [TableRef(schema, name) for schema in schemas for name in _folders(root, schema, self.unread)]
+        return sorted(table for table in tables if table in known or _may_hold_dms(self.url(table)))
 
     def files(self, table: TableRef,
               position: Any = None  # what the table has applied; a bucket then lists only what is new
               ) -> Listing:  # empty if there is no such folder
-        "All files of a table: one listing."
+        "All files of a table: one listing. Raises `LandingUnreachable`."
         self.listings += 1
-        return classify(_walk(self.url(table)))
+        try:
+            return classify(_walk(self.url(table)))
+        except OSError as error:
+            raise LandingUnreachable(unreadable(error)) from error
 
     def url(self, table: TableRef, path: str = "") -> str:  # absolute
         "Where the table's folder, or a file of it, is read from."
@@ -251,6 +296,10 @@ def holds_dms(files: Iterable[RawFile]) -> bool:
     return not classify(odd).is_empty
 
 # %% ../notebooks/00_files.ipynb #cell-047
+TASK = ("If this is the right place, look at the source (has it tables and rows?) and at the DMS task: does it run, "
+        "and does its endpoint write there? aws dms describe-replication-tasks, aws dms describe-endpoints")
+
+
 def describe_empty(root: str,  # the landing, as it was given
                    paths: Iterable[str],  # of all files below it
                    state: str = "",  # "does not exist", if it is not even there
@@ -260,10 +309,10 @@ def describe_empty(root: str,  # the landing, as it was given
     expected = f"no files of DMS in {root}: expected {root}/<schema>/<table>/LOAD00000001.parquet"
     found = sorted(paths)
     if state or not found:
-        return f"{expected}, but this folder {state or 'is empty'}."
+        return f"{expected}, but this folder {state or 'is empty'}. {TASK}"
     some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
     count = "1 file" if len(found) == 1 else f"{len(found):,} files{' or more' * more}"
-    hint = _wrong_level(root, found)
+    hint = _wrong_level(root, found) or f" {TASK}"
     return f"{expected}, found {count} of other names or in other places ({some}).{hint}"
 
 # %% ../notebooks/00_files.ipynb #cell-049

@@ -17,7 +17,6 @@ from rich.markup import escape
 from typer.models import OptionInfo
 
 from .config import ConfigError, read_config
-from .demo import FolderInUse
 from .files import LandingEmpty
 from .position import BadInstruction
 from .schedule import BadSchedule
@@ -83,7 +82,7 @@ WRONG_USE = (
     UnknownTable,
     LandingEmpty,
     FormatMissing,
-    FolderInUse,
+    FileExistsError,
     BadSchedule,
     FileNotFoundError,
     NotImplementedError,

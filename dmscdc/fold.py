@@ -5,6 +5,7 @@
 # %% ../notebooks/17_fold.ipynb #cell-003
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .changes import GROUP, KIND, NAME, OPS, SEQUENCE, Sets
+from .changes import GROUP, KIND, NAME, OPS, SEQUENCE, STANDARD, Sets, sequence_span
 from .schema import FILE, OP, ROW, Schema
 
 # %% auto #0
-__all__ = ['WRITE', 'FRESH', 'FIRST', 'HAS', 'places', 'key_codes', 'bad_rows', 'Lives', 'latest', 'lives', 'Folding', 'known_at',
-           'next_upsert', 'pick', 'batch_rows', 'of_late_keys', 'fold', 'count_changes', 'count_true', 'first_of',
-           'sequence_range', 'count_batch', 'count_late', 'disorder', 'first_empty']
+__all__ = ['WRITE', 'FRESH', 'FIRST', 'HAS', 'HIVE_NULL', 'NAME_BYTES', 'ESCAPED', 'places', 'alike', 'key_codes', 'bad_rows',
+           'Lives', 'latest', 'lives', 'Folding', 'known_at', 'next_upsert', 'pick', 'batch_rows', 'of_late_keys',
+           'fold', 'count_changes', 'count_true', 'carries', 'first_of', 'sequence_range', 'count_batch', 'count_late',
+           'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
 
 # %% ../notebooks/17_fold.ipynb #cell-008
 def places(
@@ -34,6 +36,16 @@ def places(
     return place
 
 # %% ../notebooks/17_fold.ipynb #cell-011
+def alike(
+    values: pa.ChunkedArray,  # of a key column
+) -> pa.ChunkedArray:  # equal values are the same bits
+    "Values as keys compare them: -0.0 is 0.0, and one NaN is the other, as in Spark and in databases."
+    if not pa.types.is_floating(values.type):
+        return values
+    nan, zero = (pa.scalar(number, values.type) for number in (float("nan"), 0.0))
+    return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
+
+
 def key_codes(
     rows: pa.Table,
     keys: Sequence[str],  # the columns that identify a row
@@ -41,7 +53,7 @@ def key_codes(
     "Number the keys."
     codes = np.zeros(rows.num_rows, np.int64)
     for k in keys:
-        values = rows[k].combine_chunks().dictionary_encode()
+        values = alike(rows[k]).combine_chunks().dictionary_encode()
         codes = codes * (len(values.dictionary) + 1) + values.indices.to_numpy(zero_copy_only=False)
         codes = np.unique(codes, return_inverse=True)[1]
     return codes
@@ -101,7 +113,7 @@ class Folding:
     soft: bool = False  # deletes mark the row instead of removing it
     sequence: str = ""  # the column of the change sequence, "" when there is none
     only_inserts: bool = False  # a table without a key: updates and deletes are counted and left out
-    texts: tuple[str, ...] = ()  # columns that must not hold the empty text
+    texts: tuple[str, ...] = ()  # partition columns of texts, each of which must be fit to name a folder
 
 # %% ../notebooks/17_fold.ipynb #cell-020
 def known_at(
@@ -191,9 +203,10 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     bad, kinds, ops = bad_rows(changes, how.keys), changes[KIND].to_numpy(), changes[OP]
     mine = pa.array(kinds != "again")
     counts = {op: count_true(pc.and_(mine, pc.equal(ops, op))) for op in OPS}
-    proven = count_true(pc.match_substring_regex(changes[how.sequence], SEQUENCE)) if how.sequence else 0
+    proven = count_true(carries(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
-    said = {"bad": int(bad.sum()), "first_bad": first_of(changes, bad, how.keys), "unproven": unproven}
+    said = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven}
+    said |= {"first_bad": first_of(changes, bad, how.keys)}
     reach = sequence_range(changes, kinds, "" if unproven else how.sequence)
     return counts | said | reach
 
@@ -201,6 +214,17 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
 def count_true(mask: pa.Array | pa.ChunkedArray) -> int:
     "How many are true; null is not."
     return pc.sum(mask).as_py() or 0
+
+
+def carries(changes: pa.Table, column: str) -> pa.Array:
+    "Which rows carry the change sequence, as `is_sequence` says of one."
+    text, names = changes[column], changes[NAME].combine_chunks().dictionary_encode()
+    fits = pc.match_substring_regex(text, SEQUENCE)
+    if column.upper() == STANDARD or not len(text):
+        return fits
+    low, high = (pa.array(ends).take(names.indices) for ends in zip(*map(sequence_span, names.dictionary.to_pylist())))
+    time = pc.utf8_slice_codeunits(text, 0, 14)
+    return pc.and_(fits, pc.and_(pc.greater_equal(time, low), pc.less_equal(time, high)))
 
 # %% ../notebooks/17_fold.ipynb #cell-032
 def first_of(
@@ -235,7 +259,7 @@ def count_batch(changes: pa.Table, batch: pa.Table, how: Folding, at: Lives) -> 
     write, patch = batch[WRITE], pc.and_(pc.invert(batch[FRESH]), pc.equal(batch[FIRST], "U"))
     counts = {"keys": batch.num_rows, "writes": count_true(write), "patches": count_true(pc.and_(write, patch))}
     counts |= count_late(changes[KIND].to_numpy()[at.order], at)
-    return counts | {"disorder": disorder(changes, how, at), "empty": first_empty(batch, how.texts)}
+    return counts | disorder(changes, how, at) | {"unfit": first_unfit(batch, how.texts)}
 
 
 def count_late(
@@ -250,23 +274,46 @@ def count_late(
     return {name: int(n) for name, n in counts.items()}
 
 # %% ../notebooks/17_fold.ipynb #cell-035
-def disorder(changes: pa.Table, how: Folding, at: Lives) -> int:
-    "Keys whose newest change by the sequence lies in another file than the newest by the names."
-    if not how.sequence or not len(at.start):
-        return 0
-    by_name, files = places(changes), changes[FILE].combine_chunks().dictionary_encode().indices.to_numpy()
-    row_at = np.argsort(by_name)
-    newest = row_at[np.maximum.reduceat(by_name[at.order], at.start)]
-    return int((files[newest] != files[at.order[at.last]]).sum())
+def disorder(changes: pa.Table, how: Folding, at: Lives) -> dict[str, Any]:
+    "Keys whose changes have another order by the sequence than by the files, and two such rows."
+    by_name = places(changes)[at.order] if how.sequence and len(at.start) else np.zeros(0, np.int64)
+    falls = np.setdiff1d(np.flatnonzero(np.diff(by_name) < 0) + 1, at.start)
+    if not len(falls):
+        return {"disorder": 0, "against": None}
+    keys = np.unique(np.searchsorted(at.start, falls, side="right"))
+    one = falls[by_name[falls].argmin()]
+    first, then = changes.select([NAME, FILE, ROW]).take(at.order[[one, one - 1]]).to_pylist()
+    return {"disorder": len(keys), "against": [*first.values(), then[FILE], then[ROW]]}
+
+# %% ../notebooks/17_fold.ipynb #e70e9e98
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # what the folder of a null is called
+NAME_BYTES = 255  # that the name of a folder may have
+ESCAPED = r"""["#%'*/:=?\\\x7f{\[\]^\x01-\x1f]"""  # characters that take three in the name of a folder: %2F
 
 
-def first_empty(
+def bytes_left(column: str) -> int:
+    "Bytes that a folder's name has for the value of a partition column."
+    return NAME_BYTES - len(f"{column}=".encode()) - 2 * len(re.findall(ESCAPED, column))
+
+
+def is_unfit(
+    column: str,
+    values: pa.ChunkedArray,  # texts
+) -> pa.ChunkedArray:
+    "Whether no folder can be called so, or not so that readers find the same value again."
+    size = pc.add(pc.binary_length(values), pc.multiply(pc.count_substring_regex(values, ESCAPED), 2))
+    reserved = pc.is_in(values, value_set=pa.array(["", HIVE_NULL]))
+    bad = pc.or_(pc.or_(reserved, pc.match_substring(values, "\0")), pc.greater(size, bytes_left(column)))
+    return pc.fill_null(bad, False)
+
+
+def first_unfit(
     batch: pa.Table,
-    texts: Sequence[str],  # columns that must not hold the empty text
-) -> list | None:  # file, row, column
-    "The first row that would be written with an empty text in one of the columns."
+    texts: Sequence[str],  # partition columns of texts
+) -> list | None:  # file, row, column, value
+    "The first row that would be written with a text that no folder can be called."
     for name in texts:
-        rows = batch.filter(pc.and_(batch[WRITE], pc.fill_null(pc.equal(batch[name], ""), False)))
+        rows = batch.filter(pc.and_(batch[WRITE], is_unfit(name, batch[name])))
         if rows.num_rows:
-            return [rows[FILE][0].as_py(), rows[ROW][0].as_py(), name]
+            return [rows[FILE][0].as_py(), rows[ROW][0].as_py(), name, rows[name][0].as_py()]
     return None

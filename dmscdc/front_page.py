@@ -20,8 +20,9 @@ from .shelf import Shelf, open_shelf
 from .table_page import LIMIT, fitting, own_script, rank, unnamed, verdicts_of, write_table_pages
 
 # %% auto #0
-__all__ = ['STATES', 'UNKNOWN', 'COMMAND', 'PEOPLE', 'LEGEND', 'below', 'first_sentence', 'last_word', 'volume_of', 'table_line',
-           'commands_in', 'with_code', 'needs_person', 'as_entry', 'sentence', 'front_page', 'write_front_page']
+__all__ = ['STATES', 'UNKNOWN', 'LOADS', 'COMMAND', 'PEOPLE', 'LEGEND', 'below', 'first_sentence', 'last_word', 'volume_of',
+           'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry', 'sentence', 'front_page',
+           'write_front_page']
 
 # %% ../notebooks/49_front_page.ipynb #cell-010
 def below(
@@ -44,14 +45,21 @@ def first_sentence(
 
 # %% ../notebooks/49_front_page.ipynb #cell-017
 UNKNOWN: dict[str, Any] = {"runs": 0, "marks": [], "last": {}}
+LOADS = "process_table"  # the job that a plan with nothing to do has overtaken, if it went wrong
+
+
+def _is_overtaken(row: dict[str, Any]) -> bool:
+    "A load that went wrong, of which nothing is left to do."
+    return row.get("job") == LOADS and row["verdict"] in ("failed", "refused", "busy")
 
 
 def last_word(
     known: dict[str, Any],  # of the table, in the chronicle
+    is_done: bool = False,  # there is nothing to load now
 ) -> dict[str, Any]:  # a run; empty where there is none
     "The run that says how a table stands: the worst of the newest of each job, for one job's success is not another's."
-    newest = sorted(known["last"].values(), key=lambda row: row["end"], reverse=True)
-    return min(newest, key=lambda row: rank(row["verdict"]), default={})
+    rows = [row for row in known["last"].values() if not (is_done and _is_overtaken(row))]
+    return min(sorted(rows, key=lambda row: row["end"], reverse=True), key=lambda row: rank(row["verdict"]), default={})
 
 
 def volume_of(
@@ -74,12 +82,15 @@ def table_line(
     runs: Path | str | Shelf,  # where runs are kept
 ) -> dict[str, Any]:  # what the page shows
     "One line of the page. A status that has nothing to say leaves the word to the runs."
-    last, state = last_word(known), str(status.get("state") or "")
+    last, state = last_word(known, status.get("verdict") == "nothing"), str(status.get("state") or "")
     waits = state if state in STATES else "waiting" if state.startswith("wait") else ""
     has_a_word = status.get("words") or status.get("verdict") not in (None, "", "nothing")
     said = status if has_a_word else last
+    if status.get("waits") and said.get("verdict") in (None, "ok", "nothing"):
+        said = {"verdict": "waiting", "words": f"waits: {status['waits']}"}
     schema, dot, name = status["table"].rpartition(".")
-    words = unnamed(said.get("words") or STATES.get(waits) or state, status["table"])
+    idle = "nothing to do" if status.get("verdict") == "nothing" else state
+    words = unnamed(said.get("words") or STATES.get(waits) or idle, status["table"])
     return {
         "lag": last.get("lag"),
         **status,
@@ -178,7 +189,8 @@ LEGEND = {
     "attention": "done as far as is safe",
     "failed": "not done",
     "refused": "input refused",
-    "waiting": "needs a setting",
+    "waiting": "for files, or for a setting",
+    "busy": "another run is at work",
 }
 
 

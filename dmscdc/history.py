@@ -5,7 +5,6 @@
 # %% ../notebooks/52_history.ipynb #cell-003
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from .aws import is_bucket
-from .changes import SEQUENCE
+from .changes import is_sequence
 from .files import RawFile, TableRef
 from .keys import Asked, BadKey, KeyIndex, look, utc
 from .past import Past, is_first_put, moment
-from .schema import OP
+from .schema import OP, Refused
 
 # %% auto #0
 __all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawRow', 'Found', 'said', 'find_rows', 'check_files', 'sequence_of',
@@ -71,8 +70,8 @@ def find_rows(
     def one(file: RawFile) -> list[tuple[int, int, dict[str, Any]]]:
         try:
             return look(index, file, past.urls[file.path], asked)
-        except (pa.ArrowException, OSError) as error:
-            broken.append((file, str(error)))
+        except (pa.ArrowException, OSError, Refused, UnicodeDecodeError) as error:
+            broken.append((file, str(error).removeprefix(f"{file.path}: ")))
             return []
 
     with ThreadPoolExecutor(32 if any(map(is_bucket, past.urls.values())) else 4) as pool:
@@ -111,9 +110,11 @@ def sequence_of(
     rows: Iterable[RawRow],  # of one key
 ) -> str:  # its column, or ""
     "The column in which every change row carries a change sequence."
-    values = [row.values for row in rows if not row.file.is_load]
-    names = values[0] if values else ()
-    full = (name for name in names if all(re.fullmatch(SEQUENCE, str(v.get(name) or "")) for v in values))
+    rows = list(rows)
+    values = [(row.file.name, row.values) for row in rows if not row.file.is_load]
+    filled = {n for row in rows if row.file.is_load for n, value in row.values.items() if value}
+    names = [n for n, value in values[0][1].items() if isinstance(value, str)] if values else ()
+    full = (n for n in names if all(is_sequence(v.get(n), n, file) for file, v in values) and n not in filled)
     return next(full, "")
 
 

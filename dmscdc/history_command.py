@@ -5,32 +5,33 @@
 # %% ../notebooks/96_history_command.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
 from .config import Config
 from .files import TableRef
 from .flags import Json, Name, fail, with_config
-from .keys import BadKey, utc
-from .lake_row import DIFFERS, Story, tell
-from .past import NoPast
-from .row_page import COLUMNS, key_text, life_lines, page, picture, sentences, shown, to_plain
 from .screen import console, show_json, show_table
 from .state import TableItem, open_state
-from .tables import LakeTable, StaleCommit, open_table
+
+if TYPE_CHECKING:
+    from dmscdc.lake_row import Story
+    from dmscdc.tables import LakeTable
 
 # %% auto #0
-__all__ = ['SINCE', 'key_of', 'time_of', 'table_of', 'show_story', 'save', 'history', 'answer']
+__all__ = ['SINCE', 'key_of', 'time_of', 'table_of', 'lives', 'show_story', 'save', 'history', 'answer']
 
 # %% ../notebooks/96_history_command.ipynb #cell-007
 def key_of(
     pairs: Sequence[str],  # name=value each
 ) -> dict[str, str]:
     "A key out of the command line. Raises `BadKey`."
+    from dmscdc.keys import BadKey
+
     found: dict[str, str] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
@@ -42,6 +43,8 @@ def key_of(
 
 def time_of(text: str | None) -> datetime | None:
     "A time as it is typed, UTC where no zone is named. Raises `BadKey`."
+    from dmscdc.keys import BadKey, utc
+
     try:
         return utc(datetime.fromisoformat(text.replace("Z", "+00:00"))) if text else None
     except ValueError as error:
@@ -53,16 +56,33 @@ def table_of(
     name: str,  # schema.table
 ) -> tuple[LakeTable, TableItem]:
     "A table of the lake as it is set."
+    from dmscdc.tables import open_table
+
     table = TableRef.parse(name)
     item = open_state(config.state, config.landing).get(table) or TableItem(table, format=config.format)
     more = {"folder": item.folder} if item.folder else {}
     return open_table(item.format, item.out_path or config.lake, table, **more), item
+
+# %% ../notebooks/96_history_command.ipynb #45d5f0ac
+def lives(
+    config: Config,
+    table: str,  # schema.table
+    key: Mapping[str, Any],  # of the row, by column
+    **more: Any,  # archive, stamp, since, until: see `lake_row.tell`
+) -> tuple[list[Story], list[str]]:  # a story a row; words about the question
+    "What has happened to a row. Raises what `tell` raises."
+    from dmscdc.lake_row import tell
+
+    lake, item = table_of(config, table)
+    return tell(config.landing, lake, key, key=item.key, **more)
 
 # %% ../notebooks/96_history_command.ipynb #cell-012
 def show_story(
     story: Story,
 ) -> None:
     "A life for people: steps, the lake's row, what is to be known."
+    from dmscdc.row_page import COLUMNS, key_text, life_lines, sentences, shown
+
     out = console()
     out.print(key_text(story.life.key), style="bold", markup=False)
     lines = [{**line, "put": line["put"] * line["put"].startswith("late")} for line in life_lines(story.life)]
@@ -82,6 +102,8 @@ def save(
     html: Path | None,
 ) -> None:
     "Write the picture of the first life, and the page of all."
+    from dmscdc.row_page import page, picture
+
     if svg and stories:
         svg.write_text(picture(stories[0]), encoding="utf-8")
     if html:
@@ -104,15 +126,16 @@ def history(
     json: Json = False,
 ) -> None:
     "A row's life: every change with its file and what differed, the lake's row, and what cannot be told. No Spark."
-    lake, item = table_of(config, table)
+    from dmscdc.past import NoPast
+    from dmscdc.schema import Refused
+    from dmscdc.tables import StaleCommit
+
     times = {"since": time_of(since), "until": time_of(until)}
     try:
-        stories, words = tell(
-            config.landing, lake, key_of(key), key=item.key, archive=archive, stamp=timestamp_column, **times
-        )
+        stories, words = lives(config, table, key_of(key), archive=archive, stamp=timestamp_column, **times)
     except NoPast as error:
         fail(error, 2)
-    except StaleCommit as error:
+    except (StaleCommit, Refused) as error:
         fail(error, 1)
     save(table, stories, svg, html)
     answer(table, stories, words, json)
@@ -125,6 +148,9 @@ def answer(
     json: bool,
 ) -> None:
     "Print the answer. Exit code 3 where the lake's row is another than the files say."
+    from dmscdc.lake_row import DIFFERS
+    from dmscdc.row_page import to_plain
+
     if json:
         show_json({"table": table, "words": words, "lives": [to_plain(story) for story in stories]})
     else:

@@ -10,20 +10,21 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, WindowSpec, functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
+from .as_of import AFTER, POSITION, clock_of, only, states
 from .bucket_landing import open_landing
-from .changes import GROUP, KIND, NAME, ChangeFiles, quoted
+from .changes import KIND, NAME, quoted
+from .feed import key_only, touched
 from .files import RawFile, TableRef
 from .past import NoPast, Past, held_by, read_past
 from .position import Position, change_order
 from .reconcile import Layout, Span, States, condition
-from .schema import FILE, OP, ROW, Schema, open_raw
+from .schema import FILE, Schema, open_raw
 from .source import Side
 
 # %% auto #0
-__all__ = ['LIFE', 'GONE', 'Pending', 'pending', 'touched', 'kept', 'states_of', 'is_later', 'stream_of', 'told_after',
-           'in_milliseconds']
+__all__ = ['GONE', 'Pending', 'pending', 'is_later', 'since_position', 'states_of', 'stream_of', 'told_after', 'in_milliseconds']
 
 # %% ../notebooks/68_in_flight.ipynb #cell-006
 @dataclass(frozen=True)
@@ -54,44 +55,31 @@ def pending(
     return Pending(past, tuple(f for f in past.changes if f not in held), change_order(position.last))
 
 # %% ../notebooks/68_in_flight.ipynb #cell-008
-LIFE, GONE = "_cdc_life", "_cdc_gone"  # deletes of the key before a change; the change deletes it
+GONE = "_cdc_gone"  # the change deletes its key
 
 
-def _all(
-    conditions: Sequence[SparkColumn],
+def is_later(
+    under: Pending,
 ) -> SparkColumn:
-    "Every one of them."
-    every = conditions[0]
-    for one in conditions[1:]:
-        every = every & one
-    return every
+    "A row of a file that comes after all that the lake holds."
+    name, path = under.last
+    later = (F.col(NAME) > name) | ((F.col(NAME) == name) & (F.col(FILE) > path))
+    return F.when(F.col(KIND) == "load", F.lit(under.is_reload)).otherwise(later)
 
 
-def touched(
-    rows: DataFrame,  # of `read_past`
-    under_way: SparkColumn,
+def since_position(
+    told: DataFrame,  # of `states`
+    under: Pending,
     key: Sequence[str],
-) -> DataFrame:  # all rows of the keys that changes under way speak of
-    "The past of few keys."
-    names = [F.col(quoted(name)).alias(f"_cdc_key{n}") for n, name in enumerate(key)]
-    keys = rows.where(under_way).select(*names).distinct()
-    same = _all([F.col(quoted(name)) == F.col(f"_cdc_key{n}") for n, name in enumerate(key)])
-    return rows.join(keys, same, "left_semi")
-
-# %% ../notebooks/68_in_flight.ipynb #cell-009
-def kept(
-    rows: DataFrame,  # with `LIFE`
-    files: ChangeFiles,
-    life: WindowSpec,  # the changes of a key's life up to this one
 ) -> DataFrame:
-    "Columns that a file did not carry, with the value that they had."
-    every, values = {group for group, _ in files.place.values()}, {}
-    for carrying, names in files.sets:
-        if set(carrying) != every:
-            for name in map(quoted, names):
-                told = F.when(F.col(GROUP).isin(*carrying), F.struct(F.col(name).alias("value")))
-                values[name] = F.last(told, ignorenulls=True).over(life)["value"].alias(name.strip("`"))
-    return rows.select(*[values.get(quoted(name), F.col(quoted(name))) for name in rows.columns])
+    "The states from the lake's position on."
+    of_key, later = Window.partitionBy(*map(quoted, key)), F.col("_cdc_later")
+    behind = of_key.orderBy(POSITION).rowsBetween(1, Window.unboundedFollowing)
+    is_late = (F.col(KIND) == "new") & ~later
+    told = told.withColumn("_cdc_later", is_later(under))
+    is_last = ~F.coalesce(F.max(~later).over(behind), F.lit(False))
+    told = told.withColumns({"_cdc_at": is_last, "_cdc_late": F.max(is_late).over(of_key)})
+    return told.where("_cdc_later OR (_cdc_at AND _cdc_late)")
 
 # %% ../notebooks/68_in_flight.ipynb #cell-010
 def states_of(
@@ -102,49 +90,22 @@ def states_of(
     lake: DataFrame,  # its rows
 ) -> DataFrame:  # a state of a key each: the lake's columns, and whether the key is gone
     "What keys become by the changes under way."
-    rows, files = read_past(spark, under.past)
-    load = {f.path for f in under.past.load}
-    paths = [f"{f.path}#{under.past.number}" if f.path in load else f.path for f in under.files]
-    rows = rows.withColumns({"_cdc_under": F.col(FILE).isin(*paths), GONE: F.coalesce(F.col(OP) == "D", F.lit(False))})
-    states = _after(touched(rows, F.col("_cdc_under"), key), files, under, key) if key else rows.where("_cdc_under")
-    values = {name: quoted(name) for name in states.columns}
-    typed = [F.expr(f"try_cast({values.get(c.name, 'NULL')} AS {c.type})").alias(c.name) for c in schema]
-    states = states.select(*typed, GONE)
-    return states.unionByName(_gone(lake, states, key)) if key and under.is_reload else states
-
-# %% ../notebooks/68_in_flight.ipynb #cell-011
-def _gone(lake: DataFrame, states: DataFrame, key: Sequence[str]) -> DataFrame:
-    "Rows of the lake that another load does not hold, as states that are gone."
-    names = [F.col(quoted(name)).alias(f"_cdc_key{n}") for n, name in enumerate(key)]
-    same = _all([F.col(quoted(name)) == F.col(f"_cdc_key{n}") for n, name in enumerate(key)])
-    left = lake.join(states.select(*names), same, "left_anti").withColumn(GONE, F.lit(True))
-    return left.select(*[quoted(name) for name in states.columns])
+    comes = {f.path for f in under.files}
+    rows, files = read_past(spark, under.past, {f.path for f in under.past.changes} - comes)
+    if not under.is_reload:
+        rows = touched(rows, key, files) if key else rows.where(F.col(KIND) == "new")
+    told = states(rows, key, files, clock_of(files, key).sequence, under.past.number)
+    told = since_position(told, under, key) if key else told
+    told = told.select(F.coalesce(AFTER, key_only(key, files)).alias("row"), F.col(AFTER).isNull().alias(GONE))
+    told, there = told.select("row.*", GONE), {c.name for c in files.schema}
+    values = {c.name: quoted(c.name) if c.name in there else "NULL" for c in schema}
+    told = told.select(*[F.expr(f"try_cast({values[c.name]} AS {c.type})").alias(c.name) for c in schema], GONE)
+    if not (key and under.is_reload):
+        return told
+    left = only(lake, told.select(*map(quoted, key)), key, "left_anti").withColumn(GONE, F.lit(True))
+    return told.unionByName(left.select(*map(quoted, told.columns)))
 
 # %% ../notebooks/68_in_flight.ipynb #cell-012
-def is_later(
-    under: Pending,
-) -> SparkColumn:
-    "A row of a file that comes after all that the lake holds."
-    name, path = under.last
-    later = (F.col(NAME) > name) | ((F.col(NAME) == name) & (F.col(FILE) > path))
-    return F.when(F.col(KIND) == "load", F.lit(under.is_reload)).otherwise(later)
-
-# %% ../notebooks/68_in_flight.ipynb #cell-013
-def _after(rows: DataFrame, files: ChangeFiles, under: Pending, key: Sequence[str]) -> DataFrame:
-    "Of the past of keys, the states from the lake's position on."
-    order = [(F.col(KIND) == "load").desc(), NAME, FILE, ROW]
-    keys = [quoted(name) for name in key]
-    of_key = Window.partitionBy(*keys).orderBy(*order)
-    before = of_key.rowsBetween(Window.unboundedPreceding, -1)
-    life = Window.partitionBy(*keys, LIFE).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
-    lives = F.count(F.when(F.col(GONE), 1)).over(before)
-    rows = kept(rows.withColumns({LIFE: lives, "_cdc_later": is_later(under)}), files, life)
-    at_position = F.coalesce(F.lead("_cdc_later").over(of_key), F.lit(True))
-    has_late = F.max(F.col("_cdc_under") & ~F.col("_cdc_later")).over(Window.partitionBy(*keys))
-    rows = rows.withColumns({"_cdc_at": at_position, "_cdc_late": has_late})
-    return rows.where("_cdc_later OR (_cdc_at AND _cdc_late)")
-
-# %% ../notebooks/68_in_flight.ipynb #cell-014
 def stream_of(
     side: Side,  # of `states_of`
     layout: Layout,
@@ -159,7 +120,7 @@ def stream_of(
 
     return states
 
-# %% ../notebooks/68_in_flight.ipynb #cell-016
+# %% ../notebooks/68_in_flight.ipynb #cell-014
 def told_after(
     landing: str,
     table: TableRef,
@@ -174,7 +135,7 @@ def told_after(
                 return f"{one}/{f.path}"
     return ""
 
-# %% ../notebooks/68_in_flight.ipynb #cell-017
+# %% ../notebooks/68_in_flight.ipynb #cell-015
 def in_milliseconds(
     past: Past,
 ) -> frozenset[str]:

@@ -109,7 +109,15 @@ class Journal:
         return self.store.last(f"{self.meta}/journal")
 
     def entry(self, number: int) -> Entry:
-        return decode(self.store.read(self.entry_name(number)))
+        "A commit. Raises `NotOurs` where its entry is damaged."
+        name = self.entry_name(number)
+        try:
+            return decode(self.store.read(name))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            what = f"{self.store.path(name)} is no entry of a journal of ours"
+            raise NotOurs(f"{what} ({type(error).__name__}: {error}). "
+                          "Bring it back from a backup, or an earlier version of the object; without it nobody "
+                          "knows which files of the folder are the table's") from error
 
     def head(self) -> Entry | None:
         "The newest commit. List and position are always taken from this one entry."

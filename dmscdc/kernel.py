@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -26,6 +25,8 @@ from papermill import execute_notebook
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
+from .session import own_python
+
 # %% auto #0
 __all__ = ['LOG', 'GRACE', 'LOOK', 'ThisPython', 'own_kernel', 'kill_group', 'server_cause', 'Watch', 'watched', 'death_words',
            'KernelEngine', 'braced', 'executed']
@@ -39,7 +40,8 @@ class ThisPython(KernelSpecManager):
     "Knows one kernel, whatever is installed: the interpreter that runs this."
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        argv = [sys.executable, "-m", "ipykernel_launcher", "--log-level=50", "-f", "{connection_file}"]
+        start = "from ipykernel.kernelapp import launch_new_instance; launch_new_instance()"
+        argv = own_python(start, "--IPKernelApp.ignore_cwd=True", "--log-level=50", "-f", "{connection_file}")
         return KernelSpec(argv=argv, name="python3", display_name="dmscdc", language="python")
 
 # %% ../notebooks/44_kernel.ipynb #cell-010

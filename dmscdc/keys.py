@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 
 from .files import RawFile
 from .places import place
+from .schema import in_words, open_raw, plain, read_raw
 
 # %% auto #0
-__all__ = ['TRUTH', 'PARSERS', 'ROOM', 'WHOLE', 'LOT', 'BadKey', 'utc', 'typed', 'Wanted', 'Asked', 'Group', 'Kept', 'measure',
-           'KeyIndex', 'matches', 'in_file', 'read_rows', 'look']
+__all__ = ['TRUTH', 'PARSERS', 'NAN', 'ROOM', 'WHOLE', 'LOT', 'BadKey', 'utc', 'typed', 'plain_key', 'spellings', 'Wanted',
+           'Asked', 'Group', 'inside', 'Kept', 'measure', 'KeyIndex', 'matches', 'in_file', 'read_rows', 'look']
 
 # %% ../notebooks/51_keys.ipynb #cell-006
 class BadKey(ValueError):
@@ -70,6 +71,19 @@ def typed(
     return held if isinstance(plain, float) or held.as_py() == plain else None
 
 # %% ../notebooks/51_keys.ipynb #cell-011
+NAN = "not a number"  # for a NaN, which does not equal itself
+
+
+def plain_key(value: Any) -> Any:
+    "A value as keys are compared: both zeros are one, and so are all NaN."
+    return value if not isinstance(value, float) else NAN if value != value else value + 0.0
+
+
+def spellings(values: Iterable[Any]) -> list[Any]:
+    "Values as files may hold them: a zero with either sign."
+    return [one for value in values for one in ((0.0, -0.0) if type(value) is float and value == 0 else (value,))]
+
+
 @dataclass(frozen=True)
 class Wanted:
     "The keys asked for, in the types of a file."
@@ -102,11 +116,11 @@ class Asked:
                 self.odd[number] = str(error)
                 continue
             self.fitting.add(number)
-            if None not in values and numbers.setdefault(tuple(v.as_py() for v in values), number) != number:
+            if None not in values and numbers.setdefault(tuple(plain_key(v.as_py()) for v in values), number) != number:
                 raise BadKey(f"the key {self.keys[number]} is asked for twice")
             if None not in values:
                 scalars.append(values)
-        sets = (pa.array([row[i].as_py() for row in scalars], kind) for i, kind in enumerate(kinds))
+        sets = (pa.array(spellings(row[i].as_py() for row in scalars), kind) for i, kind in enumerate(kinds))
         return Wanted(numbers, tuple(sets))
 
 # %% ../notebooks/51_keys.ipynb #cell-014
@@ -120,11 +134,13 @@ class Group:
 
     def may_hold(self, key: tuple) -> bool:
         "No bound speaks against it."
-        return all(_inside(value, *bounds) for value, bounds in zip(key, self.bounds))
+        return all(inside(value, *bounds) for value, bounds in zip(key, self.bounds))
 
 
-def _inside(value: Any, low: Any, high: Any) -> bool:
-    "Bounds that do not compare with the value say nothing."
+def inside(value: Any, low: Any, high: Any) -> bool:
+    "Bounds that do not compare with the value say nothing, and none tells of a NaN."
+    if value == NAN or value != value:
+        return True
     try:
         return low is None or type(low) is not type(value) or low <= value <= high
     except TypeError:
@@ -192,7 +208,7 @@ class KeyIndex:
         fs, path = place(url)
         source = fs.open_input_stream(path).read() if file.size <= WHOLE else fs.open_input_file(path)
         source = pa.BufferReader(source) if isinstance(source, bytes) else source
-        return pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        return open_raw(url, file.path, source)
 
 # %% ../notebooks/51_keys.ipynb #cell-019
 def matches(
@@ -206,7 +222,8 @@ def matches(
         mask = found if mask is None else pc.and_(mask, found)
     at = np.flatnonzero(mask.to_numpy())
     found = zip(*[column.take(pa.array(at)).to_pylist() for column in keys.columns]) if len(at) else ()
-    return [(int(row), wanted.numbers[key]) for row, key in zip(at, found) if key in wanted.numbers]
+    numbers = zip(at, (wanted.numbers.get(tuple(map(plain_key, key))) for key in found))
+    return [(int(row), number) for row, number in numbers if number is not None]
 
 # %% ../notebooks/51_keys.ipynb #cell-020
 def _lots(groups: Sequence[int], kept: Kept) -> Iterable[list[int]]:
@@ -234,7 +251,7 @@ def in_file(
     found = []
     for lot in _lots(numbers, kept):
         index.read += 1
-        keys = raw.read_row_groups(lot, columns=list(index.columns), use_threads=False).select(list(index.columns))
+        keys = plain(read_raw(raw, file.path, list(index.columns), lot).select(list(index.columns)))
         rows = np.concatenate([np.arange(g.rows) + g.start for g in (kept.groups[n] for n in lot)])
         found += [(int(rows[at]), number) for at, number in matches(keys, wanted)]
         if len(lot) == len(kept.groups):
@@ -252,13 +269,16 @@ def read_rows(
     raw: pq.ParquetFile,
     kept: Kept,
     rows: Sequence[int],  # of the file, rising
+    path: str = "",  # of the file, for messages
 ) -> list[dict[str, Any]]:  # the whole rows
-    "Read rows, and of their groups only."
+    "Read rows, and of their groups only. Raises `Unreadable`."
     found = []
     for number, group in enumerate(kept.groups):
         here = [row - group.start for row in rows if 0 <= row - group.start < group.rows]
         if here:
-            found += raw.read_row_group(number).take(here).to_pylist()
+            some = read_raw(raw, path, None, [number]).take(here)
+            with in_words(path, f"a text of rows {here[0] + group.start} to {here[-1] + group.start}"):
+                found += plain(some).to_pylist()
     return [{name: _plain(value) for name, value in row.items()} for row in found]
 
 # %% ../notebooks/51_keys.ipynb #cell-023
@@ -272,7 +292,8 @@ def look(
     kept, raw = index.get(file), None
     if kept is None:
         raw = index.open(file, url)
-        kept = measure(raw, index.columns)
+        with in_words(file.path, f"a value of {', '.join(index.columns)}"):
+            kept = measure(raw, index.columns)
         index.put(file, kept)
     wanted = asked.wanted(kept.kinds) if kept.kinds else Wanted({}, ())
     if not any(group.may_hold(key) for group in kept.groups for key in wanted.numbers):
@@ -284,5 +305,5 @@ def look(
         hits = in_file(index, file, raw, kept, wanted)
     if not hits:
         return []
-    rows = read_rows(raw or index.open(file, url), kept, [row for row, _ in hits])
+    rows = read_rows(raw or index.open(file, url), kept, [row for row, _ in hits], file.path)
     return [(number, row, values) for (row, number), values in zip(hits, rows)]

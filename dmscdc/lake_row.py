@@ -9,24 +9,26 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession, functions as F
 
 from .changes import quoted
 from .files import RawFile
 from .history import Known, Life, RawRow, Step, between, find_rows, late_files, same, steps_of
-from .keys import WHOLE, Asked, KeyIndex, look, typed, utc
+from .keys import WHOLE, Asked, KeyIndex, inside, look, plain_key, typed, utc
 from .past import NoPast, Past, held_by, is_held, moment, open_past, stands_on
 from .position import Position, change_order
 from .schema import FILE, OP, ROW, arrow_type
 from .tables import Commit, LakeTable, PlainFile
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 # %% auto #0
 __all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'of_lake', 'may_hold', 'in_partition', 'rows_in', 'lake_rows',
            'rows_by_spark', 'holds', 'Commits', 'Difference', 'differences', 'verdict', 'Story', 'with_known', 'held',
-           'beside', 'story_of', 'keys_with', 'tell']
+           'within', 'as_stored', 'beside', 'story_of', 'keys_with', 'tell']
 
 # %% ../notebooks/53_lake_row.ipynb #cell-009
 @dataclass(frozen=True)
@@ -55,9 +57,10 @@ def may_hold(
     "Neither its bounds nor its partition speak against the key."
     for name, value in key.items():
         low, high = file.bounds.get(name, (None, None))
-        if None not in (low, high) and not typed(low, kinds[name]).as_py() <= value <= typed(high, kinds[name]).as_py():
+        bounds = [typed(end, kinds[name]).as_py() for end in (low, high)] if None not in (low, high) else [None, None]
+        if not inside(value, *bounds):
             return False
-        if name in file.values and value != in_partition(file.values[name], kinds[name]):
+        if name in file.values and plain_key(value) != plain_key(in_partition(file.values[name], kinds[name])):
             return False
     return True
 
@@ -112,6 +115,8 @@ def rows_by_spark(
     key: Mapping[str, Any],  # in the lake's types
 ) -> list[LakeRow]:
     "The same by Spark; at most ten rows are fetched, for a key has one."
+    from pyspark.sql import functions as F
+
     frame = table.read(spark)
     for name, value in key.items():
         frame = frame.where(F.col(quoted(name)) == F.lit(value))
@@ -257,6 +262,18 @@ def held(
         return str(error)
 
 
+def within(line: Past, part: Past) -> Past:
+    "A line without the files that are not in a part of it."
+    load, changes = (tuple(f for f in mine if f in theirs) for mine, theirs in
+                     ((line.load, {*part.load}), (line.changes, {*part.changes})))
+    return replace(line, load=load, changes=changes, is_whole=part.is_whole)
+
+
+def as_stored(key: Mapping[str, Any], rows: Sequence[RawRow]) -> Mapping[str, Any]:
+    "A key as its rows have it: of a time of day the lake keeps a text of one form."
+    return {name: rows[0].values.get(name, value) for name, value in key.items()} if rows else key
+
+
 def beside(
     line: Past,  # as far as the lake has applied it
     head: Commit,
@@ -277,18 +294,20 @@ def story_of(
     stamp: str = "",  # column of the commit time, if there is one
     spark: SparkSession | None = None,  # for formats that only Spark reads
     compare: bool = True,  # False where the line ends before the lake does
+    every: Past | None = None,  # the whole line, where `past` is a part of it
 ) -> Story:
     "One row's life, the lake's row, and whether they agree. Raises `BadKey`."
     found = find_rows(past, Asked(tuple(key), [key]), index or KeyIndex(tuple(key)))
-    rows = found.rows[0]
-    head, there = lake_rows(table, key, spark)
+    rows, every = found.rows[0], every or past
+    head, there = lake_rows(table, as_stored(key, rows), spark)
     told = steps_of(past, rows, late_files(past), stamp, key)
-    steps = with_known(told, {row.name: row.file for row in rows}, Commits(table, head), past)
-    life, line = Life(key, steps, past.begins, (*past.gaps, *found.words)), held(past, head)
+    steps = with_known(told, {row.name: row.file for row in rows}, Commits(table, head), every)
+    life, line = Life(key, steps, past.begins, (*past.gaps, *found.words)), held(every, head)
     there = there if there is None else tuple(there)
     if isinstance(line, str) or not compare:
         why = line if isinstance(line, str) else "changes after the time asked for were not read"
         return Story(life, past.ends, head, there, OPEN, why, (), ())
+    line = within(line, past)
     applied = {f.path for f in line.changes} | {f"{f.path}#{past.number}" for f in line.load}
     waiting = tuple(step.number for step in steps if not step.before and step.file not in applied)
     return Story(life, past.ends, head, there, *beside(line, head, rows, there), waiting)
@@ -324,7 +343,8 @@ def tell(
     "The lives of a key, or of the first ten keys that had these values. Raises `BadKey`, `NoPast`."
     head = lake.head()
     position, key = Position.from_json(head.position) if head else None, key or (head.key if head else ())
-    past = between(open_past(landing, lake.table, archive=archive, position=position), since, until)
+    every = open_past(landing, lake.table, archive=archive, position=position)
+    past = between(every, since, until)
     keys, words = [{name: given[name] for name in key if name in given}], []
     if set(key) != set(given):
         is_key = f"is {', '.join(key)}" if key else "is not known"
@@ -332,5 +352,5 @@ def tell(
         keys = keys_with(past, given, key) if key else [dict(given)]
         words += [f"{lake.table}: {len(keys):,} rows had these values; the first {MANY} are told"] * (len(keys) > MANY)
     index = KeyIndex(tuple(keys[0])) if keys else None
-    how = {"stamp": stamp, "spark": spark, "compare": until is None, "index": index}
+    how = {"stamp": stamp, "spark": spark, "compare": until is None, "index": index, "every": every}
     return [story_of(past, lake, one, **how) for one in keys[:MANY]], words

@@ -13,12 +13,13 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
+from .fold import HIVE_NULL
 from .journal import Journal, LakeFile
 from .places import place
 from .rewrite import Unit, key_scalar
 
 # %% auto #0
-__all__ = ['HIVE_NULL', 'SMALL', 'MANY', 'partition_values', 'describe', 'candidates', 'gather_small', 'unit']
+__all__ = ['SMALL', 'MANY', 'partition_values', 'describe', 'candidates', 'gather_small', 'unit']
 
 # %% ../notebooks/23_layout.ipynb #cell-008
 def _bound(value: Any) -> Any:
@@ -41,9 +42,6 @@ def _bounds(meta: pq.FileMetaData, key: str) -> tuple[Any, Any]:
     return _bound(min(s.min for s in stats)), _bound(max(s.max for s in stats))
 
 # %% ../notebooks/23_layout.ipynb #cell-013
-HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-
-
 def partition_values(name: str  # e.g. "create_dt=2018-11-27/….parquet"
                      ) -> tuple[str | None, ...]:  # values as text, None for null
     "The partition's values out of a file's name, unescaped."
@@ -122,4 +120,4 @@ def unit(journal: Journal,  # of the table
     urls = tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group)
     names, folder = tuple(file.name for file in group), first.name.rpartition("/")[0]
     low, high = (first.low, first.high) if len(group) == 1 else (unknown, unknown)
-    return Unit(urls, names, folder, first.values, low, high, force)
+    return Unit(urls, names, folder, first.values, low, high, force, tuple(file.rows for file in group))

@@ -13,7 +13,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,9 @@ from .files import TableRef
 
 # %% auto #0
 __all__ = ['LEASES', 'TAKE', 'KEEP', 'GIVE', 'LARGE', 'WORDS', 'TAKE_ITEM', 'KEEP_ITEM', 'GIVE_ITEM', 'DECIDE', 'DECISION',
-           'LeaseLost', 'BadSetting', 'Lease', 'transaction', 'prepare', 'read_lease', 'lost', 'check_lease',
-           'SqliteLeases', 'text_of', 'plain', 'value_of', 'saying', 'lease_in', 'try_update', 'DynamoLeases',
-           'SqliteDecisions', 'decision_of', 'DynamoDecisions']
+           'LeaseLost', 'BadSetting', 'StateUnusable', 'Lease', 'usable', 'transaction', 'prepare', 'read_lease',
+           'lost', 'check_lease', 'SqliteLeases', 'text_of', 'plain', 'value_of', 'saying', 'lease_in', 'try_update',
+           'DynamoLeases', 'SqliteDecisions', 'decision_of', 'DynamoDecisions']
 
 # %% ../notebooks/30_leases.ipynb #cell-006
 class LeaseLost(RuntimeError):
@@ -34,6 +34,10 @@ class LeaseLost(RuntimeError):
 
 class BadSetting(ValueError):
     "A setting, or the address of a state, that nobody can make sense of."
+
+
+class StateUnusable(BadSetting):
+    "The file of a state, or what it says of a table, cannot be read or written."
 
 # %% ../notebooks/30_leases.ipynb #cell-007
 @dataclass(frozen=True)
@@ -62,6 +66,23 @@ def _open(path: str, *first: str,  # statements to begin with
                 raise
             time.sleep(0.01)
 
+# %% ../notebooks/30_leases.ipynb #a50f957b
+@contextmanager
+def usable(path: str  # of the file
+           ) -> Iterator[None]:
+    "What SQLite cannot do with the file, in words. Raises `StateUnusable`."
+    try:
+        yield
+    except (sqlite3.DatabaseError, OSError) as error:
+        words = f"the state sqlite:{path} cannot be read or written ({error}): look at the rights of file and " \
+                "folder, and whether the disk is full"
+        if Path(path).is_dir():
+            words = f"the state sqlite:{path} is a folder; name a file in it: --state sqlite:{path}/state.db"
+        elif not isinstance(error, (sqlite3.OperationalError, OSError)):
+            words = f"the state sqlite:{path} is damaged ({error}). Move the file away and set the keys again, " \
+                    "dmscdc table set TABLE --key …; the positions come back from the lake by dmscdc table rebuild"
+        raise StateUnusable(words) from error
+
 # %% ../notebooks/30_leases.ipynb #cell-013
 @contextmanager
 def transaction(path: str,  # of the file
@@ -69,25 +90,24 @@ def transaction(path: str,  # of the file
                 ) -> Iterator[sqlite3.Connection]:  # closed at the end
     "One action on the file: all of it, or nothing if something was raised."
     first = ("begin immediate",) if write else ("begin", "select 1 from sqlite_master limit 1")
-    db = _open(path, *first)
-    try:
+    with usable(path), closing(_open(path, *first)) as db:
         db.row_factory = sqlite3.Row
         yield db
         db.execute("commit")
-    finally:
-        db.close()
 
 # %% ../notebooks/30_leases.ipynb #cell-015
 def prepare(path: str,  # of the file; its folder is made too
             tables: dict[str, str]  # name → columns
             ) -> None:
     "Makes the tables that are missing; again does no harm."
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with usable(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
     with transaction(path, write=False) as db:
         found = {row["name"] for row in db.execute("select name from sqlite_master")}
     if set(tables) <= found:
         return
-    _open(path, "pragma journal_mode=wal").close()
+    with usable(path):
+        _open(path, "pragma journal_mode=wal").close()
     with transaction(path) as db:
         for name, columns in tables.items():
             db.execute(f"create table if not exists {name} ({columns})")

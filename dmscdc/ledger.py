@@ -113,7 +113,7 @@ def records(
 
 # %% ../notebooks/42_ledger.ipynb #cell-026
 # 2 is left to wrong use of the command, which is no run
-EXIT_CODES = {"ok": 0, "nothing": 0, "failed": 1, "refused": 1, "attention": 3}
+EXIT_CODES = {"ok": 0, "nothing": 0, "failed": 1, "refused": 1, "attention": 3, "busy": 4}
 CAUSES = ("", "cell error", "kernel killed", "time-out", "server died", "server out of memory", "stopped")
 
 # %% ../notebooks/42_ledger.ipynb #cell-027
@@ -136,7 +136,7 @@ class Run:
 
     @property
     def exit_code(self) -> int:
-        "0 ok or nothing to do, 1 failed or refused, 3 a person must look."
+        "0 ok or nothing to do, 1 failed or refused, 3 a person must look, 4 another run is at work on the table."
         return EXIT_CODES[self.verdict]
 
 # %% ../notebooks/42_ledger.ipynb #cell-029

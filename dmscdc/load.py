@@ -7,22 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from typing import TYPE_CHECKING, Any
 
 from .batch import Batch, refuse_bad, stage
-from .changes import ChangeFiles, change_files, check_key, quoted, read_changes, sequence_column
+from .changes import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, sequence_column
 from .files import RawFile
+from .fold import ESCAPED, HIVE_NULL, bytes_left
 from .loads import Loaded, Task, planned
+from .position import Position
 from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
 from .tables import Clock, Commit, Draft, LoadFiles, Written
 from .unique import check_unique
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
+
 # %% auto #0
-__all__ = ['footers_of', 'files_of', 'load_rows', 'check_columns', 'empty_texts', 'refuse_empty', 'check_rows', 'load_initial',
-           'replace_table', 'replaced_columns', 'fold_files', 'note_left_out', 'reached', 'is_proven', 'note_sequence',
-           'note_late', 'note_disorder', 'note_strangers', 'load_incremental', 'begin', 'batch_notes']
+__all__ = ['footers_of', 'files_of', 'load_rows', 'check_columns', 'partition_texts', 'has_unfit', 'why_unfit', 'refuse_unfit',
+           'check_rows', 'load_initial', 'replace_table', 'replaced_columns', 'change_sequence', 'fold_files',
+           'note_left_out', 'reached', 'is_proven', 'note_sequence', 'note_late', 'note_disorder', 'note_renamed',
+           'note_strangers', 'load_incremental', 'begin', 'batch_notes']
 
 # %% ../notebooks/37_load.ipynb #cell-006
 def footers_of(
@@ -52,6 +56,8 @@ def load_rows(
     number: int,  # of the load
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "Rows of a load set as the lake keeps them."
+    from pyspark.sql import functions as F
+
     columns = [quoted(c.name) for c in schema]
     return raw.select(F.lit("I").alias(OP), *columns, F.concat(FILE, F.lit(f"#{number}")).alias(FILE), ROW)
 
@@ -59,40 +65,66 @@ def load_rows(
 def check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None:
     "Key and partition must be columns of the table; every file must carry the key. Raises `Refused`."
     check_key(str(task.table), schema, task.key, footers)
-    names = [c.name for c in schema]
+    types, other = {c.name: c.type for c in schema}, f"Set another: dmscdc table set {task.table} --partition …"
     for p in task.partition:
-        if p not in names:
+        if p not in types:
+            carried = ", ".join(types)
+            raise Refused(f"{task.table}: the partition column {p} was expected, its files carry {carried}. {other}")
+        if types[p] == "binary":
+            raise Refused(f"{task.table}: the partition column {p} is binary, folders are called by texts. {other}")
+    for what, names in (("key", task.key), ("partition", task.partition)):
+        if once := ",".join(dict.fromkeys(names)) if len(set(names)) < len(names) else "":
             raise Refused(
-                f"{task.table}: the partition column {p} was expected, its files carry {', '.join(names)}. "
-                f"Set another: dmscdc table set {task.table} --partition …"
+                f"{task.table}: the {what} is set to {','.join(names)}; each column was expected once. "
+                f"Set it: dmscdc table set {task.table} --{what} {once}"
             )
 
-
-def empty_texts(
+# %% ../notebooks/37_load.ipynb #633eee0e
+def partition_texts(
     schema: Schema,
     partition: Sequence[str],
 ) -> tuple[str, ...]:
-    "Partition columns that could hold the empty text."
+    "Partition columns that hold texts."
     return tuple(c.name for c in schema if c.name in partition and c.type == "string")
 
 
-def refuse_empty(task: Task, path: str, row: int, column: str) -> None:
-    "Raise `Refused` for a row whose partition column is the empty text."
+def has_unfit(column: str) -> SparkColumn:
+    "What room 17's `is_unfit` says, in Spark."
+    from pyspark.sql import functions as F
+
+    value = F.col(quoted(column))
+    plain = F.regexp_replace(value, ESCAPED, "")
+    size = F.octet_length(value) + 2 * (F.length(value) - F.length(plain))
+    return value.isin("", HIVE_NULL) | value.contains("\0") | (size > bytes_left(column))
+
+# %% ../notebooks/37_load.ipynb #ea5fb3ef
+def why_unfit(column: str, value: str) -> str:
+    "What is wrong with a text as the name of a folder."
+    if value in ("", HIVE_NULL):
+        what = repr(value) if value else "the empty text"
+        return f"is {what}, which no folder can hold: readers would take it for null"
+    if "\0" in value:
+        return f"is {value[:40]!r} with a NUL character, which no folder's name can hold"
+    return f"is {value[:40]!r}… of {len(value.encode()):,} bytes, more than a folder's name can hold"
+
+
+def refuse_unfit(task: Task, path: str, row: int, column: str, value: str) -> None:
+    "Raise `Refused` for a row whose partition column holds a text that no folder can be called."
     raise Refused(
-        f"{task.table}: row {row} of {path}: partition column {column} is the empty text, which no folder can "
-        f"hold: readers would take it for null. Nothing was applied. Lay the table out by other columns: "
+        f"{task.table}: row {row} of {path}: partition column {column} {why_unfit(column, value)}. "
+        f"Nothing was applied. Lay the table out by other columns: "
         f"dmscdc table set {task.table} --partition …, then dmscdc table rewind {task.table} --reload"
     )
 
 # %% ../notebooks/37_load.ipynb #cell-011
 def check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
-    "The key must identify the rows of a load, and no partition be the empty text. Raises `Refused`."
+    "The key must identify the rows of a load, and each partition be fit to name a folder. Raises `Refused`."
     if task.key:
         check_unique(spark, str(task.table), files, task.key)
-    for name in empty_texts(files.schema, task.partition):
-        empty = read_changes(spark, files).where(F.col(quoted(name)) == "").select(FILE, ROW)
-        if row := empty.first():
-            refuse_empty(task, row[FILE], row[ROW], name)
+    for name in partition_texts(files.schema, task.partition):
+        unfit = read_changes(spark, files).where(has_unfit(name)).select(FILE, ROW, quoted(name))
+        if row := unfit.first():
+            refuse_unfit(task, row[FILE], row[ROW], name, row[name])
 
 # %% ../notebooks/37_load.ipynb #cell-012
 def load_initial(
@@ -140,20 +172,28 @@ def replaced_columns(
     return (*added, *gone, *other)
 
 # %% ../notebooks/37_load.ipynb #cell-022
+def change_sequence(task: Task, files: ChangeFiles, load: Sequence[RawFile]) -> str:
+    "The column that orders changes, empty for none; the load, if it is still there, has a say."
+    if not task.key:
+        return ""
+    return sequence_column(files, {f.path: task.landing.url(task.table, f.path) for f in load[:1]})
+
+
 def fold_files(
     spark: SparkSession,
     task: Task,
     files: ChangeFiles,
     url: str,  # a new folder
+    load: Sequence[RawFile] = (),  # the load set that the table stands on
 ) -> Batch:
     "Stage the fold; a batch with rows that cannot be applied is refused."
-    texts, sequence = empty_texts(files.schema, task.partition), sequence_column(files) if task.key else ""
+    texts, sequence = partition_texts(files.schema, task.partition), change_sequence(task, files, load)
     how = {"soft": task.soft, "only_inserts": not task.key, "texts": texts}
     batch = stage(spark, files, task.row_key, url, sequence, **how)
     if batch.facts["bad"]:
         refuse_bad(str(task.table), batch.facts)
-    if batch.facts["empty"]:
-        refuse_empty(task, *batch.facts["empty"])
+    if batch.facts["unfit"]:
+        refuse_unfit(task, *batch.facts["unfit"])
     return batch
 
 
@@ -171,9 +211,11 @@ def reached(
     position: Mapping[str, Any],  # after the batch, as the plan has it
     base: Commit,  # before it
     batch: Batch,
-) -> dict[str, Any]:  # the position with the highest change sequence of all that was applied
-    "Remember how far the change sequence has come."
-    return {**position, "sequence": max(base.position.get("sequence", ""), batch.facts["highest"])}
+    grown: Evolution,  # by the batch
+) -> dict[str, Any]:  # the position with the highest change sequence of all that was applied, and absent columns
+    "Remember how far the change sequence has come, and which columns come no more."
+    absent = {"absent": list(grown.absent)} if grown.absent else {}
+    return {**position, "sequence": max(base.position.get("sequence", ""), batch.facts["highest"]), **absent}
 
 
 def is_proven(batch: Batch) -> bool:
@@ -208,12 +250,32 @@ def note_disorder(task: Task, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch; else empty."
     if not batch.facts["disorder"]:
         return ""
+    _, first, first_row, path, row = batch.facts["against"]
     return (
-        f"the change sequence and the file names disagree about the newest change of {batch.facts['disorder']} "
-        f"keys; the sequence decided. Look at the task's endpoint: two tasks may write to one folder"
+        f"the change sequence and the files disagree about the order of changes of {batch.facts['disorder']} keys; "
+        f"the sequence decided. One of them: row {first_row} of {first} comes before row {row} of {path}, and has the "
+        f"later sequence. Look at the task's endpoint: two tasks may write to one folder"
     )
 
+# %% ../notebooks/37_load.ipynb #750a18b1
+def note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[Footer]) -> list[str]:
+    "Columns that came in the file in which others went: a renaming, as likely as not. At most one note."
+    old, before = {c.name for c in base.schema}, base.position.get("absent", ())
+    carried = [{c.name for c in f.schema} for f in footers]
+    came = {c.name: [c.name in names for names in carried].index(True) for c in grown.schema if c.name not in old}
+    went = {n: [n in names for names in carried].index(False) for n in grown.absent if n not in before}
+    at = set(came.values()) & set(went.values())
+    if not old or not at:
+        return []
+    added, gone = ([name for name, i in found.items() if i in at] for found in (came, went))
+    letters = " (another letter case)" if {n.lower() for n in gone} & {n.lower() for n in added} else ""
+    return [
+        f"column {', '.join(gone)} comes no more and {', '.join(added)} is new{letters}. If this is a renaming, rows "
+        f"that have not changed since hold their values under the old name and null under the new one. "
+        f"A reload makes them whole: dmscdc table rewind {task.table} --reload"
+    ]
 
+# %% ../notebooks/37_load.ipynb #173fc5c7
 def note_strangers(task: Task, written: Written) -> str:
     "Updates of rows that the table did not hold; else empty."
     if not written.strangers:
@@ -239,16 +301,20 @@ def load_incremental(
     kinds = {f.path: "late" for f in late} | {f.path: "again" for f in again}
     with clock.step("footers"):
         urls, footers = footers_of(task, files)
-    grown = evolve(str(task.table), head.schema if head else (), footers)
+    check_ops(str(task.table), footers)
+    before = head.position.get("absent", ()) if head else ()
+    grown = evolve(str(task.table), head.schema if head else (), footers, before)
     check_columns(task, grown.schema, footers)
     base = head or begin(task, grown)
     draft = Draft(base, position, task.run, grown.schema, task.key, base.partition, guard=task.guard)
     with clock.step("fold"):
         chosen = change_files(footers, urls, grown.schema, kinds)
-        batch = fold_files(spark, task, chosen, f"{task.lake.workplace(draft)}/staged")
-    written = task.lake.apply(spark, batch, replace(draft, position=reached(position, base, batch)))
+        load = Position.from_json(dict(position)).load_files
+        batch = fold_files(spark, task, chosen, f"{task.lake.workplace(draft)}/staged", load)
+    written = task.lake.apply(spark, batch, replace(draft, position=reached(position, base, batch, grown)))
     read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
-    notes, seconds = batch_notes(task, base, batch, written, late), clock.seconds | written.seconds
+    notes = (*batch_notes(task, base, batch, written, late), *note_renamed(task, base, grown, footers))
+    seconds = clock.seconds | written.seconds
     told = files_of(files, footers, kinds)
     return Loaded(written, told, read, batch.facts["keys"], grown.sentences, notes, seconds)
 

@@ -15,7 +15,7 @@ from .tables import Clock, Commit, LakeTable, StaleCommit, Written, no_guard
 from .worklist import Plan, count
 
 # %% auto #0
-__all__ = ['COUNTED', 'Task', 'planned', 'Loaded', 'rows_of', 'lake_of', 'seconds_of', 'verdict_of']
+__all__ = ['COUNTED', 'Task', 'planned', 'Loaded', 'rows_of', 'lake_of', 'seconds_of', 'did', 'verdict_of']
 
 # %% ../notebooks/36_loads.ipynb #cell-005
 @dataclass(frozen=True)
@@ -96,6 +96,18 @@ def seconds_of(loads: Sequence[Loaded], clock: Clock) -> dict[str, float]:
         seconds[name] = round(seconds.get(name, 0.0) + more, 3)
     return seconds
 
+# %% ../notebooks/36_loads.ipynb #e85bfde8
+def did(
+    loads: Sequence[Loaded],
+) -> str:  # "" where nothing was loaded
+    "What loads have done, in words."
+    rows = rows_of(loads)
+    became = ", ".join(f"{rows[name]:,} {name}" for name in COUNTED if rows[name]) or "no row changed"
+    said = [load.words for load in loads if load.words]
+    if files := sum(len(load.files) for load in loads):
+        said.append(f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {became}")
+    return "; ".join(said)
+
 # %% ../notebooks/36_loads.ipynb #cell-012
 def verdict_of(
     loads: Sequence[Loaded],
@@ -103,12 +115,7 @@ def verdict_of(
     notes: Sequence[str],  # why a person must look
 ) -> tuple[str, str]:
     "Verdict and words of a run that did its work."
-    rows = rows_of(loads)
-    did = ", ".join(f"{rows[name]:,} {name}" for name in COUNTED if rows[name]) or "no row changed"
-    said = [load.words for load in loads if load.words]
-    if files := sum(len(load.files) for load in loads):
-        said.append(f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {did}")
-    words = "; ".join(said) or plan.waits or "nothing to do"
+    words = did(loads) or plan.waits or "nothing to do"
     if not notes:
         return ("ok" if loads else "nothing"), words
     more = f" (and {len(notes) - 1} more)" if notes[1:] else ""

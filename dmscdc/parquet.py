@@ -9,9 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Any
 
 from .attempt import (Place, check_adopted, commit_draft, copy_aside, described, lake_columns, plain_files,
                             read_files, to_commit, write_frame)
@@ -21,7 +19,7 @@ from .changes import quoted
 from .copying import cut
 from .files import TableRef
 from .fold import WRITE
-from .journal import Entry, Journal, LakeFile, settle, whereabouts
+from .journal import Entry, Journal, LakeFile, commit_of, settle, whereabouts
 from .layout import candidates, describe, gather_small, unit
 from .places import files_in, spark_url
 from .rewrite import Inserting, Work, encode_work, insert_numbers, rewrite_numbers
@@ -30,11 +28,14 @@ from .strangers import cut_folders, still_there, strangers
 from .tables import Clock, Commit, Draft, LoadFiles, PlainFile, StaleCommit, Written
 from .tasks import in_tasks
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 # %% auto #0
-__all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'rewrite_touched', 'put_down', 'insert_in_tasks', 'new_rows',
-           'rows_a_file', 'insert_rows', 'gather', 'removed', 'total', 'counts_of', 'written', 'apply_batch', 'base_of',
-           'move_on', 'replace_rows', 'adopt_files', 'commit_at', 'plain_of', 'read_table', 'ParquetTable',
-           'open_table']
+__all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'replaced_range', 'rewrite_touched', 'put_down', 'insert_in_tasks',
+           'new_rows', 'rows_a_file', 'insert_rows', 'gather', 'removed', 'total', 'counts_of', 'written',
+           'apply_batch', 'base_of', 'move_on', 'left_there', 'replace_rows', 'adopt_files', 'commit_at', 'plain_of',
+           'read_table', 'ParquetTable', 'open_table']
 
 # %% ../notebooks/27_parquet.ipynb #cell-006
 def read_entry(
@@ -67,7 +68,7 @@ def to_work(
     draft, facts = place.draft, f"{place.path}/facts"
     types = tuple((c.name, c.type) for c in lake_columns(draft.schema))
     common = (batch.keys, draft.partition, batch.sets, batch.soft, target_bytes)
-    return Work(batch.url, place.path, facts, place.prefix, types, *common, units=())
+    return Work(batch.url, place.path, facts, place.prefix, types, *common, units=(), replaces=batch.replaces)
 
 
 def run_units(
@@ -79,6 +80,11 @@ def run_units(
     return in_tasks(spark, url, encode_work(work), len(work.units), rewrite_numbers)
 
 # %% ../notebooks/27_parquet.ipynb #cell-011
+def replaced_range(work: Work) -> LakeFile:
+    "The keys of the rows that a batch of inserts replaces: any row of its files."
+    return LakeFile("", "", 0, 0, (min(work.replaces), None), (max(work.replaces), None), ())
+
+
 def rewrite_touched(
     spark: SparkSession,
     journal: Journal,
@@ -90,7 +96,7 @@ def rewrite_touched(
     with ThreadPoolExecutor(16) as pool:
         parts = files_in(work.batch)
         staged = list(pool.map(lambda url: describe(url, url.rpartition("/")[2], "", work.keys), parts))
-    filled = [file for file in staged if file.rows]
+    filled = [replaced_range(work)] if work.replaces else [file for file in staged if file.rows]
     touched = head.files if grown else candidates(head.files, filled, [work.types[k] for k in work.keys])
     return run_units(spark, replace(work, units=tuple(unit(journal, [file], grown) for file in touched)))
 
@@ -166,7 +172,7 @@ def gather(
     gone = removed(done)
     small = gather_small([file for file in head.files if file.name not in gone], work.target_bytes)
     units = tuple(unit(journal, group, True) for group in small)
-    return run_units(spark, replace(work, batch="", units=units))
+    return run_units(spark, replace(work, batch="", units=units, replaces=()))
 
 
 def removed(
@@ -253,6 +259,13 @@ def move_on(table: ParquetTable, draft: Draft) -> Written:
     return written(entry, {}, [], Clock())
 
 # %% ../notebooks/27_parquet.ipynb #cell-027
+def left_there(table: ParquetTable) -> list[str]:
+    "What the first commit clears away: files of a journal that is gone; of a lake of 2019 the files of others too."
+    journal = table.journal
+    names = [name[len(journal.folder) + 1:] for name in journal.store.list(journal.folder)]
+    return [name for name in names if commit_of(name)] + table.strangers() * table.inherits
+
+# %% ../notebooks/27_parquet.ipynb #3fe48da7
 def replace_rows(
     table: ParquetTable,
     draft: Draft,
@@ -264,7 +277,7 @@ def replace_rows(
     with clock.step("write"):
         adds = write(place)
     with clock.step("commit"):
-        gone = [f.name for f in head.files] if head else table.strangers() * table.inherits
+        gone = [f.name for f in head.files] if head else left_there(table)
         entry = commit_draft(place, head, adds, gone, rows)
     return written(entry, {"inserted": entry.facts["rows"]}, [], clock)
 
@@ -288,7 +301,8 @@ def adopt_files(table: ParquetTable, spark: SparkSession, files: LoadFiles, draf
 
 def commit_at(table: ParquetTable, number: int) -> Commit:
     "A commit by its number; every entry of the journal stays."
-    if not 1 <= number <= (newest := table.journal.newest()):
+    newest = table.journal.newest()
+    if not 1 <= number <= newest:
         raise LookupError(f"{table.table}: there is no commit {number}; there are 1 to {newest}")
     return to_commit(table.journal.entry(number))
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from typing import TYPE_CHECKING
 
 from .bucket_landing import open_landing
 from .changes import GROUP, KIND, NAME, ChangeFiles, change_files, read_changes
 from .files import RawFile, TableRef
 from .position import Position, change_order
 from .schema import FILE, OP, evolve, read_footers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
 __all__ = ['LATEST', 'NoPast', 'Past', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_load',
@@ -300,6 +302,8 @@ def with_load_number(
     number: int,  # of the load
 ) -> DataFrame:
     "Load rows are inserts, and their file carries the load's number, as in the lake: a reload has the same names."
+    from pyspark.sql import functions as F
+
     is_load = F.col(KIND) == "load"
     named = F.when(is_load, F.concat(F.col(FILE), F.lit(f"#{number}"))).otherwise(F.col(FILE))
     return rows.withColumns({FILE: named, OP: F.when(is_load, F.lit("I")).otherwise(F.col(OP))})

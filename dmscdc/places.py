@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dmscdc
 from .aws import BUCKETS, client, is_bucket, split_url
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['GIVEN', 'CLOUD', 'SDK', 'LISTS', 'Access', 'own_endpoint', 'given', 'access', 'access_for', 'place', 'new_place',
-           'files_in', 'spark_url', 's3a_packages', 's3a_parts', 's3a_settings', 's3a_environment', 'lent', 's3a',
-           'joined']
+           'files_in', 'spark_url', 's3a_packages', 's3a_parts', 'ivy_settings', 's3a_settings', 's3a_environment',
+           'lent', 's3a', 'joined']
 
 # %% ../notebooks/05_places.ipynb #cell-006
 @dataclass(frozen=True)
@@ -163,6 +164,16 @@ def s3a_parts(jars: Sequence[str]  # names of the jars that Spark has
     hadoop = next(filter(None, (re.fullmatch(r"hadoop-client-api-([\d.]+)\.jar", one) for one in jars)), None)
     return conf if "hadoop-aws" in has or not hadoop else {**conf, **s3a_packages(hadoop[1])}
 
+# %% ../notebooks/05_places.ipynb #4c1e2b9a
+def ivy_settings(home: str | Path  # of Spark
+                 ) -> dict[str, str]:  # settings
+    "Where Spark looks for what it has to fetch."
+    defaults = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-defaults.conf")
+    theirs = defaults.read_text() if defaults.is_file() else ""
+    if re.search(r"^\s*spark\.jars\.ivySettings\b", theirs, re.MULTILINE):
+        return {}
+    return {"spark.jars.ivySettings": str(Path(dmscdc.__file__).with_name("ivy.xml"))}
+
 # %% ../notebooks/05_places.ipynb #cell-024
 def s3a_settings(access: Access) -> dict[str, str]:
     "Region, address and kind of credentials, for a Spark that we start. No secret."
@@ -213,8 +224,11 @@ def s3a(places: Iterable[str],  # landing and lake
         return
     from pyspark.find_spark_home import _find_spark_home
 
+    home = home or _find_spark_home()
+    parts = s3a_parts(os.listdir(Path(home, "jars")))
+    wanted = ivy_settings(home) if "spark.jars.packages" in parts else {}
     with lent(s3a_environment(ours)):
-        yield s3a_parts(os.listdir(Path(home or _find_spark_home(), "jars"))) | s3a_settings(ours)
+        yield parts | wanted | s3a_settings(ours)
 
 
 LISTS = ("spark.jars.packages", "spark.jars.excludes")

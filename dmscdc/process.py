@@ -10,34 +10,37 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'stand', 'plan_standing', 'Processed', 'lag_of', 'InputChanged',
-           'Busy', 'hold', 'held', 'check_inputs', 'guard_of', 'after_load', 'begin', 'carry_out', 'move_position',
-           'check_ready', 'problem_of', 'process_table', 'task_of', 'saver', 'processed']
+__all__ = ['ALL_EVERY', 'HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'table_of', 'lost_since', 'stand', 'needs_all',
+           'plan_standing', 'Processed', 'lag_of', 'InputChanged', 'Busy', 'hold', 'held', 'check_inputs', 'guard_of',
+           'after_load', 'begin', 'carry_out', 'move_position', 'check_ready', 'problem_of', 'process_table', 'task_of',
+           'saver', 'said_of', 'ended_by', 'processed']
 
 # %% ../notebooks/39_process.ipynb #cell-004
 from .adopt import adopt_lake, adopts, beyond
 from .attempt import LostRows
 from .bucket_landing import open_landing
 from .bucket_store import decided_by
-from .files import FolderLanding, RawFile, TableRef
+from .files import FolderLanding, LandingUnreachable, RawFile, TableRef
 from .glue import Told, tell
-from .leases import Lease, LeaseLost
+from .leases import BadSetting, Lease, LeaseLost
 from .load import load_incremental, load_initial
-from .loads import Loaded, Task, lake_of, rows_of, seconds_of, verdict_of
+from .loads import Loaded, Task, did, lake_of, rows_of, seconds_of, verdict_of
 from .plan import plan_table
 from .position import Position
-from .schema import Refused
+from .schema import LakeDamaged, Refused, Unreadable
 from .session import open_session
 from .state import SqliteState, TableItem, open_state
 from .store import Unfit
 from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit
 from .tables import check_mirror, check_settings, open_table, versions
-from .worklist import Plan, announce, changed_inputs, warn
+from .tasks import explained
+from .worklist import Plan, announce, changed_inputs, gone_names, some, warn
 
 # %% ../notebooks/39_process.ipynb #cell-007
 @dataclass(frozen=True)
@@ -49,29 +52,115 @@ class Standing:
     head: Commit | None  # the newest commit
     position: Position | None  # what it has applied
     notes: tuple[str, ...] = ()  # what settling found
+    lost: str = ""  # what the state remembers and the lake does not hold, in words
 
     @property
     def number(self) -> int:
         "Of the newest commit, 0 for none."
         return self.head.number if self.head else 0
 
+# %% ../notebooks/39_process.ipynb #dc8edd0f
+def table_of(
+    item: TableItem,
+    lake: str,  # where lake tables lie
+) -> LakeTable:
+    "The lake table of an item. No request."
+    folder = {"folder": item.folder} if item.folder else {}
+    return open_table(item.format, item.out_path or lake, item.table, **folder)
+
+
+def _is_same(one: Position, other: Position) -> bool:
+    "Both hold the same load and the same last change file."
+
+    def told(at: Position) -> tuple:
+        return at.last, at.cut, sorted(f.identity for f in at.load_files)
+
+    return told(one) == told(other)
+
+# %% ../notebooks/39_process.ipynb #55db7844
+def _ways_on(item: TableItem, head: Commit | None) -> str:
+    "The commands for a lake that is not the one remembered."
+    on = f"`dmscdc table rebuild --only {item.table}` goes on from what it holds now; " if head else ""
+    if item.position.has_load:
+        anew = "loads it anew, which needs all change files since its load"
+        return f"{on}`dmscdc table rewind {item.table} --reload` {anew}"
+    anew = "begins anew once its key is set again, which needs all its change files"
+    return f"{on}`dmscdc table forget {item.table}` {anew}"
+
+
+def lost_since(
+    item: TableItem,
+    there: LakeTable,
+    head: Commit | None,  # its newest commit
+) -> str:  # "" where the lake holds the commit that the state remembers
+    "What the state remembers and the lake does not hold: the lake is gone, older, or another table's."
+    number, found = head.number if head else 0, "holds no commit of ours"
+    if not item.commit or item.position is None:
+        return ""
+    if number >= item.commit:
+        then = Position.from_json((head if number == item.commit else there.at(item.commit)).position)
+        if _is_same(then, item.position):
+            return ""
+        found = f"holds another table: its commit {item.commit} is {then}"
+    elif head:
+        found = f"stands at commit {number}, {Position.from_json(head.position)}"
+    known = f"the state remembers commit {item.commit} ({item.position}), but the lake {there.location} {found}"
+    asks = "Was the lake moved, emptied or restored, or is --lake another one? Bring the lake back"
+    return f"{known}. Nothing is touched. {asks}; or {_ways_on(item, head)}"
+
 # %% ../notebooks/39_process.ipynb #cell-008
 def stand(
     state: SqliteState,
     table: TableRef,
     lake: str,  # where lake tables lie
+    format: str = "parquet",  # of a table that the state does not know yet
 ) -> Standing:
     "Settle the table and bring the state in step with it. No Spark, no listing of the landing."
-    item = state.get(table) or state.put_settings(table)
-    there = open_table(item.format, item.out_path or lake, table, **({"folder": item.folder} if item.folder else {}))
-    notes, head = there.settle(), there.head()
+    item = state.get(table) or state.put_settings(table, format=format)
+    there = table_of(item, lake)
+    head = there.head()
     check_mirror(str(table), head)
-    position = Position.from_json(head.position) if head else None
+    if lost := lost_since(item, there, head):
+        return Standing(item, there, head, item.position, (), lost)
+    notes, position = there.settle(), Position.from_json(head.position) if head else None
     if head and head.number != item.commit:
         asked = item.instruction if adopts(item.instruction) else None  # the lake is ours already
         state.save_position(table, position, head.number, item.commit, asked)
         item = replace(state.get(table), moved=beyond(asked, position))
     return Standing(item, there, head, position, tuple(notes))
+
+# %% ../notebooks/39_process.ipynb #d8fcb55c
+def _untouched(standing: Standing, *notes: str  # why a reload cannot be done
+               ) -> Plan:
+    "The plan where the lake is not the one that the state remembers."
+    was, notes = standing.item.position, (*notes, standing.lost)
+    said = {"waits": "nothing is touched", "notes": notes}
+    return Plan(standing.item.table, "attention", load_number=was.load, before=was, after=was, **said)
+
+
+def _plan_lost(standing: Standing, landing: FolderLanding, known: Mapping[str, Any]) -> Plan:
+    "Nothing, until a person asks for a reload; that is done, and says which applied files are gone."
+    item = standing.item
+    if (item.instruction or {}).get("kind") != "reload":
+        return _untouched(standing)
+    files = landing.files(item.table)
+    plan = plan_table(item.table, files, replace(item.position, window=()), commit=item.commit, **known)
+    if not plan.load:
+        return plan if plan.waits else _untouched(standing, *plan.notes)
+    if missing := gone_names(files.changes, item.position):
+        return warn(plan, f"{some(missing)} had been applied before the lake was lost, and lies in the landing no more")
+    return plan
+
+# %% ../notebooks/39_process.ipynb #52ab5b71
+ALL_EVERY = 86_400.0  # seconds between two listings of all files of a table
+
+
+def needs_all(
+    item: TableItem,
+    now: float,  # epoch seconds
+) -> bool:
+    "The last look at all files of the table is a day ago."
+    return now - item.status.get("full_at", 0.0) >= ALL_EVERY
 
 # %% ../notebooks/39_process.ipynb #cell-009
 def plan_standing(
@@ -82,9 +171,11 @@ def plan_standing(
 ) -> Plan:
     "The plan of a table as it stands; one listing."
     item, now = standing.item, time.time() if now is None else now
-    known = {"insert_only": item.insert_only, "instruction": item.instruction, "commit": standing.number}
-    files = landing.files(item.table, None if item.instruction else standing.position)
-    plan = plan_table(item.table, files, standing.position, now=now, settle=settle, **known)
+    known = {"now": now, "settle": settle, "insert_only": item.insert_only, "instruction": item.instruction}
+    if standing.lost:
+        return _plan_lost(standing, landing, known)
+    files = landing.files(item.table, None if item.instruction or needs_all(item, now) else standing.position)
+    plan = plan_table(item.table, files, standing.position, commit=standing.number, **known)
     return warn(announce(plan, standing.lake.strangers), item.moved)
 
 # %% ../notebooks/39_process.ipynb #cell-013
@@ -93,7 +184,7 @@ class Processed:
     "What was done for one table, as the report shows it."
 
     table: str
-    verdict: str  # ok, nothing, attention, failed, refused
+    verdict: str  # ok, nothing, busy, attention, failed, refused
     words: str  # the verdict in a sentence
     command: str  # the one command that runs it again
     plan: Mapping[str, Any]  # kind, sentence, waits, notes
@@ -231,13 +322,15 @@ def carry_out(
 def move_position(standing: Standing, plan: Plan, task: Task) -> Commit:
     "A commit without rows: a person's word moves the position."
     head = standing.head
-    sequence, schema = (head.position.get("sequence", ""), head.schema) if head else ("", ())
-    position = {**plan.after.to_json(), "sequence": sequence}
+    before, schema = (head.position, head.schema) if head else ({}, ())
+    absent = {"absent": before["absent"]} if "absent" in before else {}
+    position = {**plan.after.to_json(), "sequence": before.get("sequence", ""), **absent}
     draft = Draft(head, position, task.run, schema, task.key, task.partition, guard=task.guard)
     return task.lake.advance(draft).commit
 
 # %% ../notebooks/39_process.ipynb #cell-028
-EXPECTED = (Refused, StaleCommit, LeaseLost, LostRows, InputChanged, NotOurs, Unfit, Busy)
+EXPECTED = (Refused, LakeDamaged, StaleCommit, LeaseLost, LostRows, InputChanged, NotOurs, Unfit, Busy)
+EXPECTED += (LandingUnreachable, BadSetting)
 
 # %% ../notebooks/39_process.ipynb #cell-029
 def check_ready(item: TableItem) -> None:
@@ -256,6 +349,7 @@ def problem_of(
     error: Exception,  # that ended a run
     landing: FolderLanding,
     plan: Plan,
+    lake: str = "",  # where the table's files lie
 ) -> Exception:
     "What to say of an error; one that nobody expected is raised on."
     if isinstance(error, EXPECTED):
@@ -264,6 +358,9 @@ def problem_of(
         check_inputs(landing, plan)
     except InputChanged as changed:
         return changed
+    files = (*plan.load, *plan.changes, *plan.late, *plan.again)
+    if words := explained(error, {f.path: landing.url(plan.table, f.path) for f in files}, lake):
+        return words
     raise error
 
 # %% ../notebooks/39_process.ipynb #cell-035
@@ -274,6 +371,7 @@ def process_table(
     state: str,  # "sqlite:state.db"
     *,
     settle: float = 300.0,  # seconds without a new file after which a load set counts as complete
+    format: str = "parquet",  # of a table that the state does not know yet
     run: str = "", owner: str = "", fence: int = 0,  # the run's id; the controller's lease, "" takes our own
     catalog: str = "",  # "glue:DATABASE"; "" for none
     spark: Callable[[], SparkSession] | None = None,  # called only when there is something to load
@@ -284,14 +382,16 @@ def process_table(
     try:
         with held(store, ref, owner, fence) as renew:
             with clock.step("settle and plan"):
-                standing = stand(store, ref, lake)
+                standing = stand(store, ref, lake, format)
                 check_ready(standing.item)
                 plan = plan_standing(standing, source, settle)
             task = task_of(standing, source, run, guard_of(renew, source, plan))
-            loads.extend(carry_out(spark, standing, plan, task, saver(store, standing, plan)))
-            told = tell(catalog, standing.lake)
+            try:
+                loads.extend(carry_out(spark, standing, plan, task, saver(store, standing, plan)))
+            finally:  # a load may have been committed before the changes were refused
+                told = Told() if standing.lost and not loads else tell(catalog, standing.lake)
     except Exception as error:
-        problem = problem_of(error, source, plan)
+        problem = problem_of(error, source, plan, standing.lake.location if standing else "")
     return processed(standing, plan, loads, problem, clock, told)
 
 # %% ../notebooks/39_process.ipynb #cell-036
@@ -313,6 +413,35 @@ def saver(state: SqliteState, standing: Standing, plan: Plan) -> Callable[[Commi
 
     return save
 
+
+def said_of(problem: Exception, table: str) -> str:
+    "What ended a run in words; a file that cannot be read knows neither its table nor a command."
+    if isinstance(problem, Unreadable):
+        return f"{table}: {problem}. Then: dmscdc pass --only {table}"
+    if isinstance(problem, LakeDamaged):
+        return f"{table}: {problem}. Load the table anew: dmscdc table rewind {table} --reload"
+    return str(problem)
+
+# %% ../notebooks/39_process.ipynb #613d0106
+def ended_by(
+    problem: Exception,
+    words: str,  # that say it
+    loads: Sequence[Loaded],  # that were committed before
+    standing: Standing | None,  # before the run; None: it did not come so far
+    head: Commit | None,  # the newest
+) -> tuple[str, str]:  # verdict and words
+    "What to say of a run that a problem has ended."
+    words = words.rstrip(".")
+    if isinstance(problem, Busy):
+        return "busy", words
+    now = f"commit {head.number}" if head else "never loaded"
+    if loads:
+        words = f"{words}. Before that the lake was changed: {did(loads)} ({now})"
+    elif standing:
+        is_same = head is None or head.number == standing.number
+        words = f"{words}. {'The lake is as it was' if is_same else 'Somebody else has changed the lake'} ({now})"
+    return ("refused" if isinstance(problem, Refused) else "failed"), words
+
 # %% ../notebooks/39_process.ipynb #cell-037
 def processed(
     standing: Standing | None,  # None: it did not come so far
@@ -326,7 +455,7 @@ def processed(
     verdict, words = verdict_of(loads, plan, notes)
     words = f"{words}; {told.words}" if told.words else words
     if problem:
-        verdict, words = "refused" if isinstance(problem, Refused) else "failed", str(problem)
+        verdict, words = ended_by(problem, said_of(problem, table), loads, standing, head)
     return Processed(
         table, verdict, words, command=f"dmscdc pass --only {table}", versions=versions(),
         plan={"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},

@@ -46,6 +46,17 @@ class Proof:
     under_way: str = ""  # landed files that the lake does not hold
     seconds: float = 0.0
 
+    @property
+    def totals(self) -> list[dict[str, Any]]:
+        "Rows and hash of either side, the hash as the sentence has it."
+        sides = {"source": self.done.source, "lake": self.done.lake}
+        return [{"side": name, "rows": total.rows, "hash": f"{total.hash:x}"} for name, total in sides.items()]
+
+    @property
+    def compared(self) -> str:
+        "The columns that were compared."
+        return ", ".join(rule.name for rule in self.done.rules if not rule.why)
+
     def to_dict(self) -> dict[str, Any]:
         "Plain values."
         named = ("table", "verdict", "words", "command", "position", "commit", "at", "under_way", "seconds")
@@ -54,7 +65,8 @@ class Proof:
         ranges = [{"low": s.low, "high": s.high, "source": s.source.rows, "lake": s.lake.rows} for s in self.done.spans]
         counts = {"differences": dict(self.done.counts), "in_flight": dict(self.done.in_flight)}
         found = [{**vars(one), "columns": {k: list(v) for k, v in one.columns.items()}} for one in self.done.findings]
-        more = {"not_compared": apart, "ranges": ranges, "moved": self.done.moved, "findings": found}
+        more = {"compared": self.compared, "not_compared": apart}
+        more |= {"ranges": ranges, "moved": self.done.moved, "findings": found}
         return {**{name: getattr(self, name) for name in named}, **totals, **counts, **more}
 
 # %% ../notebooks/69_proof.ipynb #cell-007

@@ -12,15 +12,11 @@ from typing import Annotated, Any, Optional
 import typer
 
 from .config import Config
-from .controller import WORST_FIRST
 from .files import TableRef
 from .flags import Json, fail, with_config
 from .ledger import EXIT_CODES, Run
-from .proof import rows_shown
-from .proof_runs import check_source, loaded, run_proofs, with_proofs
 from .schedule import zone_of
 from .screen import show_json, show_table
-from .source import SourceUnreachable
 
 # %% auto #0
 __all__ = ['COLUMNS', 'show_runs', 'as_json', 'worst', 'reconcile', 'proven_by_clock']
@@ -33,6 +29,8 @@ def show_runs(
     runs: Sequence[Run],  # of the job
 ) -> None:
     "A sentence a table, its differences, and where its report lies."
+    from dmscdc.proof import rows_shown
+
     for run in runs:
         print(run.words)
         if rows := rows_shown(run.records.get("proof", {})):
@@ -52,6 +50,8 @@ def worst(
     runs: Sequence[Run],
 ) -> int:  # exit code
     "The verdict of all, by the worst."
+    from dmscdc.controller import WORST_FIRST
+
     return EXIT_CODES[min((run.verdict for run in runs), key=WORST_FIRST.index, default="nothing")]
 
 # %% ../notebooks/98_proof_commands.ipynb #cell-012
@@ -67,12 +67,20 @@ def reconcile(
     json: Json = False,
 ) -> None:
     "Compare lake tables with their source: equal as of a position, in flight, or which keys differ and where."
+    from dmscdc.source import SourceUnreachable
+    from dmscdc.proof_runs import check_source, check_tables, run_proofs
+    from dmscdc.schema import Refused
+
     refs = [TableRef.parse(name) for name in tables]
     more = {"source_table": source_table, "interval": interval, "wait": wait, "limit": limit}
     if source_table and refs[1:]:
         raise ValueError("--source-table names one table, so give one TABLE")
     try:
+        check_source(config)
+        check_tables(config, refs)
         runs = run_proofs(config, refs, classic=classic, say=lambda text: None, **more)
+    except Refused as error:
+        fail(error, 2)
     except SourceUnreachable as error:
         fail(error, 1)
     show_json(as_json(runs)) if json else show_runs(runs)
@@ -87,6 +95,8 @@ def proven_by_clock(
     say: Callable[[str], None],  # told of each proof
 ) -> Callable[..., str]:  # for `run_schedule`
     "Passes with proofs. Raises `BadSchedule`."
+    from dmscdc.proof_runs import check_source, loaded, run_proofs, with_proofs
+
     home = zone_of(zone)
     check_source(config)
     return with_proofs(action, cron, lambda: run_proofs(config, loaded(config), say=say), lambda: datetime.now(home))

@@ -16,7 +16,7 @@ from .crew import Servers
 from .files import TableRef
 from .front_page import write_front_page
 from .ledger import Run
-from .proof import again
+from .proof import Asked, again, lake_table
 from .runs import run_notebook
 from .schedule import next_tick, ticks_between
 from .source import PASSWORD, SourceRefused, address
@@ -24,7 +24,7 @@ from .state import open_state
 from .survey import status_of, survey
 
 # %% auto #0
-__all__ = ['job_parameters', 'run_proof', 'check_source', 'run_proofs', 'loaded', 'with_proofs']
+__all__ = ['job_parameters', 'run_proof', 'check_source', 'check_tables', 'run_proofs', 'loaded', 'with_proofs']
 
 # %% ../notebooks/75_proof_runs.ipynb #cell-006
 def job_parameters(
@@ -68,6 +68,15 @@ def check_source(
     if not config.source:
         raise SourceRefused("no source: give --source, or set it in dmscdc.toml")
     address(config.source, config.secret)
+
+
+def check_tables(
+    config: Config,
+    tables: Iterable[TableRef],
+) -> None:
+    "A table of which the lake has no commit is said before anything starts. Raises `Refused`."
+    for table in tables:
+        lake_table(Asked(table, config.landing, config.lake, config.state, config.source))
 
 
 def run_proofs(

@@ -20,9 +20,9 @@ from .changes import quoted
 from .source import Side, Total
 
 # %% auto #0
-__all__ = ['A_PART', 'PARTS', 'FEW', 'ROWS', 'Place', 'States', 'CUT', 'spark_side', 'Layout', 'total_of', 'numbers_of',
-           'layout_of', 'Span', 'split', 'differing', 'condition', 'Difference', 'hashes', 'side_by_side', 'judged',
-           'walk', 'Finding', 'cells_of', 'finding_of', 'findings_of', 'Comparison', 'find', 'examine']
+__all__ = ['A_PART', 'PARTS', 'FEW', 'ROWS', 'Place', 'States', 'CUT', 'AT_ONCE', 'spark_side', 'Layout', 'total_of',
+           'numbers_of', 'layout_of', 'Span', 'split', 'differing', 'condition', 'Difference', 'hashes', 'side_by_side',
+           'judged', 'walk', 'Finding', 'cells_of', 'finding_of', 'findings_of', 'Comparison', 'find', 'examine']
 
 # %% ../notebooks/67_reconcile.ipynb #cell-006
 A_PART = 200_000  # rows of the lake's stream that come to the driver at a time
@@ -242,7 +242,7 @@ def walk(
             yield found
 
 # %% ../notebooks/67_reconcile.ipynb #cell-024
-CUT = 100  # characters of a cell that travel
+CUT, AT_ONCE = 100, 500  # characters of a cell that travel; columns of a query: PostgreSQL ends at 1,664
 
 
 @dataclass(frozen=True)
@@ -261,9 +261,20 @@ def cells_of(
     layout: Layout,
     places: Sequence[Place],  # few
 ) -> dict[Place, list[tuple[int, str | None]]]:  # hash and beginning of each column's text; one row a key
-    "The rows of a few keys."
-    texts = [text_of(side.engine, rule, side.column(rule)) for rule in layout.rules]
-    parts = [(row_text(side.engine, [rule], side.column), t) for rule, t in zip(layout.rules, texts)]
+    "The rows of a few keys; of many columns a part at a time, because no engine takes any number of them."
+    found: dict[Place, list[tuple[int, str | None]]] = {}
+    for start in range(0, len(layout.rules), AT_ONCE):
+        for place, cells in _cells(side, layout, places, layout.rules[start : start + AT_ONCE]).items():
+            found.setdefault(place, []).extend(cells)
+    return found
+
+
+def _cells(
+    side: Side, layout: Layout, places: Sequence[Place], rules: Sequence[Rule]
+) -> dict[Place, list[tuple[int, str | None]]]:
+    "The same of some columns."
+    texts = [text_of(side.engine, rule, side.column(rule)) for rule in rules]
+    parts = [(row_text(side.engine, [rule], side.column), t) for rule, t in zip(rules, texts)]
     cells = [sql for row, t in parts for sql in (hash_of(side.engine, row), f"SUBSTR({t}, 1, {CUT + 1})")]
     values = {f"v{n}": value for n, value in enumerate({p[0 if layout.by_number else 1] for p in places})}
     what = layout.place(side) if layout.by_number else layout.id(side)

@@ -16,15 +16,14 @@ from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import nbformat
-from bleach import clean
-from jinja2 import ChainableUndefined, Environment, FileSystemLoader
 from markupsafe import Markup
-from nbconvert import HTMLExporter
 
 from .ledger import RECORD, as_json, records, say, table_html
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 # %% auto #0
 __all__ = ['MARKS', 'FILTERS', 'ROOM', 'BLOCKS', 'INLINE', 'TAGS', 'ROWS', 'LAKE_FILES', 'LAKE', 'MOST', 'LIMIT', 'size',
@@ -65,7 +64,7 @@ def duration(
     return f"{whole // 86_400:,} days"
 
 # %% ../notebooks/43_report.ipynb #cell-012
-MARKS = {"ok": "✓", "nothing": "–", "attention": "!", "failed": "✕", "refused": "⊘", "waiting": "…"}
+MARKS = {"ok": "✓", "nothing": "–", "attention": "!", "failed": "✕", "refused": "⊘", "waiting": "…", "busy": "↻"}
 
 
 def _mark(verdict: str) -> str:
@@ -119,6 +118,8 @@ FILTERS: dict[str, Callable] = {
 @lru_cache(1)
 def _pages() -> Environment:
     "Our templates, which are compiled once a process."
+    from jinja2 import ChainableUndefined, Environment, FileSystemLoader
+
     pages = Environment(
         loader=FileSystemLoader(str(files("dmscdc") / "pages")),
         autoescape=True,
@@ -221,24 +222,33 @@ INLINE = "a b code em i img small span strong sub sup"
 TAGS = [*BLOCKS.split(), *INLINE.split()]
 
 
-def _own_picture(tag: str, name: str, value: str) -> bool:
-    "Attributes that a picture may have; its address must be the picture itself."
-    return name == "alt" or (name == "src" and value.startswith("data:image/"))
+def _harmless(tag: str, name: str, value: str) -> str | None:
+    "The value of an attribute that may stay; a picture must be the picture itself, and only a picture may."
+    is_data = value.strip().lower().startswith("data:")
+    if (tag, name) == ("img", "src"):
+        return value if value.startswith("data:image/") else None
+    return None if is_data else value
 
 # %% ../notebooks/43_report.ipynb #cell-041
 def plain_html(
     text: str,  # HTML of a cell
-) -> str:  # HTML of plain elements; anything else is shown as text
+) -> str:  # HTML of plain elements and of the text in others
     "No scripts, no handlers, no pictures from elsewhere."
-    spans = ["colspan", "rowspan"]
-    attributes = {"a": ["href"], "td": spans, "th": spans, "img": _own_picture}
-    return clean(text, tags=TAGS, attributes=attributes, protocols=["http", "https", "mailto", "data"])
+    import nh3
+
+    spans = {"colspan", "rowspan"}
+    attributes = {"a": {"href"}, "td": spans, "th": spans, "img": {"alt", "src"}}
+    schemes = {"http", "https", "mailto", "data"}
+    return nh3.clean(text, set(TAGS), None, attributes, _harmless, url_schemes=schemes, link_rel=None)
 
 # %% ../notebooks/43_report.ipynb #cell-043
 def said_html(
     book: dict[str, Any],  # an executed notebook
 ) -> str:  # HTML, without code
     "Prose and outputs of a notebook; nothing where it said nothing."
+    import nbformat
+    from nbconvert import HTMLExporter
+
     exporter = HTMLExporter(
         template_name="basic",
         filters={"clean_html": plain_html},

@@ -11,21 +11,23 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
-from .fold import FIRST, FRESH, HAS, WRITE
+from .fold import FIRST, FRESH, HAS, WRITE, alike
 from .places import place
-from .schema import FILE, OP, ROW, arrow_type, open_raw
+from .schema import FILE, OP, ROW, arrow_type, read_lake
 from .tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 # %% auto #0
 __all__ = ['CODED', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs',
-           'apply_rows', 'write_lake', 'rewrite', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers',
+           'apply_rows', 'write_lake', 'rewrite', 'is_replaced', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers',
            'insert_numbers']
 
 # %% ../notebooks/22_rewrite.ipynb #cell-006
@@ -40,6 +42,7 @@ class Unit:
     low: tuple  # the smallest value of each key column, None where unknown
     high: tuple  # the largest
     force: bool = False  # write even when no row changes: the columns changed, or small files become one
+    rows: tuple[int, ...] = ()  # of each file, as the journal says; () where it does not know them
 
 # %% ../notebooks/22_rewrite.ipynb #cell-007
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Work:
     soft: bool
     target_bytes: int
     units: tuple[Unit, ...]
+    replaces: tuple[str, ...] = ()  # `_cdc_file` of rows that stay only where the batch holds them
 
     types = property(lambda self: dict(self.schema), doc="Lake types by column.")
     names = property(lambda self: [name for name, _ in self.schema], doc="All columns in their order.")
@@ -111,14 +115,19 @@ def _decoded(table: pa.Table) -> pa.Table:
     return pa.table(dict(zip(table.column_names, plain)))
 
 # %% ../notebooks/22_rewrite.ipynb #cell-013
-def _column(name: str, have: pa.Table, unit: Unit, work: Work) -> pa.ChunkedArray | pa.Array:
-    "A column of the lake, from what a file has."
-    t = arrow_type(work.types[name])
-    if name in have.column_names:
-        return have[name] if name in work.coded else have[name].cast(t)
-    if name in work.partition:
-        return _constant(unit.values[work.partition.index(name)], t, have.num_rows)
-    return pa.nulls(have.num_rows, t)
+def _columns(
+    have: pa.Table, names: Sequence[str], unit: Unit, work: Work
+) -> dict[str, pa.ChunkedArray | pa.Array]:
+    "Columns of the lake, from what a file has."
+    found, values = dict(zip(have.column_names, have.columns)), dict(zip(work.partition, unit.values))
+    types, rows, out = work.types, have.num_rows, {}
+    for name in names:
+        t = arrow_type(types[name])
+        if name in found:
+            out[name] = found[name] if name in CODED and name in work.coded else found[name].cast(t)
+        else:
+            out[name] = _constant(values[name], t, rows) if name in values else pa.nulls(rows, t)
+    return out
 
 
 def read_rows(
@@ -128,10 +137,9 @@ def read_rows(
 ) -> pa.Table:
     "Columns of the unit's files in the lake's types; `Op` and the file as codes, unless they are the key."
     parts = []
-    for url in unit.files:
-        file = open_raw(url, read_dictionary=work.coded)
-        have = file.read(columns=[n for n in names if n in file.schema_arrow.names], use_threads=False)
-        parts.append(_coded(pa.table({n: _column(n, have, unit, work) for n in names}), work.coded))
+    for url, rows in zip(unit.files, unit.rows or [None] * len(unit.files)):
+        have = read_lake(url, rows, names, work.coded)
+        parts.append(_coded(pa.table(_columns(have, names, unit, work)), work.coded))
     return pa.concat_tables(parts).combine_chunks()
 
 # %% ../notebooks/22_rewrite.ipynb #cell-017
@@ -148,6 +156,8 @@ def key_scalar(
 
 def _range(unit: Unit, work: Work) -> ds.Expression | None:
     "The keys that may lie in the unit; None where nothing is known."
+    import pyarrow.dataset as ds
+
     found = None
     for k, low, high in zip(work.keys, unit.low, unit.high):
         if low is not None and high is not None:
@@ -159,11 +169,14 @@ def _range(unit: Unit, work: Work) -> ds.Expression | None:
 # %% ../notebooks/22_rewrite.ipynb #cell-018
 def read_batch(unit: Unit, work: Work) -> pa.Table:
     "The batch rows whose keys lie between the unit's smallest and largest."
+    import pyarrow.dataset as ds
+
     fs, path = place(work.batch)
     names = [*work.names, WRITE, FRESH, FIRST, *(f"{HAS}{i}" for i in range(len(work.sets)))]
     staged = ds.dataset(path, filesystem=fs, format="parquet")
     rows = staged.to_table(columns=names, filter=_range(unit, work), use_threads=False)
-    typed = {n: rows[n].cast(arrow_type(work.types[n])) if n in work.types else rows[n] for n in names}
+    types = work.types
+    typed = {n: rows[n].cast(arrow_type(types[n])) if n in types else rows[n] for n in names}
     return pa.table(typed).combine_chunks()
 
 # %% ../notebooks/22_rewrite.ipynb #cell-021
@@ -175,8 +188,9 @@ def match(
     "Find each row's key in the batch."
     left, right = (pa.repeat(pa.scalar(0, pa.int64()), t.num_rows) for t in (rows, batch))
     for k in keys:
-        values = pc.unique(batch[k])
-        left, right = (_next_code(code, t[k], values) for code, t in ((left, rows), (right, batch)))
+        columns = [alike(t[k]) for t in (rows, batch)]
+        values = pc.unique(columns[1])
+        left, right = (_next_code(code, column, values) for code, column in zip((left, right), columns))
         dense = pc.unique(right)
         left, right = (pc.index_in(code, value_set=dense).cast(pa.int64()) for code in (left, right))
     return pc.fill_null(pc.index_in(left, value_set=right), -1).to_numpy()
@@ -295,21 +309,23 @@ def rewrite(
 ) -> dict[str, Any]:  # adds, removes, matched, moved: names; counts
     "Rewrite one unit with the batch rows of its keys, or leave it alone."
     batch = read_batch(unit, work) if work.batch else None
-    if not unit.force and not batch.num_rows:
+    if not unit.force and not batch.num_rows and not work.replaces:
         return {}
     size, keys = _size(unit), read_rows(unit, work, work.keys)
     at = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
-    hit, done = np.flatnonzero(at >= 0), {"opened": len(unit.files), "bytes_read": size}
-    if not len(hit):
+    hit, stale = np.flatnonzero(at >= 0), np.flatnonzero((at < 0) & is_replaced(keys, work))
+    done = {"opened": len(unit.files), "bytes_read": size}
+    if not len(hit) and not len(stale):
         return done | (_replaced(read_rows(unit, work, work.names), unit, work, size) if unit.force else {})
     rows = read_rows(unit, work, work.names)
     old, new = _decoded(rows.take(hit)), batch.take(at[hit])
     after, removed = apply_rows(old, new, work)
     done |= _told(old, new, after, removed, work)
-    if done["unchanged"] == len(hit) and not unit.force:
+    done |= {name: done[name] + len(stale) for name in ("gone", "deleted")}
+    if done["unchanged"] == len(hit) and not len(stale) and not unit.force:
         return done
     leaves = removed | differs(old, after, work.partition)
-    return done | _replaced(_woven(rows, hit, after, leaves, work), unit, work, size)
+    return done | _replaced(_woven(rows, hit, after, leaves, stale, work), unit, work, size)
 
 # %% ../notebooks/22_rewrite.ipynb #cell-038
 def _replaced(rows: pa.Table, unit: Unit, work: Work, size: int) -> dict[str, Any]:
@@ -317,9 +333,19 @@ def _replaced(rows: pa.Table, unit: Unit, work: Work, size: int) -> dict[str, An
     return {"removes": unit.names, "adds": write_lake(rows, unit, work, size)}
 
 
-def _woven(rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray, work: Work) -> pa.Table:
-    "The rows with the matched ones as they are now, in their places, without those that leave."
+def is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
+    "Which rows come from a file whose rows the batch replaces."
+    if not work.replaces:
+        return np.zeros(keys.num_rows, bool)
+    return pc.is_in(keys[FILE], value_set=pa.array(work.replaces)).to_numpy().astype(bool)
+
+
+def _woven(
+    rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray, stale: np.ndarray, work: Work
+) -> pa.Table:
+    "The rows with the matched ones as they are now, in their places, without those that leave and the stale ones."
     place = np.arange(rows.num_rows)
+    place[stale] = -1
     place[hit] = np.where(leaves, -1, rows.num_rows + np.arange(len(hit)))
     both = pa.concat_tables([rows, _coded(after, work.coded)]).unify_dictionaries()
     return both.take(place[place >= 0])
@@ -336,8 +362,8 @@ class Inserting:
 
 def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
     "Rows of a batch file that are written and that no file of the table held."
-    work, held = inserting.work, [open_raw(url).read(use_threads=False) for url in inserting.matched]
-    rows = open_raw(piece).read(columns=[*work.names, WRITE], use_threads=False)
+    work, held = inserting.work, [read_lake(url) for url in inserting.matched]
+    rows = read_lake(piece, None, [*work.names, WRITE])
     rows = rows.filter(rows[WRITE]).select(work.names)
     if held:
         at = match(rows, pa.concat_tables(held), work.keys)

@@ -21,7 +21,6 @@ from .report import report_html
 from .screen import show_json, show_table
 from .shelf import borrowed, open_shelf
 from .state import BadSetting
-from .survey import status_of, survey
 
 # %% auto #0
 __all__ = ['kept', 'LISTED', 'RunId', 'chosen', 'runs_list', 'find_run', 'runs_show', 'remade', 'known_tables', 'runs_html']
@@ -108,6 +107,8 @@ def known_tables(
     config: Config,
 ) -> list[dict[str, Any]]:  # as the front page wants them
     "How tables stand; nothing where the landing cannot be read: then they are known by their runs."
+    from dmscdc.survey import status_of, survey
+
     try:
         return [status_of(look) for look in survey(config)]
     except LandingEmpty:

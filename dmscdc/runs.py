@@ -16,17 +16,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from nbclient.exceptions import DeadKernelError
-from papermill import inspect_notebook
-from papermill.exceptions import PapermillExecutionError
-
-from .kernel import LOOK, Watch, braced, death_words, executed, server_cause
 from .ledger import EXIT_CODES, Ledger, Run, facts_of, iso, ledger_line, record, records, run_at, shelve, shelved
 from .report import report_html
 from .shelf import Shelf, locked_whole, open_shelf, write_whole
+
+if TYPE_CHECKING:
+    from papermill.exceptions import PapermillExecutionError
+
+    from dmscdc.kernel import Watch
 
 # %% auto #0
 __all__ = ['SECRET_WORDS', 'SECRET_NAME', 'NAMES_ONE', 'SECRET_VALUES', 'LOST_WORDS', 'LOST', 'REFUSALS', 'secret_in',
@@ -90,6 +90,10 @@ def check_parameters(
     parameters: dict[str, Any],  # what it shall be given
 ) -> None:
     "Refuse unknown names and secret-looking values; the message never holds the value."
+    from papermill import inspect_notebook
+
+    from dmscdc.kernel import braced
+
     known = inspect_notebook(braced(job))
     unknown = [name for name in parameters if name not in known]
     if unknown:
@@ -111,6 +115,8 @@ LOST = re.compile(LOST_WORDS, re.IGNORECASE)
 
 def _server_words(watch: Watch, error: PapermillExecutionError) -> str:
     "Why the server is gone where a cell failed for that, else nothing; a lost connection waits for the news."
+    from dmscdc.kernel import LOOK
+
     if not watch.server_death:
         return ""
     tries = 8 if LOST.search(f"{error.ename} {error.evalue}") else 1
@@ -130,6 +136,11 @@ def ended_early(
     watch: Watch,  # that watched it
 ) -> tuple[str, str, str]:  # verdict, cause, words
     "What to say of a notebook that did not run to its end."
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    from dmscdc.kernel import death_words, server_cause
+
     if watch.ended[0]:
         return "failed", *watch.ended
     if isinstance(error, KeyboardInterrupt):
@@ -249,6 +260,8 @@ def run_notebook(
     stop: threading.Event | None = None,  # set it to end the run
 ) -> Run:  # with its verdict; notebook, page and ledger line are written
     "Execute and keep a job, however it ends. Raises `RefusedParameters` or `NoSuchJob`, before the start."
+    from dmscdc.kernel import Watch, executed
+
     job, shelf, env = find_job(job), open_shelf(runs), dict(env or {})
     check_parameters(job, parameters)
     run = run_at(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, shelf.home)

@@ -16,9 +16,9 @@ from pathlib import Path
 from .dms_writer import DmsSettings, typed_rows, write_changes, write_load_set
 
 # %% auto #0
-__all__ = ['SCHEMA', 'COLUMNS', 'TABLES', 'STORES', 'PRODUCTS', 'DAYS', 'STORY_DAY', 'load_orders', 'shop_rows', 'story_changes',
-           'story_result', 'insert_sql', 'story_sql', 'create_shop', 'tell_story', 'shop_mysql', 'write_shop',
-           'write_story']
+__all__ = ['SCHEMA', 'COLUMNS', 'TABLES', 'STORES', 'PRODUCTS', 'DAYS', 'STORY_DAY', 'LOAD_ORDERS', 'load_orders', 'shop_rows',
+           'story_changes', 'story_result', 'insert_sql', 'story_sql', 'create_shop', 'tell_story', 'shop_mysql',
+           'write_shop', 'write_story']
 
 # %% ../notebooks/02_sample.ipynb #cell-006
 SCHEMA = "sampledb"
@@ -172,12 +172,28 @@ def tell_story(db: sqlite3.Connection  # with the shop in it
         with db:
             db.execute(statement)
 
+# %% ../notebooks/02_sample.ipynb #1ef64734
+LOAD_ORDERS = """DELIMITER //
+CREATE PROCEDURE loadorders(IN n INT, IN day DATE)
+BEGIN
+  DECLARE done INT DEFAULT 0;
+  WHILE done < n DO
+    INSERT INTO productorder (id, productid, storeid, qty, soldprice, create_dt)
+    SELECT (SELECT COALESCE(MAX(id), 0) + 1 FROM productorder AS o), p.id, s.id, q.qty, p.price * q.qty, day
+    FROM (SELECT id, price FROM product ORDER BY RAND() LIMIT 1) AS p,
+         (SELECT id FROM store ORDER BY RAND() LIMIT 1) AS s, (SELECT 1 + FLOOR(RAND() * 9) AS qty) AS q;
+    SET done = done + 1;
+  END WHILE;
+END //
+DELIMITER ;
+"""
+
 # %% ../notebooks/02_sample.ipynb #cell-037
 def shop_mysql() -> str:  # a script for the mysql client, about 500 KB
     "The shop as a script for MySQL or MariaDB, in a database `sampledb`."
     head = f"SET NAMES utf8mb4;\nCREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4;\nUSE {SCHEMA};\n"
     body = [statement for table, rows in shop_rows().items() for statement in insert_sql(table, rows)]
-    return "\n".join([head + TABLES, "START TRANSACTION;", *body, "COMMIT;", ""])
+    return "\n".join([head + TABLES, "START TRANSACTION;", *body, "COMMIT;", "", LOAD_ORDERS])
 
 # %% ../notebooks/02_sample.ipynb #cell-040
 def write_shop(landing: str | Path,  # the folder above the schemas

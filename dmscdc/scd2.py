@@ -11,7 +11,7 @@ from functools import reduce
 
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
-from .as_of import CommitClock, closing_time, commit_time
+from .as_of import CommitClock, closing_time, commit_time, struct
 from .changes import GROUP, KIND, NAME, SEQUENCE, Sets, quoted
 from .schema import FILE, OP, ROW, Column, Refused, Schema
 
@@ -36,7 +36,7 @@ def version_schema(
     table: str,  # for messages
     schema: Schema,  # the source's columns
 ) -> Schema:  # of versions
-    "The source's columns and ours. Raises `Refused` where a name is taken; Spark does not tell upper from lower case."
+    "The source's columns and ours. Raises `Refused` where a name is taken, in any case of its letters."
     ours = {c.name for c in ADDED}
     taken = [c.name for c in schema if c.name.lower() in ours]
     if taken:
@@ -111,7 +111,7 @@ def lines_of(
     told = {TIME: F.when(F.col(BEGINS), load).otherwise(F.coalesce(commit_time(how.clock), closing_time()))}
     for i, (groups, names) in enumerate(sets):
         tells = (F.col(OP) != "D") & F.col(GROUP).isin(list(groups))
-        told[f"{SET}{i}"] = F.when(tells, F.struct(*[F.col(quoted(n)) for n in names]))
+        told[f"{SET}{i}"] = F.when(tells, struct({n: quoted(n) for n in names}))
     ours = [OP, FILE, ROW, AT, IS_NEW, BEGINS, *told]
     return placed.withColumns(told).select(*map(quoted, how.key), *ours)
 
@@ -122,9 +122,8 @@ def lines_again(
     how: Weaving,
 ) -> DataFrame:  # as `lines_of`
     "Versions as they are woven on."
-    names = {c.name: F.col(quoted(c.name)) for c in how.schema}
     at = Window.partitionBy(*map(quoted, how.key)).orderBy(BEGAN)
-    told = {f"{SET}{i}": F.struct(*[names[n] for n in of]) for i, (_, of) in enumerate(sets)}
+    told = {f"{SET}{i}": struct({n: quoted(n) for n in names}) for i, (_, names) in enumerate(sets)}
     begun = {AT: F.col(BEGAN), TIME: F.col(FROM), IS_NEW: F.lit(False), BEGINS: F.lit(True)}
     whole = versions.withColumns({**begun, **told, LIFE: F.lead(BEGAN).over(at)})
     keep = [*map(quoted, how.key), AT, TIME, IS_NEW, BEGINS]
@@ -145,6 +144,7 @@ def lines_gone(
     return keys.select(*map(quoted, how.key)).distinct().withColumns(ours)
 
 # %% ../notebooks/60_scd2.ipynb #cell-019
+_THERE = "_cdc_there"  # a struct of nothing else is still none where it is null
 STATE, SAME, LATER, DIFFERS, RUN = "_cdc_state", "_cdc_same", "_cdc_later", "_cdc_differs", "_cdc_run"
 FIRST, UNTIL = Window.unboundedPreceding, Window.currentRow
 
@@ -161,10 +161,10 @@ def states_of(lines: DataFrame, sets: Sets, how: Weaving) -> DataFrame:
     told = lines.withColumn(LIFE, lived)
     life = Window.partitionBy(*map(quoted, how.key), LIFE).orderBy(AT).rowsBetween(FIRST, UNTIL)
     told = told.withColumns({f"{SET}{i}": F.last(f"{SET}{i}", True).over(life) for i, _ in enumerate(sets)})
-    of = {name: F.col(f"{SET}{i}").getField(name) for i, (_, names) in enumerate(sets) for name in names}
-    of |= {k: F.col(quoted(k)) for k in how.key}
+    of = {name: f"{SET}{i}.{quoted(name)}" for i, (_, names) in enumerate(sets) for name in names}
+    of |= {k: quoted(k) for k in how.key}
     parts = {STATE: [c.name for c in how.schema], SAME: how.compared, LATER: how.ignored}
-    structs = {n: F.struct(F.lit(True), *[of[c].alias(c) for c in names]) for n, names in parts.items()}
+    structs = {n: struct({_THERE: "true", **{c: of[c] for c in names}}) for n, names in parts.items()}
     return told.withColumns({n: F.when(F.col(OP) != "D", struct) for n, struct in structs.items()})
 
 # %% ../notebooks/60_scd2.ipynb #cell-021
@@ -233,7 +233,7 @@ _OURS, _THEIRS = "_cdc_ours", "_cdc_theirs"
 def compared(new: DataFrame, old: DataFrame, how: Weaving) -> DataFrame:  # versions, _cdc_hidden, what, current
     "What must be written so that the old versions become the new ones."
     at, names = [*how.key, FROM], old.columns
-    row = F.struct(*map(quoted, names))
+    row = struct({name: quoted(name) for name in names})
     ours = new.select(*map(quoted, at), row.alias(_OURS), HIDDEN)
     both = ours.join(old.select(*map(quoted, at), row.alias(_THEIRS)), at, "full_outer")
     is_now, was = (F.coalesce(F.col(f"{side}.{CURRENT}"), F.lit(False)) for side in (_OURS, _THEIRS))

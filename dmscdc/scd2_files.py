@@ -20,7 +20,7 @@ from .tables import VERSIONS, Commit
 
 # %% auto #0
 __all__ = ['versions_of', 'Woven', 'woven_of', 'check_free', 'held_files', 'unseen', 'target_of', 'Step', 'load_files',
-           'first_step', 'next_step', 'gone_after', 'is_whole', 'with_late', 'woven_position', 'load_time']
+           'first_step', 'overtaken', 'next_step', 'gone_after', 'is_whole', 'with_late', 'woven_position', 'load_time']
 
 # %% ../notebooks/61_scd2_files.ipynb #cell-005
 def versions_of(table: TableRef) -> TableRef:
@@ -145,6 +145,14 @@ def first_step(past: Past, number: int, changes: Sequence[RawFile]) -> Step:
     return Step(number, load_files(past, number), new=tuple(changes), whole=tuple(changes))
 
 
+def overtaken(past: Past, woven: Woven) -> tuple[str, ...]:
+    "Sentences about files put since the last weaving that belong before the load: they come too late."
+    since, here = woven.position.listed_at, [f for f in past.before if f.path not in past.moved]
+    late = [f for f in here if is_first_put(f) and f.time > since]
+    words = "which has replaced the table since: versions of the time before it do not tell what it changed"
+    return tuple(f"{past.table}: late file {f.path} belongs before load {past.number}, {words}" for f in late)
+
+
 def next_step(past: Past, number: int, changes: Sequence[RawFile], woven: Woven) -> Step:
     "What came since."
     every, at = (*past.before, *past.changes), woven.position
@@ -155,7 +163,7 @@ def next_step(past: Past, number: int, changes: Sequence[RawFile], woven: Woven)
     if number == at.load:
         late = tuple(f for f in new if f.order <= change_order(at.last))
         whole = tuple(sorted({*old, *new}, key=lambda f: f.order))
-        return with_late(past, Step(number, new=new, late=late, whole=whole), woven)
+        return with_late(past, Step(number, new=new, late=late, whole=whole, notes=overtaken(past, woven)), woven)
     ended = tuple(f for f in past.before if f not in old and f.order > change_order(at.cut))
     late = tuple(f for f in ended if f.order <= change_order(at.last))
     step = Step(number, load_files(past, number), True, ended, new, late, whole=tuple(changes))
@@ -192,6 +200,7 @@ def with_late(past: Past, step: Step, woven: Woven) -> Step:
     again = tuple(f for f in old if late and (f.order > late[0].order or woven.ignored))
     load = past.load if late and woven.ignored else step.load
     left = {n: tuple(f for f in getattr(step, n) if f not in blocked) for n in ("ended", "new", "whole")}
+    notes = (*step.notes, *notes)
     return replace(step, **left, load=load, late=late, again=again, blocked=tuple(blocked), notes=notes)
 
 # %% ../notebooks/61_scd2_files.ipynb #cell-013

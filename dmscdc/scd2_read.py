@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from .as_of import can_apply, clock_of, has_key
 from .attempt import lake_columns
-from .changes import KIND, SEQUENCE, ChangeFiles, change_files, check_key, quoted, read_changes
+from .changes import KIND, ChangeFiles, change_files, check_key, proves, quoted, read_changes
 from .files import RawFile, TableRef
 from .load_set import is_followed, quiet_at
 from .past import Past, open_past
@@ -136,7 +136,7 @@ def weaving(
     return Weaving(key, files.schema, tuple(ignored), clock, False, begun)
 
 # %% ../notebooks/62_scd2_read.ipynb #cell-011
-PRUNED = ("tinyint", "smallint", "int", "bigint", "string", "date", "decimal")  # key types whose bounds are looked at
+PRUNED = ("tinyint", "smallint", "int", "bigint", "string", "decimal")  # key types whose bounds are looked at
 
 
 def look(rows: DataFrame, how: Weaving) -> dict[str, Any]:  # one row comes back
@@ -146,7 +146,7 @@ def look(rows: DataFrame, how: Weaving) -> dict[str, Any]:  # one row comes back
     facts = {"bad": F.count(F.when(~can, 1)), "changes": F.count(F.when(~is_load, 1))}
     if how.clock.sequence:
         text = F.col(quoted(how.clock.sequence))
-        proven = F.when(~is_load & text.rlike(SEQUENCE), text)
+        proven = F.when(~is_load & proves(how.clock.sequence), text)
         facts |= {"proven": F.count(proven), "lowest": F.min(proven), "highest": F.max(proven)}
     for n, c in enumerate(c for c in how.schema if c.name in how.key and c.type.partition("(")[0] in PRUNED):
         facts |= {f"low{n}": F.min(quoted(c.name)), f"high{n}": F.max(quoted(c.name))}

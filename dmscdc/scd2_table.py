@@ -53,7 +53,7 @@ def put_aside(spark: SparkSession, found: DataFrame, url: str, schema: Schema) -
     whats = {what: F.count(F.when(F.col(WHAT) == what, 1)) for what in ("opened", "closed", "changed", "removed")}
     counts = {"keys": F.count("*"), **whats, "change": F.sum(CHANGE), "hidden": F.sum(HIDDEN)}
     facts = staged.agg(*[F.coalesce(value, F.lit(0)).alias(n) for n, value in counts.items()]).collect()[0].asDict()
-    return staged.select(*list(types)[:-4]), facts
+    return staged.select(*map(quoted, list(types)[:-4])), facts
 
 # %% ../notebooks/63_scd2_table.ipynb #cell-008
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,10 @@ import pyarrow.parquet as pq
 from .places import place
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'ARROW', 'LADDERS', 'Refused', 'Column', 'columns', 'ddl',
-           'column_type', 'arrow_type', 'Footer', 'open_raw', 'read_footer', 'read_footers', 'wider', 'Evolution',
-           'stored', 'evolve']
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'SPARKS', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'LADDERS', 'Refused', 'Unreadable',
+           'LakeDamaged', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'Footer', 'in_words', 'check_rows',
+           'open_raw', 'plain', 'read_raw', 'read_pieces', 'read_lake', 'check_types', 'read_footer', 'read_footers',
+           'wider', 'Evolution', 'check_names', 'stored', 'missing', 'evolve']
 
 # %% ../notebooks/11_schema.ipynb #cell-005
 class Refused(Exception):
@@ -28,6 +30,14 @@ class Refused(Exception):
     def __init__(self, words: str, rows: int = 0):
         super().__init__(words)
         self.rows = rows  # that cannot be applied, where they were counted
+
+
+class Unreadable(Refused):
+    "A file that cannot be read, or that does not hold what its end promises."
+
+
+class LakeDamaged(Exception):
+    "A file of the lake is not what the journal says of it; nothing was committed."
 
 # %% ../notebooks/11_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -42,6 +52,7 @@ class Column:
 
 Schema = tuple[Column, ...]
 OP, FILE, ROW = "Op", "_cdc_file", "_cdc_row"
+SPARKS = "_tmp_metadata_row_index"  # where Spark puts a row's number while it reads
 OURS: Schema = (Column(OP, "string"), Column(FILE, "string"), Column(ROW, "bigint"))
 
 # %% ../notebooks/11_schema.ipynb #cell-009
@@ -73,8 +84,10 @@ def column_type(
     t: pa.DataType,  # as pyarrow reads the footer
 ) -> str:  # as the lake will hold it, or "" when Spark cannot read it
     "The lake's type of a file's type. Unsigned integers take the next wider signed type, as Spark reads them."
+    if pa.types.is_dictionary(t):
+        return column_type(t.value_type)
     if pa.types.is_decimal(t):
-        return f"decimal({t.precision},{t.scale})"
+        return f"decimal({t.precision},{t.scale})" if t.precision <= 38 else ""
     if pa.types.is_timestamp(t) and t.unit in ("ms", "us"):
         return "timestamp"
     return "binary" if pa.types.is_fixed_size_binary(t) else PLAIN.get(t, "")
@@ -104,32 +117,147 @@ class Footer:
     bytes: int  # size of the rows before compression
     groups: tuple[int, ...] = ()  # rows of each row group
 
-# %% ../notebooks/11_schema.ipynb #cell-022
+# %% ../notebooks/11_schema.ipynb #9b8d191c
+WAY = "Take it out of the landing and let DMS write it again, or reload the table"
+
+
+@contextmanager
+def in_words(
+    path: str,  # of the file
+    what: str = "",  # is being read, e.g. "column price"
+) -> Iterator[None]:
+    "What a library says of a file's content is raised as `Unreadable`, with the file's name."
+    try:
+        yield
+    except (FileNotFoundError, PermissionError):
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and (error.errno or "AWS Error" in str(error)):
+            raise
+        if isinstance(error, UnicodeDecodeError):
+            raise Unreadable(f"{path}: {what or 'a name'} is not UTF-8: {error.object!r:.60}. {WAY}") from error
+        raise Unreadable(f"{path}: {what or 'the file'} cannot be read, it is damaged: {error}. {WAY}") from error
+
+# %% ../notebooks/11_schema.ipynb #3e0c9227
+def check_rows(
+    path: str,  # of the file
+    rows: int,  # that were read
+    promised: int,  # by its end, or by the journal
+) -> None:
+    "Rows promised are rows read. Raises `Unreadable`."
+    if rows != promised:
+        raise Unreadable(f"{path}: damaged: {promised:,} rows were promised, {rows:,} are there. {WAY}")
+
+
 def open_raw(
     url: str,
+    path: str = "",  # what messages call it
+    source: Any = None,  # the file where it is open already, or its bytes
     **how: Any,  # as pyarrow's ParquetFile takes it
 ) -> pq.ParquetFile:
-    "A raw file, or one of the lake, opened; old timestamps come as microseconds."
-    fs, path = place(url)
-    return pq.ParquetFile(path, filesystem=fs, coerce_int96_timestamp_unit="us", **how)
+    "A raw file, or one of the lake, opened; old timestamps come as microseconds. Raises `Unreadable`."
+    fs, there = (None, source) if source is not None else place(url)
+    with in_words(path or url):
+        file = pq.ParquetFile(there, filesystem=fs, coerce_int96_timestamp_unit="us", **how)
+        meta, _ = file.metadata, file.schema_arrow.names
+    check_rows(path or url, sum(meta.row_group(i).num_rows for i in range(meta.num_row_groups)), meta.num_rows)
+    return file
+
+# %% ../notebooks/11_schema.ipynb #c6fc4d7e
+def plain(
+    rows: pa.Table,
+) -> pa.Table:
+    "The same rows, dictionaries as their values."
+    for i, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            rows = rows.set_column(i, field.name, rows.column(i).cast(field.type.value_type))
+    return rows
 
 
+def read_raw(
+    file: pq.ParquetFile,  # of `open_raw`
+    path: str,  # what messages call it
+    names: Sequence[str] | None = None,  # columns; None for all
+    groups: Sequence[int] | None = None,  # row groups; None for all
+) -> pa.Table:
+    "All rows of an open file, or of some row groups. Raises `Unreadable`."
+    groups = list(range(file.num_row_groups) if groups is None else groups)
+    try:
+        rows = file.read_row_groups(groups, columns=names, use_threads=False)
+    except (pa.ArrowException, OSError):
+        for name in file.schema_arrow.names if names is None else names:
+            with in_words(path, f"column {name}"):
+                file.read_row_groups(groups, columns=[name], use_threads=False)
+        with in_words(path):
+            raise
+    check_rows(path, rows.num_rows, sum(file.metadata.row_group(i).num_rows for i in groups))
+    return rows
+
+# %% ../notebooks/11_schema.ipynb #b0379ba8
+def read_pieces(
+    file: pq.ParquetFile,  # of `open_raw`
+    path: str,  # what messages call it
+    names: Sequence[str],  # columns
+    groups: Sequence[int],  # row groups
+    most: int,  # rows at a time
+) -> Iterator[pa.Table]:
+    "The same piece by piece; that rows are missing is known after the last of them."
+    seen, promised = 0, sum(file.metadata.row_group(i).num_rows for i in groups)
+    batches = file.iter_batches(most, row_groups=list(groups), columns=list(names), use_threads=False)
+    try:
+        for batch in batches:
+            seen += batch.num_rows
+            yield plain(pa.Table.from_batches([batch]))
+    except (pa.ArrowException, OSError):
+        read_raw(file, path, names, groups)  # names the column
+        raise
+    check_rows(path, seen, promised)
+
+# %% ../notebooks/11_schema.ipynb #e87008c7
+def read_lake(
+    url: str,  # of a file that we wrote
+    rows: int | None = None,  # that it holds as the journal says; None where nobody knows
+    names: Sequence[str] | None = None,  # columns, of which the file may lack some; None for all
+    coded: Sequence[str] = (),  # columns that come as codes
+) -> pa.Table:
+    "A file of the lake. Raises `LakeDamaged`."
+    try:
+        file = open_raw(url, read_dictionary=list(coded))
+        if rows is not None:
+            check_rows(url, file.metadata.num_rows, rows)
+        there = set(file.schema_arrow.names)
+        return read_raw(file, url, names and [n for n in names if n in there])
+    except Unreadable as error:
+        raise LakeDamaged(f"the lake's file {str(error).removesuffix(f'. {WAY}')}") from error
+
+# %% ../notebooks/11_schema.ipynb #92b1e838
+def check_types(path: str, fields: pa.Schema) -> Schema:
+    "The columns in the lake's types. Raises `Refused` for a type that Spark cannot read."
+    schema = tuple(Column(f.name, column_type(f.type)) for f in fields)
+    for column, f in zip(schema, fields):
+        if not column.type:
+            digits = ": a decimal has at most 38 digits" if pa.types.is_decimal(f.type) else ""
+            raise Refused(
+                f"{path}: column {column.name} has type {f.type}, which Spark cannot read{digits}. "
+                "Map it to another type in the task, e.g. to a string, and reload the table"
+            )
+    return schema
+
+# %% ../notebooks/11_schema.ipynb #b82e2099
 def read_footer(
     path: str,  # below the table's folder, for messages
     url: str,  # where to open it
 ) -> Footer:
-    "Read one footer. Raises `Refused` for a file that is not Parquet, and for a type that Spark cannot read."
+    "Read one footer. Raises `Refused` for a file that is not Parquet, or damaged, and for columns that are refused."
     try:
-        file = open_raw(url)
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowInvalid, OSError) as error:
-        raise Refused(f"{path}: a Parquet file was expected, reading its footer failed: {error}") from error
-    fields, meta = file.schema_arrow, file.metadata
-    schema = tuple(Column(f.name, column_type(f.type)) for f in fields)
-    for column, f in zip(schema, fields):
-        if not column.type:
-            raise Refused(f"{path}: column {column.name} has type {f.type}, which Spark cannot read")
+        file = open_raw(url, path)
+    except Unreadable as error:
+        if isinstance(error.__cause__, UnicodeDecodeError) or error.__cause__ is None:
+            raise
+        raise Unreadable(
+            f"{path}: a Parquet file was expected, reading its footer failed: {error.__cause__}. {WAY}"
+        ) from error
+    schema, meta = check_types(path, file.schema_arrow), file.metadata
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     size = sum(g.total_byte_size for g in groups)
     return Footer(path, schema, meta.num_rows, size, tuple(g.num_rows for g in groups))
@@ -180,6 +308,7 @@ class Evolution:
 
     schema: Schema  # the source's columns afterwards, without ours
     sentences: tuple[str, ...]  # what changed and by which file
+    absent: tuple[str, ...] = ()  # columns of the lake that the newest file does not carry
 
     @property
     def is_change(self) -> bool:
@@ -197,7 +326,27 @@ def _grown(table: str, have: str, c: Column, path: str) -> str:
         f"Correct the task's mapping and reload the table: dmscdc table rewind {table} --reload"
     )
 
+# %% ../notebooks/11_schema.ipynb #1088031e
+def check_names(
+    table: str,  # for messages
+    footer: Footer,  # of a raw file
+) -> None:
+    "Raise `Refused` for a column that would be taken for one of ours, or for another of the same file."
+    names, where = [c.name for c in footer.schema], f"{table}: {footer.path}"
+    ways = f"Rename it on its way (rename-column, a rule of the DMS task), then: dmscdc table rewind {table} --reload"
+    for name in names:
+        if name.lower().startswith("_cdc_") or name == SPARKS:
+            whose = "Spark needs this name itself" if name == SPARKS else "names that begin with _cdc_ are ours"
+            raise Refused(f"{where} has a column {name}; {whose}. {ways}")
+    if len(set(names)) < len(names):
+        name = next(name for i, name in enumerate(names) if name in names[:i])
+        why = ", DMS's own and one of the source" if name == OP else ""
+        raise Refused(f"{where} has {names.count(name)} columns {name}{why}; one was expected. {ways}")
+    for c in footer.schema:
+        if c.name == OP and c.type != "string":
+            raise Refused(f"{where}: column {OP} is {c.type}; a text was expected, I, U or D. {ways}")
 
+# %% ../notebooks/11_schema.ipynb #1a929809
 def stored(
     c: Column,  # of a file
 ) -> Column:  # of the lake
@@ -205,14 +354,30 @@ def stored(
     return Column(c.name, "string" if c.type == "time" else c.type)
 
 # %% ../notebooks/11_schema.ipynb #cell-032
+def missing(
+    lake: Schema,
+    footers: Sequence[Footer],  # the files of a batch in their order
+    absent: Sequence[str],  # columns that were absent before
+) -> tuple[tuple[str, ...], list[str]]:  # columns that the newest file does not carry; a sentence for each new one
+    "Which columns of the lake come no more."
+    carried = [{c.name for c in f.schema} for f in footers]
+    gone, said = tuple(c.name for c in lake if carried and c.name not in carried[-1]), []
+    for name in (name for name in gone if name not in absent):
+        path = next(f.path for f, names in zip(footers, carried) if name not in names)
+        said.append(f"column {name} is absent from {path}; rows keep the values they have")
+    return gone, said
+
+# %% ../notebooks/11_schema.ipynb #7b1eae83
 def evolve(
     table: str,  # for messages
     lake: Schema,  # the lake's source columns, () before the first load
-    footers: Iterable[Footer],  # the files of a batch in their order
+    footers: Sequence[Footer],  # the files of a batch in their order
+    absent: Sequence[str] = (),  # columns that were absent before
 ) -> Evolution:
     "What the columns become. Raises `Refused`, by file and column, for what is neither added nor widened."
     have, said = {c.name: c.type for c in lake}, []
     for footer in footers:
+        check_names(table, footer)
         for c in (stored(c) for c in footer.schema if c.name not in (OP, FILE, ROW)):
             old = have.get(c.name)
             have[c.name] = new = _grown(table, old, c, footer.path) if old else c.type
@@ -220,4 +385,5 @@ def evolve(
                 said.append(f"column {c} added by {footer.path}")
             elif lake and new != old:
                 said.append(f"column {c.name} widened from {old} to {new} by {footer.path}")
-    return Evolution(tuple(Column(*item) for item in have.items()), tuple(said))
+    gone, words = missing(lake, footers, absent)
+    return Evolution(tuple(Column(*item) for item in have.items()), (*said, *words), gone)

@@ -38,6 +38,7 @@ COLORS = {
     "failed": "red",
     "refused": "red",
     "waiting": "cyan",
+    "busy": "cyan",
 }
 
 

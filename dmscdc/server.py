@@ -17,10 +17,10 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
 from .places import s3a
-from .session import HOME, log_option, spark_conf, with_package
+from .session import HOME, log_option, own_python, spark_conf, with_package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -175,8 +175,8 @@ def start_guarded(
     log: Path,  # where its output goes
 ) -> tuple[subprocess.Popen, int]:  # the guard, and the process id of what it guards
     "Start a command that ends when we end."
-    code = "import sys, pathlib, dmscdc.server as s; sys.exit(s.guard(sys.argv[2:], pathlib.Path(sys.argv[1])))"
-    guarded = [sys.executable, "-c", code, str(folder), *command]
+    code = "import pathlib, dmscdc.server as s; sys.exit(s.guard(sys.argv[2:], pathlib.Path(sys.argv[1])))"
+    guarded = own_python(code, str(folder), *command)
     with log.open("ab") as out:
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": out}
         process = subprocess.Popen(guarded, env=env, start_new_session=True, **streams)
@@ -232,6 +232,8 @@ def death_words(
     if code > 128:
         return f"the Spark server was ended by signal {code - 128} ({signal.Signals(code - 128).name})"
     said = _last_words(log)
+    if re.search("unresolved dependency|download failed", said):
+        said += " (looked for in Maven Central, or in the mirror in DEFAULT_ARTIFACT_REPOSITORY: is it in reach?)"
     return f"the Spark server ended with exit code {code}" + (f"; its last words: {said}" if said else "")
 
 # %% ../notebooks/13_server.ipynb #cell-033
@@ -264,7 +266,9 @@ def serve(
     memory: str = "3g",  # heap of the server
     log: Path,  # file that its output is added to
     places: Sequence[str] = (),  # landing and lake; where one is a bucket, the server learns S3A
+    more_env: Mapping[str, str] | None = None,  # of the server
     wait: float = 180,  # seconds it may take to be ready; ten times that where parts may have to be fetched
+    meanwhile: Callable[[], None] = lambda: None,  # called while Java starts
 ) -> Iterator[SparkServer]:  # while the block runs
     "A Spark Connect server for this machine's notebooks. Raises `ServerMissing`."
     token, log = secrets.token_urlsafe(24), Path(log).resolve()
@@ -272,11 +276,13 @@ def serve(
     log.parent.mkdir(parents=True, exist_ok=True)
     size = log.stat().st_size if log.exists() else 0
     with s3a(places, spark_home()) as more:
-        command, env = server_command(format, master, memory, folder, more), server_env(token, folder, master)
+        command = server_command(format, master, memory, folder, more)
+    env = {**server_env(token, folder, master), **(more_env or {})}
     wait = 10 * wait if "spark.jars.packages" in more else wait
     process, pid = start_guarded(command, folder, env, log)
     server = SparkServer(process, pid, "", log, memory)
     try:
+        meanwhile()
         server.url = f"sc://localhost:{wait_for_port(process, log, size, wait, memory)}/;token={token}"
         yield server
     finally:

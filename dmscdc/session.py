@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import zipfile
 from importlib import resources
 from pathlib import Path
@@ -26,15 +27,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'MINE', 'HOME', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option',
-           'package_zip', 'with_package', 'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words',
-           'check_python', 'has_package', 'send_package', 'give_up_early', 'connect_session', 'classic_session',
-           'submitted_session', 'open_session']
+__all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'MINE', 'HOME', 'LENT', 'NOISE', 'FormatMissing', 'cores_of',
+           'spark_conf', 'log_option', 'package_zip', 'with_package', 'own_python', 'PythonMismatch', 'python_of_batch',
+           'ask_worker', 'mismatch_words', 'check_python', 'has_package', 'send_package', 'give_up_early',
+           'connect_session', 'leave_server', 'start_java', 'classic_session', 'submitted_session', 'open_session']
 
 # %% ../notebooks/10_session.ipynb #cell-006
 SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",  # a cast that does not fit is an error, never a silent null
+    "spark.sql.caseSensitive": "true",  # `op` is not `Op`, as in the files
+    "spark.sql.constraintPropagation.enabled": "false",  # it would cost the square of the number of columns
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not INT96
     "spark.sql.parquet.inferTimestampNTZ.enabled": "false",  # DMS's timestamps are instants in UTC
@@ -138,7 +141,15 @@ def with_package(
     "A path for a Python process that must find this package."
     home = Path(dmscdc.__file__).parents[1]
     is_installed = home.name in ("site-packages", "dist-packages")
-    return os.pathsep.join(filter(None, [python_path, "" if is_installed else str(home)]))
+    return os.pathsep.join(filter(None, [*python_path.split(os.pathsep), "" if is_installed else str(home)]))
+
+# %% ../notebooks/10_session.ipynb #ce3f7a76
+def own_python(
+    code: str,  # what it runs
+    *words: str,  # what it finds in `sys.argv`
+) -> list[str]:  # a command
+    "This Python, importing nothing from the folder in which it is started."
+    return [sys.executable, "-c", f"import sys; sys.path[:] = filter(None, sys.path); {code}", *words]
 
 # %% ../notebooks/10_session.ipynb #cell-027
 class PythonMismatch(RuntimeError):
@@ -233,6 +244,9 @@ def give_up_early(
         spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
 
 # %% ../notebooks/10_session.ipynb #cell-042
+LENT: dict[str, SparkSession] = {}  # sessions of this process on servers, by their ids
+
+
 def connect_session(
     url: str,  # "sc://host:port/;token=…"
     name: str,  # for people who look at the server
@@ -251,7 +265,44 @@ def connect_session(
     if not has_package(spark):
         send_package(spark)
     check_python(spark)
+    LENT[spark.session_id] = spark
     return spark
+
+# %% ../notebooks/10_session.ipynb #18cab839
+def leave_server() -> None:
+    "Close this process's sessions on servers: nothing of them is at work any more."
+    while LENT:
+        LENT.popitem()[1].stop()
+
+# %% ../notebooks/10_session.ipynb #7122d2d9
+NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+
+
+def _without_noise(
+    pipe: int,  # what Java says; closed with Java
+) -> None:
+    "Pass on what Java says."
+    with open(pipe, "rb", buffering=0) as said:
+        while part := said.read(65_536):
+            os.write(2, part.replace(NOISE, b""))
+
+
+def start_java(
+    conf: dict[str, str],  # settings of the application
+) -> None:
+    "Start the driver of this process, where it has none yet."
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway:
+        return
+    ours, java = os.pipe()
+    threading.Thread(target=_without_noise, args=(ours,), name="java", daemon=True).start()
+    try:
+        settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+        SparkContext._ensure_initialized(gateway=launch_gateway(settings, {"cwd": "/", "stdout": java, "stderr": java}))
+    finally:
+        os.close(java)
 
 # %% ../notebooks/10_session.ipynb #cell-044
 def classic_session(
@@ -266,13 +317,16 @@ def classic_session(
         os.environ.setdefault(variable, sys.executable)
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    mine = {"spark.driver.extraJavaOptions": log_option(folder), **spark_conf(master=master)}
+    options = f'{log_option(folder)} "-Duser.dir={Path.cwd()}"'
+    mine = {"spark.driver.extraJavaOptions": options, **spark_conf(master=master)}
     if here := re.match(r"local(\[|$)", master):
         mine["spark.executorEnv.PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
     else:
         mine["spark.submit.pyFiles"] = str(package_zip(folder))
-    builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {**mine, **conf}.items():
+    settings = {"spark.master": master, "spark.app.name": name, **mine, **conf}
+    start_java(settings)
+    builder = SparkSession.builder
+    for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     if here:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -15,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from .files import TableRef
-from .leases import LEASES, BadSetting, Lease, SqliteDecisions, check_lease, prepare, read_lease, transaction
+from .leases import (LEASES, BadSetting, Lease, SqliteDecisions, StateUnusable, check_lease, prepare, read_lease,
+                          transaction)
 from .position import Position, change_order, check_instruction, fit_window
 
 # %% auto #0
 __all__ = ['ATTRIBUTES', 'UNSET_LOAD', 'SETTINGS', 'WORDS', 'OPENERS', 'StaleState', 'UnknownTable', 'TableItem', 'table_path',
            'to_attributes', 'by_hand', 'by_others', 'from_attributes', 'with_settings', 'with_position',
-           'with_instruction', 'without_instruction', 'with_words', 'State', 'known_item', 'SqliteState', 'open_state']
+           'with_instruction', 'without_instruction', 'with_words', 'State', 'read_item', 'or_damaged', 'known_item',
+           'SqliteState', 'open_state']
 
 # %% ../notebooks/31_state.ipynb #cell-006
 class StaleState(RuntimeError):
@@ -50,6 +53,7 @@ class TableItem:
     intent: dict | None = None  # what the run at work intends to commit
     status: dict = field(default_factory=dict)  # last words: seen_at, last_verdict, last_run, lag, catalog
     moved: str = ""  # a progress there that is not ours, in words: somebody else loads this table
+    damaged: str = ""  # why nothing else could be read
 
     @property
     def is_ready(self) -> bool:
@@ -148,8 +152,11 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
 SETTINGS = ("key", "partition", "insert_only", "delete", "active", "format", "out_path")
 
 
-def _columns(given: str | Iterable[str]) -> tuple[str, ...]:
-    return tuple(c.strip() for c in (given.split(",") if isinstance(given, str) else given) if c.strip())
+def _columns(table: TableRef, what: str, given: str | Iterable[str]) -> tuple[str, ...]:
+    names = [c.strip() for c in (given.split(",") if isinstance(given, str) else given) if c.strip()]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise BadSetting(f"{table}: the {what} names {', '.join(twice)} twice; name each column once")
+    return tuple(names)
 
 # %% ../notebooks/31_state.ipynb #cell-028
 def with_settings(item: TableItem,
@@ -158,7 +165,7 @@ def with_settings(item: TableItem,
     "Sets what a person may set; the first key, or `insert_only`, makes a table active."
     if unknown := sorted(set(changes) - set(SETTINGS)):
         raise BadSetting(f"{item.table} has no setting {', '.join(unknown)}; there are {', '.join(SETTINGS)}")
-    given = {k: _columns(v) if k in ("key", "partition") else v for k, v in changes.items()}
+    given = {k: _columns(item.table, k, v) if k in ("key", "partition") else v for k, v in changes.items()}
     if given.get("key") and given.get("insert_only"):
         raise BadSetting(f"{item.table}: a table has a key or is insert_only, not both")
     if given.get("key"):
@@ -203,7 +210,7 @@ def without_instruction(item: TableItem, commit: int  # the table's newest commi
     return item if waits else replace(item, instruction=None)
 
 # %% ../notebooks/31_state.ipynb #cell-040
-WORDS = ("seen_at", "last_verdict", "last_run", "lag", "catalog")
+WORDS = ("seen_at", "last_verdict", "last_words", "last_run", "lag", "catalog", "refused", "full_at")
 
 
 def with_words(item: TableItem, words: Mapping  # some of `WORDS`
@@ -222,6 +229,10 @@ class State:
                lease: Lease | None = None  # only while this one holds
                ) -> TableItem:  # as stored
         "Reads an item and writes what `how` makes of it, with nobody in between."
+        raise NotImplementedError
+
+    def remove(self, table: TableRef) -> bool:
+        "Removes what is known of a table, whether it can be read or not; see `SqliteState.remove`."
         raise NotImplementedError
 
     def put_settings(self, table: TableRef, **changes: Any) -> TableItem:
@@ -250,16 +261,31 @@ class State:
         return self.change(table, lambda item: with_words(item, words), create=True)
 
 # %% ../notebooks/31_state.ipynb #cell-044
+def read_item(table: TableRef, where: str,  # the state's address
+              read: Callable[[], TableItem]) -> TableItem:
+    "An item as read. Raises `StateUnusable` where what is stored makes no sense."
+    try:
+        return read()
+    except (ValueError, TypeError, LookupError, AttributeError, zlib.error) as error:
+        raise StateUnusable(
+            f"{table}: what the state {where} says of it is damaged ({type(error).__name__}: {error}). "
+            f"`dmscdc table forget {table}` removes it; set its key again, and its position comes back from the lake"
+        ) from error
+
+
+def or_damaged(table: TableRef, where: str, read: Callable[[], TableItem]) -> TableItem:
+    "The same for a list, in which one damaged item does not hide the others."
+    try:
+        return read_item(table, where, read)
+    except StateUnusable as error:
+        return TableItem(table, damaged=str(error))
+
+
 def known_item(table: TableRef, item: TableItem | None, create: bool) -> TableItem:
     "The item that was found, or a new one. Raises `UnknownTable`."
     if item is None and not create:
         raise UnknownTable(f"{table} is not known here: dmscdc table set {table} --key … (or --insert-only)")
     return item or TableItem(table)
-
-
-def _read(db: sqlite3.Connection, table: TableRef) -> TableItem | None:
-    row = db.execute("select * from DMSCDC_Controller where path = ?", (table_path(table),)).fetchone()
-    return row and from_attributes(row)
 
 # %% ../notebooks/31_state.ipynb #cell-046
 class SqliteState(State, SqliteDecisions):
@@ -267,18 +293,29 @@ class SqliteState(State, SqliteDecisions):
 
     def __init__(self, path: str | Path):  # of the file; its folder is made too
         self.path = str(Path(path).absolute())
+        self.address = f"sqlite:{self.path}"
         prepare(self.path, {"DMSCDC_Controller": f"{', '.join(ATTRIBUTES)}, primary key (path)", **LEASES})
+
+    def _read(self, db: sqlite3.Connection, table: TableRef) -> TableItem | None:
+        row = db.execute("select * from DMSCDC_Controller where path = ?", (table_path(table),)).fetchone()
+        return row and read_item(table, self.address, lambda: from_attributes(row))
+
+    def remove(self, table: TableRef) -> bool:
+        "Removes the item of a table; its leases and what was decided of it stay. False if there is none."
+        with transaction(self.path) as db:
+            return db.execute("delete from DMSCDC_Controller where path = ?", (table_path(table),)).rowcount == 1
 
     def items(self) -> list[TableItem]:  # by table
         "All tables ever seen or set."
         with transaction(self.path, write=False) as db:
-            rows = db.execute("select * from DMSCDC_Controller order by path")
-            return [from_attributes(row) for row in rows]
+            rows = list(db.execute("select * from DMSCDC_Controller order by path"))
+        tables = [TableRef(*row["path"].rstrip("/").split("/")[-2:]) for row in rows]
+        return [or_damaged(table, self.address, lambda: from_attributes(row)) for table, row in zip(tables, rows)]
 
     def get(self, table: TableRef) -> TableItem | None:
         "A table; None when it was never seen nor set."
         with transaction(self.path, write=False) as db:
-            return _read(db, table)
+            return self._read(db, table)
 
     def change(self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False,
                lease: Lease | None = None) -> TableItem:
@@ -286,7 +323,7 @@ class SqliteState(State, SqliteDecisions):
         columns, slots = ", ".join(ATTRIBUTES), ", ".join(f":{name}" for name in ATTRIBUTES)
         with transaction(self.path) as db:
             check_lease(lease, read_lease(db, table))
-            changed = how(known_item(table, _read(db, table), create))
+            changed = how(known_item(table, self._read(db, table), create))
             db.execute(f"insert or replace into DMSCDC_Controller ({columns}) values ({slots})",
                        to_attributes(changed))
             return changed

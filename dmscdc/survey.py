@@ -5,24 +5,31 @@
 # %% ../notebooks/70_survey.ipynb #cell-003
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
+from . import __version__
 from .aws import is_bucket
 from .bucket_landing import THREADS, BucketLanding, open_landing
 from .catalog import is_behind
 from .config import Config
 from .files import FolderLanding, LandingEmpty, TableRef
-from .process import Standing, lag_of, plan_standing, stand
-from .state import SqliteState, TableItem, UnknownTable, open_state
+from .leases import Lease
+from .load_set import clock
+from .process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand
+from .state import SETTINGS, SqliteState, TableItem, UnknownTable, open_state
 from .suggest import Suggestion, suggest_key
+from .work import is_gone, spoken
 from .worklist import Plan
 
 # %% auto #0
-__all__ = ['Look', 'state_of', 'look_at', 'chosen_tables', 'waits_for_aws', 'survey', 'status_of']
+__all__ = ['Look', 'state_of', 'input_mark', 'recalled', 'refusal_words', 'busy_words', 'problem_words', 'look_at',
+           'chosen_tables', 'waits_for_aws', 'survey', 'status_of']
 
 # %% ../notebooks/70_survey.ipynb #cell-006
 @dataclass(frozen=True)
@@ -37,11 +44,15 @@ class Look:
     suggestion: Suggestion | None = None  # of a waiting table
     problem: str = ""  # why it could not be planned
     behind: bool = False  # the catalogue was not told of the newest commit
+    refusal: Mapping[str, str] | None = None  # what was said of this very input when it was refused
+    holder: Lease | None = None  # of a table that has work: who is at it
 
     @property
     def has_work(self) -> bool:
         "A run is worth it: there is something to load, or a problem that belongs into a report."
-        return self.state == "ready" and (bool(self.problem) or self.behind or not self.plan.is_empty)
+        if self.state != "ready" or self.refusal and not self.behind:
+            return False
+        return bool(self.problem) or self.behind or not self.plan.is_empty
 
     @property
     def needs_spark(self) -> bool:
@@ -62,6 +73,51 @@ def state_of(
         return "waiting"
     return "ready" if item.active else "paused"
 
+# %% ../notebooks/70_survey.ipynb #1f456b75
+def input_mark(
+    look: Look,  # at a ready table
+) -> str:
+    "What a refusal depends on: the same mark, the same refusal."
+    item, plan = look.item, look.plan
+    files = sorted((file.path, file.size, file.time) for file in plan.inputs) if plan else look.problem
+    settings = [getattr(item, name) for name in SETTINGS] + [item.instruction, item.commit]
+    told = [__version__, settings, plan.kind if plan else "", files]
+    return sha256(json.dumps(told, default=str).encode()).hexdigest()[:16]
+
+
+def recalled(
+    look: Look,
+) -> Look:  # with the refusal, where it is known that its input is refused
+    "Recall what was said of the same input."
+    told = look.item.status.get("refused") or {}
+    return replace(look, refusal=told) if look.has_work and told.get("mark") == input_mark(look) else look
+
+# %% ../notebooks/70_survey.ipynb #43038942
+def refusal_words(
+    look: Look,  # with a refusal
+) -> str:
+    "What was said, and that it still holds."
+    again = f"`dmscdc pass --only {look.table} --retry`"
+    return f"{look.refusal['words'].rstrip('.')}. Nothing has changed since, so it is not tried again before {again}"
+
+
+def busy_words(
+    lease: Lease,  # of somebody else
+) -> str:
+    "Who is at work on a table, or was."
+    if is_gone(lease.owner):
+        return f"{spoken(lease.owner)} has ended before it was done, and the next pass takes over"
+    return f"{spoken(lease.owner)} is at work on it until {clock(lease.expiry)} at the latest"
+
+
+def problem_words(
+    table: TableRef,
+    error: Exception,  # of planning
+) -> str:  # without the table's name
+    "An error in words; one that nobody expected with its kind."
+    words = str(error).removeprefix(f"{table}: ")
+    return words if isinstance(error, EXPECTED) else f"{type(error).__name__}: {words}"
+
 # %% ../notebooks/70_survey.ipynb #cell-012
 def look_at(
     table: TableRef,  # with files in the landing, or known to the state
@@ -69,21 +125,28 @@ def look_at(
     landing: FolderLanding | BucketLanding,  # opened once for all tables
     state: SqliteState,  # opened once for all tables
     now: float,  # epoch seconds
+    retry: bool = False,  # as if nothing had ever been refused
 ) -> Look:  # of this table
     "One table: its settings, and its plan or a proposal. One listing, no Spark."
-    item = state.get(table) or state.put_settings(table, format=config.format)
-    kind, standing = state_of(item), None
+    item, kind, standing = TableItem(table), "ready", None
     try:
+        item = state.get(table) or state.put_settings(table, format=config.format)
+        kind = state_of(item)
         if kind == "waiting":
             return Look(table, kind, item, suggestion=suggest_key(landing, table))
         if kind == "paused":
             return Look(table, kind, item)
         standing = stand(state, table, config.lake)
         plan = plan_standing(standing, landing, config.settle, now)
-        behind = is_behind(config.catalog, standing.head, standing.item.status.get("catalog", ""))
-        return Look(table, kind, standing.item, plan, standing, behind=behind)
+        if is_bucket(config.landing) and needs_all(standing.item, now) and not plan.notes:
+            state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left unsaid
+        told = standing.item.status.get("catalog", "")
+        behind = not standing.lost and is_behind(config.catalog, standing.head, told)
+        look = Look(table, kind, standing.item, plan, standing, behind=behind)
+        look = replace(look, holder=state.holder(table)) if look.has_work else look
     except Exception as error:  # of one table: the others go on, and a run of this one keeps it in a report
-        return Look(table, kind, item, standing=standing, problem=f"{type(error).__name__}: {error}")
+        look = Look(table, kind, item, standing=standing, problem=problem_words(table, error))
+    return look if retry else recalled(look)
 
 # %% ../notebooks/70_survey.ipynb #cell-015
 def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding | BucketLanding) -> UnknownTable:
@@ -123,26 +186,33 @@ def survey(
     config: Config,  # of the folder
     only: Iterable[str] = (),  # tables by name; all where there are none
     now: float | None = None,  # epoch seconds
+    retry: bool = False,  # as if nothing had ever been refused
+    say: Callable[[str], None] = lambda words: None,  # told of what could not be looked into
 ) -> list[Look]:  # by table
     "What every table needs now."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
     now = time.time() if now is None else now
     tables = chosen_tables(landing, state, only)
+    for schema, why in landing.unread.items():
+        say(f"the tables of {schema} could not be looked for: {why}")
     if not waits_for_aws(config):
-        return [look_at(table, config, landing, state, now) for table in tables]
+        return [look_at(table, config, landing, state, now, retry) for table in tables]
     with ThreadPoolExecutor(THREADS, thread_name_prefix="look") as pool:
-        return list(pool.map(lambda table: look_at(table, config, landing, state, now), tables))
+        return list(pool.map(lambda table: look_at(table, config, landing, state, now, retry), tables))
 
 # %% ../notebooks/70_survey.ipynb #cell-030
 def _verdict_of(look: Look) -> tuple[str, str]:
     "Verdict and words of a ready table that no run has to find out about; nothing for any other."
     if look.state != "ready":
         return "", ""
-    asks = look.plan.sentence if look.plan and look.plan.kind == "attention" else look.problem
+    if look.refusal:
+        return "refused", refusal_words(look)
     if look.problem:
-        return "failed", asks
-    if asks:
-        return "attention", asks
+        return "failed", look.problem
+    if look.plan.kind == "attention":
+        return "attention", look.plan.sentence.removeprefix(f"{look.table}: ")
+    if look.holder:
+        return ("failed" if is_gone(look.holder.owner) else "busy"), busy_words(look.holder)
     return ("" if look.has_work else "nothing"), ""
 
 # %% ../notebooks/70_survey.ipynb #cell-032
@@ -183,6 +253,7 @@ def status_of(
         "rows": head.rows if head else None,
         "lag": lag_of(position, time.time()),
         "last_verdict": item.status.get("last_verdict", ""),
+        "last_words": item.status.get("last_words", ""),
         "verdict": verdict,
         "words": words,
     }

@@ -5,22 +5,27 @@
 # %% ../notebooks/92_table_commands.ipynb #cell-003
 from __future__ import annotations
 
-from typing import Annotated, Any, Optional
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .bucket_landing import open_landing
+from .bucket_landing import BucketLanding, open_landing
 from .bucket_store import is_lost
 from .config import Config
-from .files import TableRef
+from .files import FolderLanding, LandingEmpty, TableRef
 from .flags import Json, Name, Only, with_config
-from .process import stand
+from .position import Position, change_order
 from .screen import show_json, show_table
-from .state import BadSetting, SqliteState, TableItem, open_state
+from .state import BadSetting, SqliteState, TableItem, UnknownTable, open_state, with_settings
+from .worklist import some
+
+if TYPE_CHECKING:
+    from dmscdc.process import Standing
 
 # %% auto #0
-__all__ = ['tables', 'LISTED', 'ACTIVE', 'CHANGES', 'table_list', 'table_set', 'instruct', 'table_rewind', 'table_replay',
-           'table_accept', 'table_rebuild', 'table_init']
+__all__ = ['tables', 'LISTED', 'ACTIVE', 'NEW', 'CHANGES', 'table_list', 'check_known', 'table_set', 'instruct', 'table_rewind',
+           'table_replay', 'table_accept', 'take_back', 'table_rebuild', 'table_forget', 'table_init']
 
 # %% ../notebooks/92_table_commands.ipynb #cell-005
 tables = typer.Typer(help="Settings of tables, and instructions for their next pass.", no_args_is_help=True)
@@ -38,7 +43,7 @@ def _settings_of(
         "delete": item.delete,
         "active": item.active,
         "format": item.format,
-        "position": str(item.position or "never loaded"),
+        "position": item.damaged or str(item.position or "never loaded"),
         "commit": item.commit,
         "instruction": item.instruction,
     }
@@ -71,8 +76,48 @@ def _sentence_of(
     active = "active" if item.active else "paused"
     return f"{item.table}: key {key}, partition {partition}, deletes {item.delete}, {active}, {item.format}"
 
+# %% ../notebooks/92_table_commands.ipynb #7f9b98d5
+def _columns_of(
+    landing: FolderLanding | BucketLanding,
+    table: TableRef,
+) -> tuple[str, set[str]]:  # the file that was looked into, "" for none, and its columns
+    "The columns of a table, as its newest Parquet file has them."
+    import pyarrow.parquet as pq
+
+    from dmscdc.places import place
+
+    listing = landing.files(table)
+    files = [file for file in listing.load + listing.changes if file.format == "parquet"]
+    if not files:
+        return "", set()
+    there, path = place(landing.url(table, files[-1].path))
+    return files[-1].path, set(pq.read_schema(path, filesystem=there).names) - {"Op"}
+
+# %% ../notebooks/92_table_commands.ipynb #3090053d
+def check_known(
+    landing: FolderLanding | BucketLanding,
+    state: SqliteState,
+    table: TableRef,
+    item: TableItem,  # what is to be set
+) -> None:
+    "The table is in the landing or in the state, and has the columns. Raises `BadSetting`."
+    try:
+        known = sorted({*landing.tables(), *(one.table for one in state.items())})
+        file, columns = _columns_of(landing, table) if table in known else ("", set())
+    except (LandingEmpty, OSError, ValueError):  # a landing, or a file, that cannot be read says nothing
+        return
+    if known and table not in known:
+        near = get_close_matches(str(table), map(str, known), n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {some(map(str, known))}."
+        raise BadSetting(f"{table}: neither {landing.root} nor the state knows this table. {hint} "
+                         "If DMS is to write it later, add --new")
+    if missing := [name for name in (*item.key, *item.partition) if file and name not in columns]:
+        raise BadSetting(f"{table} has no column {', '.join(missing)}: {file} has {', '.join(sorted(columns))}. "
+                         "If DMS is to write it later, add --new")
+
 # %% ../notebooks/92_table_commands.ipynb #cell-013
 ACTIVE = "Passes load it, or pass it by"
+NEW = "The table, or a column named here, is not in the landing yet"
 
 
 @tables.command("set", epilog="Example: dmscdc table set sampledb.product --key id")
@@ -85,14 +130,18 @@ def table_set(
     partition: Annotated[Optional[str], typer.Option(help="Columns that lay out the lake: a,b")] = None,
     delete: Annotated[Optional[str], typer.Option(help="hard: the row goes; soft: it stays, marked")] = None,
     active: Annotated[Optional[bool], typer.Option("--active/--paused", help=ACTIVE)] = None,
+    new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
 ) -> None:
-    "Set key, partition and the rest; also before the table was ever seen."
+    "Set key, partition and the rest; with --new also before the table was ever seen."
     asked = {"key": key, "insert_only": insert_only or None, "partition": partition}
     asked |= {"delete": delete, "active": active}
     given = {name: value for name, value in asked.items() if value is not None}
     if config.format != "parquet" or not given:
         given["format"] = config.format
-    print(_sentence_of(open_state(config.state, config.landing).put_settings(TableRef.parse(table), **given)))
+    state, ref = open_state(config.state, config.landing), TableRef.parse(table)
+    if not new:
+        check_known(open_landing(config.landing), state, ref, with_settings(TableItem(ref), given))
+    print(_sentence_of(state.put_settings(ref, **given)))
 
 # %% ../notebooks/92_table_commands.ipynb #cell-022
 def instruct(
@@ -155,21 +204,67 @@ def _known_tables(
     return sorted({*open_landing(config.landing).tables(known), *known})
 
 # %% ../notebooks/92_table_commands.ipynb #cell-034
+def take_back(
+    state: SqliteState,
+    now: Standing,
+    landing: FolderLanding | BucketLanding,
+    named: bool,  # a person means this table
+) -> str:  # why a person must look; "" where all is well
+    "The state goes back to what the lake holds, if it holds anything and somebody has named the table."
+    if not now.lost or not (now.head and named):
+        return now.lost
+    table, position = now.item.table, Position.from_json(now.head.position)
+    there = {file.path for file in landing.files(table).changes}
+    gone = [path for path, _ in now.item.position.window if change_order(path) > change_order(position.last)]
+    gone = [path for path in gone if path not in there]
+    state.save_position(table, position, now.head.number, now.item.commit)
+    if not gone:
+        return ""
+    return (
+        f"goes on from commit {now.head.number}, {position}. {some(gone)} had been applied after it and lies in the "
+        f"landing no more: bring it back before the next pass, or reload: dmscdc table rewind {table} --reload"
+    )
+
+# %% ../notebooks/92_table_commands.ipynb #13712e59
 @tables.command("rebuild", epilog="Example: dmscdc table rebuild")
 @with_config
 def table_rebuild(
     config: Config,
     only: Only = None,
 ) -> None:
-    "Positions out of the lake, for a state that was lost or restored."
-    state = open_state(config.state, config.landing)
+    "Positions out of the lake, for a state or a lake that was lost or restored."
+    from dmscdc.process import stand
+
+    state, unsure = open_state(config.state, config.landing), False
     for table in [TableRef.parse(name) for name in only or ()] or _known_tables(config, state):
         for number, draft in state.decided(table):
             if is_lost(number, draft):
                 state.forget(table, draft)
                 print(f"{table}: commit {number} was decided and is nowhere, {draft} neither: forgotten")
         now = stand(state, table, config.lake)
-        print(f"{table}: commit {now.head.number}, {now.position}" if now.head else f"{table}: no lake table")
+        if note := take_back(state, now, open_landing(config.landing), bool(only)):
+            unsure = True
+            print(f"{table}: {note}")
+        else:
+            now = stand(state, table, config.lake)
+            print(f"{table}: commit {now.head.number}, {now.position}" if now.head else f"{table}: no lake table")
+    if unsure:
+        raise typer.Exit(3)
+
+# %% ../notebooks/92_table_commands.ipynb #c224d5f9
+@tables.command("forget", epilog="Example: dmscdc table forget sampledb.product")
+@with_config
+def table_forget(
+    config: Config,
+    table: Name,
+) -> None:
+    "Remove a table from the state; landing and lake stay as they are."
+    state, ref = open_state(config.state, config.landing), TableRef.parse(table)
+    if other := state.holder(ref):
+        raise BadSetting(f"{ref}: {other.owner} is at work on it; nothing was removed. Wait for it, see dmscdc status")
+    if not state.remove(ref):
+        raise UnknownTable(f"{ref} is not known here; dmscdc table list shows all that are")
+    print(f"{ref} is forgotten; its lake and its files stay where they are")
 
 # %% ../notebooks/92_table_commands.ipynb #cell-037
 @tables.command("init", epilog="Example: dmscdc table init --state dynamodb:DMSCDC_Controller")

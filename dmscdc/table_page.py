@@ -55,7 +55,7 @@ def unnamed(
     return words.removeprefix(f"{table}: ")
 
 # %% ../notebooks/48_table_page.ipynb #cell-015
-WORST_FIRST = ["failed", "refused", "attention", "waiting", "ok", "nothing"]
+WORST_FIRST = ["failed", "refused", "attention", "waiting", "busy", "ok", "nothing"]
 
 
 def rank(

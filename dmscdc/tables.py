@@ -13,14 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark.sql import DataFrame, SparkSession
-
-from .batch import Batch
 from .files import TableRef
 from .schema import Footer, Refused, Schema
 from .session import FormatMissing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from dmscdc.batch import Batch
 
 # %% auto #0
 __all__ = ['VERSIONS', 'FORMATS', 'Commit', 'new_attempt', 'no_guard', 'Draft', 'check_mirror', 'check_settings', 'Written',

@@ -6,20 +6,28 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
+from .changes import NOT_UTF8
 from .places import access_for, given, new_place, place
-from .schema import ROW, Schema, arrow_type
+from .schema import (ROW, WAY, Column, LakeDamaged, Refused, Schema, Unreadable, arrow_type, open_raw,
+                          read_footer, read_pieces, stored)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Batches', 'Piece', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'put_text', 'get_text',
-           'lake_values', 'footer', 'write_table', 'unique_columns']
+__all__ = ['Batches', 'Piece', 'REFUSALS', 'UNREAD', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in',
+           'put_text', 'get_text', 'is_text', 'first_bad', 'typed', 'lake_values', 'look_through', 'explained',
+           'footer', 'write_table', 'unique_columns']
 
 # %% ../notebooks/16_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
@@ -33,25 +41,31 @@ def in_tasks(
     count: int,  # how many pieces it has
     do: Piece,
 ) -> list[dict[str, Any]]:  # the facts of each piece
-    "Do the pieces of a list, a task each, at most a thousand tasks."
+    "Do the pieces of a list, a task each, at most a thousand tasks. Raises what a piece refuses."
     if not count:
         return []
     put_text(url, content)
     numbers = spark.range(0, count, 1, min(count, 1000))
     work = with_access(lambda batches: do(batches, url), url, content)
-    return [json.loads(line["done"]) for line in numbers.mapInArrow(work, "done string").collect()]
+    return facts_in(numbers.mapInArrow(work, "done string"))
 
 # %% ../notebooks/16_tasks.ipynb #cell-007
+REFUSALS = {kind.__name__: kind for kind in (Refused, Unreadable, LakeDamaged)}
+
+
 def with_access(
     work: Callable[[Batches], Batches],
     *texts: str,  # addresses, or lists of them
 ) -> Callable[[Batches], Batches]:
-    "A task's work, with our access to the buckets that the texts name."
+    "A task's work, with our access to the buckets that the texts name; what it refuses becomes a line of facts."
     ours = access_for(*texts)
 
     def do(batches: Batches) -> Batches:
         with given(ours):
-            yield from work(batches)
+            try:
+                yield from work(batches)
+            except tuple(REFUSALS.values()) as error:
+                yield facts_out({"refused": type(error).__name__, "words": str(error)})
 
     return do
 
@@ -65,6 +79,15 @@ def numbers_in(batches: Batches) -> Iterator[int]:
 def facts_out(facts: Mapping[str, Any]) -> pa.RecordBatch:
     "A line of facts, as a task gives it back."
     return pa.record_batch({"done": [json.dumps(facts)]})
+
+
+def facts_in(lines: DataFrame) -> list[dict[str, Any]]:  # a line of facts each
+    "The facts of all pieces. Raises what the first of them refused."
+    done = [json.loads(line["done"]) for line in lines.collect()]
+    for facts in done:
+        if "refused" in facts:
+            raise REFUSALS[facts["refused"]](facts["words"])
+    return done
 
 # %% ../notebooks/16_tasks.ipynb #cell-009
 def put_text(url: str, content: str) -> None:
@@ -80,17 +103,112 @@ def get_text(url: str) -> str:
     with fs.open_input_stream(path) as file:
         return file.read().decode()
 
-# %% ../notebooks/16_tasks.ipynb #cell-013
+# %% ../notebooks/16_tasks.ipynb #f262ca89
+def is_text(column: pa.ChunkedArray) -> bool:
+    "All texts are UTF-8. Bytes below 128 are, and that is found out at once."
+    return all(map(_is_ascii, column.chunks)) or _holds(lambda: column.validate(full=True))
+
+
+def _is_ascii(texts: pa.Array) -> bool:
+    _, ends, data = texts.buffers()
+    if not len(texts) or data is None:
+        return True
+    ends = np.frombuffer(ends, np.int64 if pa.types.is_large_string(texts.type) else np.int32)
+    used = np.frombuffer(data, np.int8)[ends[texts.offset]: ends[texts.offset + len(texts)]]
+    return not len(used) or bool(used.min() >= 0)
+
+
+def _holds(check: Callable[[], Any]) -> bool:
+    try:
+        check()
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+# %% ../notebooks/16_tasks.ipynb #2e446cf1
+def first_bad(
+    column: pa.ChunkedArray,  # in which one value does not fit
+    fits: Callable[[pa.ChunkedArray], bool],
+) -> int:
+    "The place of the first value that does not fit."
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(column.slice(low, middle - low)) else (low, middle)
+    return low
+
+
+def typed(
+    column: pa.ChunkedArray,  # as the file has it
+    c: Column,  # as the lake will hold it
+    path: str,  # of the file, for messages
+    first: int = 0,  # number in the file of the first value
+) -> pa.ChunkedArray:
+    "A column in the lake's type. Raises `Unreadable` naming the first row that does not fit."
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    t, is_string = arrow_type(c.type), pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if is_string and not is_text(column):
+        row = first_bad(column, is_text)
+        odd = column.slice(row, 1).cast(pa.large_binary())[0].as_py()
+        raise Unreadable(f"row {first + row} of {path}: column {c.name} is not UTF-8: {odd!r:.60}. {WAY}")
+    try:
+        return column.cast(t)
+    except pa.ArrowInvalid as error:
+        row = first_bad(column, lambda some: _holds(lambda: some.cast(t)))
+        words = f"row {first + row} of {path}: column {c.name} holds a value that does not fit {c.type}: {error}. {WAY}"
+        raise Unreadable(words) from error
+
+# %% ../notebooks/16_tasks.ipynb #781d498c
 def lake_values(
     have: pa.Table,  # rows as the file has them
     schema: Schema,  # the source's columns as the lake holds them
+    path: str = "",  # of the file, for messages
+    first: int = 0,  # number in the file of the first row
 ) -> dict[str, pa.ChunkedArray | pa.Array]:  # by column
-    "The source's columns in the lake's types."
-    types = {c.name: arrow_type(c.type) for c in schema}
+    "The source's columns in the lake's types. Raises `Unreadable` for a value that is none of its type."
+    found = dict(zip(have.column_names, have.columns))
     return {
-        name: have[name].cast(t) if name in have.column_names else pa.nulls(have.num_rows, t)
-        for name, t in types.items()
+        c.name: typed(found[c.name], c, path, first) if c.name in found else pa.nulls(have.num_rows, arrow_type(c.type))
+        for c in schema
     }
+
+# %% ../notebooks/16_tasks.ipynb #1a4b06fd
+UNREAD = re.compile(rf"(?:error while reading file|{NOT_UTF8}) (\S+?)[.'\"]*(?:\s|$)")
+
+
+def look_through(
+    path: str,  # what messages call it
+    url: str,
+) -> None:
+    "Read all of a raw file. Raises `Refused`, `Unreadable`."
+    footer, file = read_footer(path, url), open_raw(url, path)
+    at, schema = 0, tuple(map(stored, footer.schema))
+    for rows in read_pieces(file, path, [c.name for c in schema], range(len(footer.groups)), 1 << 20):
+        lake_values(rows, schema, path, at)
+        at += rows.num_rows
+
+
+def explained(
+    error: Exception,  # of Spark
+    urls: Mapping[str, str] | None = None,  # raw files: path below the table's folder -> where it lies
+    lake: str = "",  # where the table's own files lie
+) -> Refused | LakeDamaged | None:  # None: the error speaks of no file
+    "An error of Spark about a file as a sentence: the file, the row or the column, and what to do."
+    if not (found := UNREAD.search(str(error))):
+        return None
+    address = unquote(found[1]).removeprefix("file:")
+    if lake and place(lake)[1] in address:
+        return LakeDamaged(f"the lake's file {address} cannot be read, it is damaged")
+    known = ((path, url) for path, url in (urls or {}).items() if address.endswith(place(url)[1]))
+    path, url = next(known, (address, re.sub("^/+", "/", address)))
+    try:
+        look_through(path, url)
+    except Refused as said:
+        return said
+    except OSError:
+        return None
+    return Unreadable(f"{path}: Spark cannot read it: {str(error).splitlines()[0]}. {WAY}")
 
 # %% ../notebooks/16_tasks.ipynb #cell-016
 SPARK = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}

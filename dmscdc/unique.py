@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column as SparkColumn, DataFrame, Row, SparkSession, functions as F
 
 from .changes import ChangeFiles, quoted, read_changes
-from .schema import FILE, ROW, Footer, Refused, arrow_type, open_raw
-from .tasks import with_access
+from .schema import (FILE, ROW, Column, Footer, Refused, Schema, Unreadable, arrow_type, check_rows, open_raw,
+                          read_raw)
+from .tasks import lake_values, with_access
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn, DataFrame, Row, SparkSession
 
 # %% auto #0
 __all__ = ['COMPARABLE', 'EQUAL', 'is_rising', 'keys_of_file', 'can_tell', 'are_ranges_apart', 'are_apart', 'check_unique',
@@ -31,16 +35,17 @@ def is_rising(
 
 def keys_of_file(
     url: str,
-    keys: Sequence[str],
-    kind: str,  # lake type of the first key column
+    path: str,  # below the table's folder, for messages
+    key: Schema,  # the columns that identify a row, in the lake's types
 ) -> dict[str, list]:  # one row: nulls, different keys, smallest and largest value of the first key column
-    "What the keys of one file are."
-    rows = open_raw(url).read(columns=list(keys), use_threads=False)
+    "What the keys of one file are. Raises `Unreadable`."
+    keys = [c.name for c in key]
+    rows = pa.table(lake_values(read_raw(open_raw(url, path), path, keys), key, path))
     first, nulls = rows[keys[0]], sum(rows[k].null_count for k in keys)
     rises = not nulls and len(keys) == 1 and is_rising(first)
-    different = rows if rises else rows.group_by(list(keys), use_threads=False).aggregate([])
+    different = rows if rises else rows.group_by(keys, use_threads=False).aggregate([])
     ends = pc.min_max(first)
-    low, high = (pa.array([ends[end].as_py()], arrow_type(kind)) for end in ("min", "max"))
+    low, high = (pa.array([ends[end].as_py()], first.type) for end in ("min", "max"))
     return {"nulls": [nulls], "keys": [different.num_rows], "low": low, "high": high}
 
 # %% ../notebooks/18_unique.ipynb #cell-010
@@ -78,15 +83,21 @@ def are_apart(
     files, kind = [f for f in footers if f.rows], types[keys[0]]
     if not can_tell(files, keys, types):
         return False
-    places, names = [urls[f.path] for f in files], list(keys)
+    places, key = [(urls[f.path], f.path) for f in files], tuple(Column(k, types[k]) for k in keys)
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for i in (i for numbers in batches for i in numbers.column(0).to_pylist()):
-            yield pa.record_batch(keys_of_file(places[i], names, kind))
+            try:
+                yield pa.record_batch({**keys_of_file(*places[i], key), "refused": [""]})
+            except Unreadable as error:
+                none = pa.nulls(1, arrow_type(kind))
+                yield pa.record_batch({"nulls": [0], "keys": [0], "low": none, "high": none, "refused": [str(error)]})
 
     numbers = spark.range(0, len(files), 1, min(len(files), 1000))
-    work, facts = with_access(look, *places), f"nulls bigint, keys bigint, low {kind}, high {kind}"
-    rows = numbers.mapInArrow(work, facts).collect()
+    facts = f"nulls bigint, keys bigint, low {kind}, high {kind}, refused string"
+    rows = numbers.mapInArrow(with_access(look, *urls.values()), facts).collect()
+    if words := next((row["refused"] for row in rows if row["refused"]), ""):
+        raise Unreadable(words)
     return are_ranges_apart(rows) and sum(row["keys"] for row in rows) == sum(f.rows for f in files)
 
 # %% ../notebooks/18_unique.ipynb #cell-014
@@ -104,9 +115,12 @@ def check_unique(
 
 def check_counted(table: str, frame: DataFrame, keys: Sequence[str], rows: int) -> None:
     "The same, of a frame of so many rows, by counting."
+    from pyspark.sql import functions as F
+
     names = [quoted(k) for k in keys]
     counts = F.count_if(is_null(keys)).alias("nulls"), F.count_distinct(*names).alias("keys")
-    row = frame.select(*names).agg(*counts).first()
+    row = frame.select(*names).agg(*counts, F.count("*").alias("rows")).first()
+    check_rows(f"{table}: the files of the load", row["rows"], rows)
     if row["nulls"]:
         refuse_null(table, frame, keys, row["nulls"])
     if row["keys"] != rows:
@@ -115,6 +129,8 @@ def check_counted(table: str, frame: DataFrame, keys: Sequence[str], rows: int) 
 
 def is_null(keys: Sequence[str]) -> SparkColumn:
     "Whether a part of the key is null."
+    from pyspark.sql import functions as F
+
     return reduce(lambda a, b: a | b, [F.col(quoted(k)).isNull() for k in keys])
 
 # %% ../notebooks/18_unique.ipynb #cell-015
@@ -132,6 +148,8 @@ def refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int) 
 
 def refuse_twice(table: str, frame: DataFrame, keys: Sequence[str]) -> None:
     "Raise `Refused` naming a key that two rows share, and both rows."
+    from pyspark.sql import functions as F
+
     names, at = [quoted(k) for k in keys], F.struct(FILE, ROW)
     found = frame.groupBy(*names).agg(F.count("*").alias("n"), F.min(at).alias("a"), F.max(at).alias("b"))
     row = found.where("n > 1").orderBy(*names).first()

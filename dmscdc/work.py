@@ -5,12 +5,21 @@
 # %% ../notebooks/14_work.ipynb #cell-003
 from __future__ import annotations
 
+import os
+import re
+import signal
 import threading
 import time
 import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 
 # %% auto #0
-__all__ = ['THREADS', 'session_url', 'WorkGoesOn', 'connect_client', 'Onlooker', 'wait_for_end', 'close_session', 'stop_work']
+__all__ = ['THREADS', 'OWNER', 'MARK', 'session_url', 'WorkGoesOn', 'connect_client', 'Onlooker', 'wait_for_end', 'close_session',
+           'stop_work', 'facts_of_process', 'machine', 'Owner', 'print_of', 'this_process', 'owner_in', 'spoken',
+           'is_gone', 'started_by', 'end_all', 'session_of']
 
 # %% ../notebooks/14_work.ipynb #cell-006
 def session_url(
@@ -139,3 +148,135 @@ def stop_work(
         alarm.cancel()
         client.close()
         onlooker.close()
+
+# %% ../notebooks/14_work.ipynb #04ff382a
+def facts_of_process(
+    pid: int,
+) -> list[str]:  # its state, …, its start as the twentieth; empty where Linux knows none
+    "What Linux says of a process."
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def machine() -> str:  # "" where it cannot be told, as on macOS
+    "What processes have in common that can see each other."
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        return sha256(f"{boot} {os.readlink('/proc/self/ns/pid')} {os.getuid()}".encode()).hexdigest()[:8]
+    except OSError:
+        return ""
+
+# %% ../notebooks/14_work.ipynb #f5655f82
+OWNER = re.compile(r"(.*):(\d+):([^:]*):([0-9a-f]*)\.(\d*)\.(\w*)")
+
+
+@dataclass(frozen=True)
+class Owner:
+    "Who holds a lease: a process, so that others can see whether it is gone."
+
+    host: str
+    pid: int
+    run: str  # the pass
+    machine: str  # see `machine`
+    start: str  # of the process, in ticks since the machine's start
+    spark: str  # print of the address of a Spark that others own; "" for our own
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.pid}:{self.run}:{self.machine}.{self.start}.{self.spark}"
+
+    @property
+    def mark(self) -> str:
+        "What all that the process has started carries in its environment."
+        return f"{self.machine}.{self.pid}.{self.start}"
+
+# %% ../notebooks/14_work.ipynb #32128730
+def print_of(
+    address: str | None,  # of a Spark; None or "" for none
+) -> str:  # "" for none
+    "To recognise an address; its token is left out."
+    return sha256(address.split(";")[0].encode()).hexdigest()[:8] if address else ""
+
+
+def this_process(
+    run: str = "",  # the pass
+    spark: str | None = None,  # address of a Spark that others own
+) -> Owner:
+    "The process that asks."
+    pid = os.getpid()
+    return Owner(os.uname().nodename, pid, run, machine(), "".join(facts_of_process(pid)[19:20]), print_of(spark))
+
+
+def owner_in(
+    text: str,  # of a lease
+) -> Owner | None:  # None: not a pass of ours
+    "The process behind a lease."
+    found = OWNER.fullmatch(text)
+    return Owner(found[1], int(found[2]), *found.groups()[2:]) if found else None
+
+
+def spoken(
+    text: str,  # of a lease
+) -> str:
+    "Who holds a lease, in words."
+    owner = owner_in(text)
+    return f"process {owner.pid} on {owner.host}" if owner else text
+
+# %% ../notebooks/14_work.ipynb #c018c6de
+def is_gone(
+    text: str,  # owner of a lease
+) -> bool:  # False where we cannot know
+    "Whether the process that took a lease has certainly ended."
+    owner = owner_in(text)
+    if owner is None or not owner.machine or owner.machine != machine():
+        return False
+    if facts := facts_of_process(owner.pid):
+        return facts[0] in "ZX" or facts[19] != owner.start
+    try:
+        os.kill(owner.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
+
+# %% ../notebooks/14_work.ipynb #57f0d821
+MARK = "DMSCDC_STARTED_BY"  # environment variable of all that a pass starts
+
+
+def started_by(
+    mark: str,  # of a process
+) -> list[int]:  # process ids
+    "What a process has started, and what that has started, as far as it lives."
+    wanted, found = f"{MARK}={mark}".encode(), []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # ended meanwhile, or another user's
+            if wanted in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def end_all(
+    mark: str,  # of a process that is gone
+    patience: float = 12.0,  # seconds in which they may end by themselves: a server is given ten
+    most: float = 30.0,  # seconds
+) -> None:
+    "Return when nothing lives any more that a process has started. Raises `WorkGoesOn`."
+    begun, pause = time.monotonic(), threading.Event()
+    while left := started_by(mark):
+        if (spent := time.monotonic() - begun) > most:
+            raise WorkGoesOn(f"still there: process {', '.join(map(str, left))}")
+        for pid in left if spent > patience else ():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        pause.wait(0.05)
+
+# %% ../notebooks/14_work.ipynb #84d4df27
+def session_of(
+    owner: str,  # of the lease
+    fence: int,  # of the lease, which rises with every run
+    table: str,
+) -> str:  # a UUID
+    "The Connect session of the run that works under a lease."
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{owner} {fence} {table}"))
