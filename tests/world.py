@@ -70,6 +70,11 @@ class World:
         write_changes(self.landing, self.table, rows, name, schema or self.schema, **more)
         return self
 
+    def gone(self, name: str) -> World:
+        "A raw file is taken away, to be put there anew."
+        (self.raw / f"{name}.parquet").unlink()
+        return self
+
     def go(self, **more: Any) -> Processed:
         "One table done once."
         given = {"settle": 0, "run": "test", "spark": lambda: self.spark, **more}

@@ -118,7 +118,7 @@ class Histories:
         kept = {c: t for c, t in SHAPE.items() if c in KEYS or c in shape.carries}
         at_of = [0, *[1 + list(SHAPE).index(c) for c in kept]]
         told = [tuple(row[i] for i in at_of) for row in rows]
-        sequences = [f"{draw.randrange(10**12):035d}" for _ in rows]  # in no relation to the names
+        sequences = [f"20181215000000{draw.randrange(10**12):021d}" for _ in rows]  # near the names in time, in no relation to their order
         if shape.sequence == "holes": sequences = [draw.choice(["", s, s, s]) for s in sequences]
         settings = DmsSettings(sequence_column="" if shape.sequence == "none" else "seq")
         path = write_changes(self.landing, T, told, at, kept, settings, sequences=sequences, time=at.timestamp() + 1)

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from dmscdc.as_of import as_of, can_apply, every_state
 from dmscdc.dms_writer import DmsSettings, write_changes, write_load
+from dmscdc.feed import feed, landed
 from dmscdc.past import NoPast, open_past, read_past, upto
 
 from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, table_of
@@ -44,7 +45,7 @@ def test_as_of_every_position_is_what_sql_says_for_many_histories_at_once(spark,
 def test_a_row_before_a_change_is_the_row_after_the_one_before_it(spark, tmp_path):
     past = Histories(tmp_path, MIXED, seed=5).write().past()
     rows, files = read_past(spark, past)
-    told = every_state(rows, KEYS, files, "seq").orderBy("h", "k", "_position").collect()
+    told = every_state(rows, KEYS, files, "seq").orderBy("h", "k", "_cdc_position").collect()
     for one, next_ in zip(told, told[1:]):
         if (one.h, one.k) == (next_.h, next_.k): assert next_._cdc_before == one._cdc_after and not one._cdc_last
         else: assert next_._cdc_before is None and one._cdc_last
@@ -89,8 +90,8 @@ def test_a_table_without_a_key_is_its_inserts(spark, tmp_path):
 def test_the_sequence_orders_only_keys_of_which_every_change_has_one(spark, tmp_path):
     settings = DmsSettings(sequence_column="seq")
     write_load(tmp_path, T, [(1, "l", 0), (2, "l", 0)], ITEM, settings=settings)
-    change(tmp_path, 1, ("U", 1, "by name first", 1), ("U", 2, "by name first", 1), settings=settings, sequences=[f"{9:035d}", ""])
-    change(tmp_path, 2, ("U", 1, "by name last", 2), ("U", 2, "by name last", 2), settings=settings, sequences=[f"{1:035d}", f"{1:035d}"])
+    change(tmp_path, 1, ("U", 1, "by name first", 1), ("U", 2, "by name first", 1), settings=settings, sequences=[f"20181215100000{9:021d}", ""])
+    change(tmp_path, 2, ("U", 1, "by name last", 2), ("U", 2, "by name last", 2), settings=settings, sequences=[f"20181215100000{1:021d}", f"20181215100000{1:021d}"])
     assert rows_of(as_of(spark, open_past(str(tmp_path), T), ["id"]), *ITEM) == [(1, "by name first", 1), (2, "by name last", 2)]
 
 
@@ -157,3 +158,14 @@ def test_files_that_were_moved_to_an_archive_are_read_there_and_a_gap_is_said(sp
     write_changes(landing, T, [("U", 2, "?", 2)], closed(3), ITEM, folder="2018/12/15")
     (landing / "shop" / "item" / "20181215-110000000.csv").write_text("U,2,x,1\n")
     assert "is no Parquet file; it and what follows are not read" in as_of(spark, open_past(str(landing), T), ["id"]).gaps[0]
+
+
+def test_both_zeros_are_one_key_and_so_are_all_nans(spark, tmp_path):
+    shape = {"id": "double", "name": "string"}
+    write_load(tmp_path, T, [(-0.0, "zero"), (float("nan"), "none"), (1.5, "other")], shape)
+    change(tmp_path, 1, ("U", 0.0, "nought"), ("U", float("nan"), "no number"), shape=shape)
+    past = open_past(str(tmp_path), T)
+    assert sorted(row.name for row in as_of(spark, past, ["id"]).rows.collect()) == ["no number", "nought", "other"]
+    told = feed(spark, past, ["id"], landed(upto(past, "load"))).rows.collect()
+    assert sorted((row["_change_type"], row["name"]) for row in told) == [
+        ("update_postimage", "no number"), ("update_postimage", "nought"), ("update_preimage", "none"), ("update_preimage", "zero")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,15 @@ from dmscdc.feed import NoFeed, feed, landed, span
 from dmscdc.follow import choose, deliver, follow, read_cursor, write_part
 from dmscdc.past import open_past, upto
 from dmscdc.position import Position
+from dmscdc.scd2_table import weave_table
+from dmscdc.state import SqliteState
 
 from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, Table, plain
+from seeds import seed_of
 from test_as_of import ITEM, change, minute
 from world import closed, query
 
-SEED, FEW = int(os.environ.get("HISTORY_SEED") or date.today().strftime("%Y%m%d")), max(1, int(os.environ.get("HISTORIES") or 20) // 20)
+SEED, FEW = seed_of("HISTORY_SEED"), max(1, int(os.environ.get("HISTORIES") or 20) // 20)
 
 
 # A reader
@@ -92,6 +94,20 @@ def test_late_files_of_several_shapes_are_fed_through_and_a_reload_begins_anew(s
         assert found[0]["_change_type"] == "reset" and fed.until.load == 2 and found[1]["_position"].startswith("000002/0/LOAD00000001.parquet/LOAD00000001.parquet#2")
         assert read(before, found, net=net) == told.state(past)
     assert rows_of(feed(spark, past, KEYS, fed.until)) == []
+
+
+def test_a_key_on_a_day_that_java_does_not_know_is_told_and_woven(spark, tmp_path):
+    shape = {"day": "date", "name": "string"}
+    write_load(tmp_path / "landing", T, [("1582-10-10", "load"), ("1582-10-04", "load")], shape)
+    change(tmp_path / "landing", 1, ("U", "1582-10-10", "first"), shape=shape)
+    since, places = landed(open_past(str(tmp_path / "landing"), T)), [str(T), str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path / 'state.db'}"]
+    SqliteState(tmp_path / "state.db").put_settings(T, key="day")
+    weave = lambda: weave_table(*places, landed=True, settle=0, spark=lambda: spark)  # noqa: E731
+    weave()
+    change(tmp_path / "landing", 2, ("U", "1582-10-10", "second"), shape=shape)
+    told = feed(spark, open_past(str(tmp_path / "landing"), T), ["day"], since)
+    assert kinds(told, "name") == [("update_preimage", "first"), ("update_postimage", "second")]
+    assert (weave().closed, query(f"select name from read_parquet('{tmp_path}/lake/shop/item_scd2/*.parquet') where is_current order by 1")) == (1, [("load",), ("second",)])
 
 
 def kinds(told, *names): return [(row["_change_type"], *[row[n] for n in names]) for row in rows_of(told)]

@@ -411,3 +411,13 @@ def test_old_and_strange_values_are_told_and_compared(landing):
     landing.change(1, ("U", *row), ("U", 1, None, *row[2:]), shape=shape)
     life, = states_of(landing.past(), [{"id": 1}])
     assert [(s.meant, [c.column for c in s.cells]) for s in life.steps[1:]] == [("changed nothing", []), ("updated", ["at"])]
+
+
+@pytest.mark.parametrize("key", ["0.0", "-0.0", "nan", -0.0, float("nan")], ids=str)
+def test_a_key_of_floating_point_is_found_whatever_the_sign_of_its_zero_and_a_nan_is_one_key(tmp_path, key):
+    shape, odd = {"id": "double", "name": "string"}, float(key) != float(key)
+    one, other = (float("nan"), float("nan")) if odd else (-0.0, 0.0)
+    write_load(tmp_path, "shop.item", [(one, "first"), (1.5, "other")], shape)
+    write_changes(tmp_path, "shop.item", [("U", other, "second")], "20181215-100100000", shape)
+    life, = states_of(open_past(str(tmp_path), TableRef("shop", "item")), [{"id": key}])
+    assert [step.state["name"] for step in life.steps] == ["first", "second"]

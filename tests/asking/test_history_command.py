@@ -134,12 +134,13 @@ def test_no_value_can_be_taken_for_another(value, text):
     assert shown(value) == text
 
 
-def test_the_exploration_shows_the_life_of_a_row_of_the_shop_as_table_and_picture(tmp_path):
-    papermill.execute_notebook(NOTEBOOK, tmp_path / "shown.ipynb", {"key": {"id": "1001"}}, progress_bar=False)
+def test_the_exploration_shows_the_life_of_a_row_of_the_shop_as_table_and_picture(shop, tmp_path):
+    asked = {"folder": str(shop), "table": "shop.item", "key": {"id": "1", "part": "a"}}
+    papermill.execute_notebook(NOTEBOOK, tmp_path / "shown.ipynb", asked, progress_bar=False)
     cells = json.loads((tmp_path / "shown.ipynb").read_text())["cells"]
     data = [out["data"] for cell in cells for out in cell.get("outputs", []) if "data" in out]
     table, = ("".join(one["text/html"]) for one in data if "<tr" in "".join(one.get("text/html", "")))
-    assert table.count("<tr") == 7 and "inserted again" in table and "late, 12:05:00" in table
+    assert table.count("<tr") == 6 and "inserted again" in table and "late, 10:30:01" in table
     assert ["<svg" in "".join(one.get("image/svg+xml", "")) for one in data].count(True) == 1
     assert "load 1, put 2018-12-15 09:00:00 UTC" in json.dumps(data)
 

@@ -170,3 +170,25 @@ def test_a_format_whose_files_are_not_plain_is_read_by_spark_or_said_not_to_be_r
     (with_spark,), _ = tell(str(world.landing), Other(), {"id": 1}, spark=spark)
     assert (without.verdict, without.rows) == ("not compared", None)
     assert (with_spark.verdict, with_spark.rows) == ("agrees", ask(world, id=1).rows)
+
+
+def test_a_row_whose_key_is_a_time_of_day_is_found_in_the_lake_as_it_is_asked_for(spark, tmp_path):
+    world = World(tmp_path, spark, {"at": "time", "name": "string"}).set(key="at").load([("10:02:11", "Lamp"), ("11:00:00.500", "Desk")])
+    world.go()
+    told = [ask(world, at=text) for text in ("10:02:11", "10:02:11.000", "11:00:00.5")]
+    assert [(one.verdict, one.why, len(one.rows)) for one in told] == [("agrees", "", 1)] * 3
+
+
+def test_since_leaves_out_the_load_and_does_not_call_it_gone(world):
+    (story,), _ = tell(str(world.landing), world.lake_table, {"id": 3}, since=datetime(2018, 12, 15, 10, 0, 15, tzinfo=timezone.utc))
+    (whole,), _ = tell(str(world.landing), world.lake_table, {"id": 3})
+    assert (story.verdict, story.why, [step.known for step in story.life.steps]) == ("agrees", "", [step.known for step in whole.life.steps[1:]])
+    assert not [words for words in story.life.words if "no longer" in words]
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "99"])
+def test_a_commit_that_is_not_there_is_said_before_spark_starts(world, monkeypatch, number):
+    if not (world.root / "dmscdc.toml").exists(): write_config(world.root, landing="landing", lake="lake", settle=0)
+    monkeypatch.setattr("dmscdc.feed_commands.session", lambda *places: pytest.fail("Spark was started"))
+    done = CliRunner().invoke(app, ["as-of", "shop.item", "--commit", number, "--folder", str(world.root)])
+    assert (done.exit_code, "there is no commit " + number + "; there are 1 to " in done.output) == (2, True), done.output

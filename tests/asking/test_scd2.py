@@ -19,6 +19,7 @@ from dmscdc.past import open_past
 from dmscdc.position import Position
 from dmscdc.process import process_table
 from dmscdc.schema import Refused
+from dmscdc.scd2_files import Woven, next_step
 from dmscdc.scd2_table import Increment, read_versions, valid_at, weave_table
 from dmscdc.state import BadSetting, SqliteState, UnknownTable
 from dmscdc.tables import Draft, StaleCommit
@@ -341,3 +342,16 @@ def test_what_cannot_be_is_refused_and_nothing_is_made(shop, tmp_path):
     assert shop.there.head() is None
     shop.there.advance(Draft(None, Position().to_json(), "a pass", (), KEY))
     with pytest.raises(Refused, match="is a mirror, not the type-2 table of another"): shop.weave()
+
+
+def test_a_late_file_of_a_load_that_was_replaced_is_said(tmp_path):
+    at = lambda minute: (DAY + timedelta(minutes=minute)).timestamp()
+    for minute, name, put in ((0, "load", 0), (10, "a", 10)):
+        if name == "load": write_load(tmp_path, TABLE, [(1, "x", "one", 1, "")], SCHEMA, time=at(20))
+        else: write_changes(tmp_path, TABLE, [("U", 1, "x", name, 1, "")], DAY + timedelta(minutes=minute), SCHEMA, time=at(put) + 1)
+    late = write_changes(tmp_path, TABLE, [("U", 1, "x", "late", 1, "")], DAY + timedelta(minutes=8), SCHEMA, time=at(22))
+    past = open_past(str(tmp_path), TableRef.parse(TABLE), position=Position(2, open_past(str(tmp_path), TableRef.parse(TABLE)).load, cut=f"{DAY:%Y/%m/%d}/20181215-001000000.parquet"))
+    for listed, said in ((21, [late.name]), (23, [])):
+        woven = Woven(Position(2, past.load, listed_at=at(listed), cut=past.before[-1].path), 0, 1, at(20))
+        notes = next_step(past, 2, past.changes, woven).notes
+        assert [name for note in notes for name in said if name in note] == said and len(notes) == len(said), notes

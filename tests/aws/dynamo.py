@@ -32,7 +32,8 @@ def fetch() -> Path:
     with tempfile.TemporaryDirectory(dir=JARS.parent) as folder:
         here = Path(folder)
         (here / "pom.xml").write_text(POM)
-        run = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={here / 'jars'}"]
+        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={here / 'jars'}"]
+        run = ["mvn", "-q", "-B", f"-Dmaven.repo.local={here / 'repository'}", *goal]  # not the user's, which others read
         done = subprocess.run(run, cwd=here, capture_output=True, text=True, timeout=FETCH)
         assert done.returncode == 0, f"Maven could not fetch DynamoDB Local: {done.stdout[-2000:]}"
         if not JARS.is_dir(): (here / "jars").rename(JARS)

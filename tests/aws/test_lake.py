@@ -11,10 +11,10 @@ from botocore.httpsession import URLLib3Session
 from moto.s3.models import s3_backends
 
 from dmscdc.aws import client
-from dmscdc.bucket_store import BucketStore, open_store
+from dmscdc.bucket_store import BucketStore, check_boto3, open_store
 from dmscdc.journal import Journal, LakeFile, commit, name_prefix, settle, whereabouts
 from dmscdc.places import files_in
-from dmscdc.store import Exists, Unfit
+from dmscdc.store import Exists, Store, Unfit
 from dmscdc.tables import StaleCommit
 from dmscdc.tasks import get_text, put_text
 
@@ -267,3 +267,12 @@ def test_a_store_without_conditional_puts_is_refused_before_the_first_commit(buc
     with pytest.raises(Unfit, match="in spite of If-None-Match" if way == "overlooks" else "no conditional put"): lake.write("a1", {"one": "a"})
     wire.fault = lambda *_: None
     assert lake.journal.head() is None and lake.folder() == set()
+
+
+def test_a_boto3_that_cannot_put_under_a_condition_is_refused_before_anything_is_done(aws, monkeypatch):
+    check_boto3.cache_clear()
+    monkeypatch.delitem(client("s3").meta.service_model.operation_model("PutObject").input_shape.members, "IfNoneMatch")
+    with pytest.raises(Unfit, match=r"boto3 [\d.]+ cannot commit to S3: .*pip install 'boto3>=1.35.69'"): open_store("s3://bucket/lake")
+    assert isinstance(open_store("/lake"), Store)
+    monkeypatch.undo()
+    assert isinstance(open_store("s3://bucket/lake"), BucketStore)

@@ -25,8 +25,10 @@ from dmscdc.places import place
 from dmscdc.plan import plan_table
 from dmscdc.process import Standing, check_inputs, plan_standing
 from dmscdc.sample import write_shop
-from dmscdc.state import TableItem
-from dmscdc.tables import open_table
+from dmscdc.config import read_config
+from dmscdc.state import TableItem, open_state
+from dmscdc.survey import survey
+from dmscdc.tables import Draft, open_table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from listing import BUSY, FILES, MORE, TABLES, Bucket, applied, landing_keys, some_tables  # noqa: E402
@@ -214,11 +216,34 @@ def test_the_check_before_a_commit_lists_no_more_than_the_plan_did():
 def test_a_pass_lists_what_is_new_and_everything_where_a_person_has_asked_for_something(tmp_path):
     lake = open_table("parquet", str(tmp_path), T)
     here = [load(), *(change(minute) for minute in range(10, 25_010, 10))]
-    item, position = TableItem(T, key=("id",)), plan(classify(here)).after
+    item, position = TableItem(T, key=("id",), status={"full_at": ZERO + 1e7 - 3600}), plan(classify(here)).after
     _, bucket = in_memory(here)
     assert plan_standing(Standing(item, lake, None, position), bucket, 0, ZERO + 1e7).kind == "nothing" and bucket.requests == 2
     asked = replace(item, instruction={"kind": "replay", "files": [here[1].name]})
     assert plan_standing(Standing(asked, lake, None, position), bucket, 0, ZERO + 1e7).late == (here[1],) and bucket.requests == 2 + 3
+
+
+def test_a_file_put_before_the_look_back_is_said_within_a_day_and_until_a_person_has_decided(put, bucket, tmp_path):
+    changes = [change(1440 * day) for day in range(1, 9)]
+    put(load(), *changes)
+    config = read_config(tmp_path, landing=f"s3://{bucket}/raw", lake=str(tmp_path / "lake"), settle=0)
+    state, begun = open_state(config.state), ZERO + 60 * 1440 * 8 + 60
+    state.put_settings(T, key="id")
+    position = plan_table(T, classify([load(), *changes]), None, now=begun, settle=0).after
+    open_table("parquet", config.lake, T).advance(Draft(None, position.to_json(), "test", (), ("id",)))
+
+    def said(hours: float):
+        [look] = survey(config, now=begun + 3600 * hours)
+        return look.plan.kind, " ".join(look.plan.notes)
+
+    assert said(0) == ("nothing", ""), "the first look is at everything"
+    put(late := change(1440 * 3 + 7, put=1440 * 8 + 2))
+    assert said(1) == ("nothing", ""), "what is listed begins a day before the last file"
+    for hours in (25, 26, 60):
+        kind, words = said(hours)
+        assert kind == "attention" and f"arrived too late, before the look-back window" in words and late.path in words
+    state.instruct(T, {"kind": "accept"})
+    assert said(61)[0] == "incremental", "the position moves, so that it is not said again"
 
 
 def a_survey(tables: int, files: int, minutes: float, busy: int) -> tuple[int, int]:
@@ -244,7 +269,7 @@ def test_more_than_a_thousand_files_of_the_look_back_cost_their_pages_and_nothin
 
 def test_a_known_table_needs_no_look_and_a_new_one_a_single_request(put, bucket):
     put(load())
-    for key in ("raw/sampledb/store/LOAD00000001.parquet", "raw/sampledb/notes/readme.txt", "raw/sampledb/", "raw/_tmp/x/LOAD00000001.parquet", "rawer/a/b/LOAD00000001.parquet"):
+    for key in ("raw/sampledb/store/LOAD00000001.parquet", "raw/sampledb/notes/readme.txt", "raw/sampledb/", "raw/_dmscdc/x/LOAD00000001.parquet", "rawer/a/b/LOAD00000001.parquet"):
         client("s3").put_object(Bucket=bucket, Key=key, Body=b"x")
     store = TableRef("sampledb", "store")
     for known, requests in (((), 5), ((T,), 4), ((T, store, TableRef("sampledb", "notes")), 2)):

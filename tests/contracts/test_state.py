@@ -10,7 +10,7 @@ from threading import Barrier
 import pytest
 
 from dmscdc.files import RawFile, TableRef
-from dmscdc.leases import LeaseLost, transaction
+from dmscdc.leases import LeaseLost, StateUnusable, transaction
 from dmscdc.position import BadInstruction, Position
 from dmscdc.state import BadSetting, StaleState, TableItem, UnknownTable, open_state
 
@@ -381,3 +381,57 @@ def test_settings_changed_by_hand_are_settings(tmp_path):
         db.execute("update DMSCDC_Controller set PrimaryKey = 'id, dept', PartitionKey = 'dept', ActiveFlag = 'true'")
     item = state.get(PRODUCT)
     assert (item.key, item.partition, item.is_ready) == (("id", "dept"), ("dept",), True)
+
+
+@pytest.mark.parametrize("setting", [{"key": "id,id"}, {"key": ["id", "dept", "id"]}, {"partition": "id, id"}])
+def test_a_column_named_twice_is_refused(keyed, setting):
+    before = keyed.items()
+    with pytest.raises(BadSetting, match=f"sampledb.product: the {next(iter(setting))} names id twice"):
+        keyed.put_settings(PRODUCT, **setting)
+    assert keyed.items() == before
+
+
+def test_a_table_that_was_removed_is_unknown_and_its_fence_goes_on(keyed):
+    keyed.put_settings(STORE, key="id")
+    keyed.release(keyed.acquire(PRODUCT, "a", 60))
+    assert keyed.remove(PRODUCT) and not keyed.remove(PRODUCT)
+    assert keyed.get(PRODUCT) is None and [item.table for item in keyed.items()] == [STORE]
+    assert keyed.acquire(PRODUCT, "b", 60).fence == 2
+    assert keyed.put_settings(PRODUCT, key="id").commit == 0
+
+
+@pytest.mark.parametrize("content", [b"garbage " * 1000, b"SQLite format 3\x00" + b"\x01" * 4000])
+def test_a_file_that_is_no_state_is_said_with_what_helps(tmp_path, content):
+    (tmp_path / "state.db").write_bytes(content)
+    with pytest.raises(StateUnusable, match=f"the state sqlite:{tmp_path}/state.db is damaged.*dmscdc table rebuild"):
+        open_state(f"sqlite:{tmp_path}/state.db").items()
+
+
+def test_a_state_that_was_cut_is_said(tmp_path):
+    state = open_state(f"sqlite:{tmp_path}/state.db")
+    for number in range(300): state.put_settings(TableRef("shop", f"t{number}"), key="id")
+    with transaction(state.path) as db: db.execute("select 1")
+    path = tmp_path / "state.db"
+    path.write_bytes(path.read_bytes()[:9000])
+    for ending in ("-wal", "-shm"): (tmp_path / f"state.db{ending}").unlink(missing_ok=True)
+    with pytest.raises(StateUnusable, match="state.db is damaged"):
+        open_state(f"sqlite:{path}").items()
+
+
+def test_a_folder_is_no_state(tmp_path):
+    with pytest.raises(StateUnusable, match=f"is a folder; name a file in it: --state sqlite:{tmp_path}/state.db"):
+        open_state(f"sqlite:{tmp_path}")
+
+
+@pytest.mark.parametrize("damage", ["position = 'no json'", "position = '{\"load_files\": 7}'", "status = ''", "commit_number = null, position = '['", "ActiveFlag = 'yes'", "folder = null"])
+def test_an_item_that_is_damaged_hides_no_other_and_can_be_removed(tmp_path, damage):
+    state = open_state(f"sqlite:{tmp_path}/state.db")
+    for table in (PRODUCT, STORE): state.put_settings(table, key="id")
+    with transaction(state.path) as db: db.execute(f"update DMSCDC_Controller set {damage} where path like '%product%'")
+    items = state.items()
+    assert [(item.table, bool(item.damaged)) for item in items] == [(PRODUCT, True), (STORE, False)]
+    words = f"sampledb.product: what the state sqlite:{tmp_path}/state.db says of it is damaged"
+    assert items[0].damaged.startswith(words) and "`dmscdc table forget sampledb.product`" in items[0].damaged
+    for act in (lambda: state.get(PRODUCT), lambda: state.put_settings(PRODUCT, active=False), lambda: state.note_run(PRODUCT, {"lag": 1})):
+        with pytest.raises(StateUnusable, match="sampledb.product: what the state"): act()
+    assert state.remove(PRODUCT) and state.get(PRODUCT) is None

@@ -1,17 +1,17 @@
-"""What the runs of the crash suite have before them: tables, their raw files, and which points are tried today."""
+"""What the runs of the crash suite have before them: tables, their raw files, and which of the points are tried."""
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from seeds import seed_of
 from world import World, closed
 
-SEED = int(os.environ.get("CRASH_SEED") or date.today().strftime("%Y%m%d"))  # changes with the day
+SEED = seed_of("CRASH_SEED")
 TEN = datetime(2018, 12, 15, 10, tzinfo=timezone.utc).timestamp()
 SCHEMA = {"id": "int", "name": "string", "region": "string"}
 COLUMNS = "Op, id, name, region, _cdc_file, _cdc_row"
@@ -84,7 +84,7 @@ STORIES = {
 
 
 def places(what: str, count: int) -> list[float]:
-    "Where to look today: so many places between 0 and 1, spread over the whole, the same for the same seed."
+    "Where to look: so many places between 0 and 1, spread over the whole, the same for the same seed."
     chance = random.Random(f"{SEED} {what}")
     return [(i + chance.random()) / count for i in range(count)]
 

@@ -7,7 +7,7 @@ from moto.server import ThreadedMotoServer
 from aws.dynamo import dynamodb_local  # noqa: F401
 from aws.usual import usual
 from buckets import BUCKET, TABLE, AwsCase
-from conftest import a_house
+from warm import a_house
 from dmscdc.aws import client
 from dmscdc.dynamodb import create_table
 from house import every

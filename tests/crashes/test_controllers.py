@@ -71,24 +71,30 @@ def kept(case: Case) -> list[dict]:
     return lines
 
 
-def controller_killed(house: House, counted: dict, point: list) -> None:
+def controller_killed(house: House, counted: dict, point: list) -> bool:
+    "The next pass comes at once and sees that the controller is gone, or after its lease has run out, as on another machine."
     print(point)
     case = house.copy(NAME)
     going = house.begin_pass(case, watch={"do": "kill", "at": point[0]}, kernel={})
     assert house.ask(wait=going.pid) == "SIGKILL", going.said()
-    orphans_end(case.world.root)
-    time_passes(case)
+    if point[0] % 2:
+        orphans_end(case.world.root)
+        time_passes(case)
     said = a_pass(house, case)
     assert said["verdict"] in ("ok", "nothing"), said
+    assert alive(case.world.root) == []
     assert kept(case)[-1]["verdict"] == said["verdict"]
+    if said["verdict"] == "nothing" and case.world.state.holder(case.world.ref): time_passes(case)  # a pass that has nothing to do takes no lease over
     house.heal(case, house.calm[NAME])
+    return True
 
 
-def kernel_killed(house: House, counted: dict, point: list) -> None:
+def kernel_killed(house: House, counted: dict, point: list) -> bool:
+    "Whether the kernel came to this point: the last questions to the server are not always asked."
     print(point)
     case = house.copy(NAME)
     said = a_pass(house, case, watch={}, kernel={"do": "kill", "at": point[0]})
-    if len(case.points("kernel")) < point[0]: return  # the last questions to the server are not always asked
+    if len(case.points("kernel")) < point[0]: return False
     table = said["tables"]["shop.item"]
     assert (said["verdict"], table["verdict"]) == ("failed", "failed") and "killed by SIGKILL" in table["words"]
     assert case.world.state.holder(case.world.ref) is None and alive(case.world.root) == []
@@ -96,25 +102,29 @@ def kernel_killed(house: House, counted: dict, point: list) -> None:
     assert said["verdict"] in ("ok", "nothing"), said
     assert [line["verdict"] for line in kept(case) if line["notebook"]] == ["failed"] + ["ok"] * (said["verdict"] == "ok")
     house.heal(case, house.calm[NAME])
+    return True
 
 
-@pytest.mark.parametrize("place", range(2))
-def test_a_controller_killed_anywhere_is_healed_by_the_next_pass(house, counted, tried, place):
-    point, = at_places(counted["controller"], places("controller", 2)[place:place + 1])
+@pytest.mark.parametrize("odd", [0, 1], ids=["at once", "later"])
+def test_a_controller_killed_anywhere_is_healed_by_the_next_pass(house, counted, tried, odd):
+    points = [point for point in counted["controller"] if point[0] % 2 == odd]
+    point, = at_places(points, places("controller", 2)[odd:odd + 1])
     controller_killed(house, counted, point)
     tried("controllers killed")
 
 
 def test_a_kernel_killed_anywhere_is_healed_by_the_next_pass(house, counted, tried):
     point, = at_places(counted["kernel"], places("kernel", 1))
-    kernel_killed(house, counted, point)
+    assert kernel_killed(house, counted, point) or kernel_killed(house, counted, counted["kernel"][len(counted["kernel"]) // 2])
     tried("kernels killed")
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize(("whose", "killed"), [("controller", controller_killed), ("kernel", kernel_killed)])
 def test_one_killed_at_every_point_is_healed_by_the_next_pass(house, counted, tried, whose, killed):
+    reached = []
     def one(point):
-        tried(f"{whose}s killed")
-        killed(house, counted, point)
+        if killed(house, counted, point): reached.append(point)
+        tried(f"{whose}s killed" if point in reached else f"{whose}s that did not come so far")
     every(counted[whose], one)
+    assert len(reached) >= 0.9 * len(counted[whose]) > 0

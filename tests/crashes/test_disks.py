@@ -94,14 +94,14 @@ def test_a_lake_that_cannot_be_made_is_said_in_words_and_made_when_it_can(house)
     house.heal(case, house.calm["initial load"])
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can be mounted by root only")
+@pytest.mark.skipif(os.geteuid() != 0, reason="not allowed here: only root can mount a small file system")
 def test_a_disk_that_is_really_full_leaves_what_was_there(house):
     house.count("incremental load")
     case = house.copy("incremental load")
     world, lake, kept = case.world, case.world.root / "lake", case.world.root / "kept"
     lake.rename(kept)
     lake.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "dmscdc", str(lake)], capture_output=True).returncode: pytest.skip("no file system may be mounted here")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "dmscdc", str(lake)], capture_output=True).returncode: pytest.skip("not allowed here: mounting a file system")
     try:
         subprocess.run(["cp", "-a", f"{kept}/.", str(lake)], check=True)
         before, filler = committed(world), lake / "filler"

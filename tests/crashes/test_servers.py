@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from conftest import a_server
+from warm import a_server
 from house import House, every, wake
 from stories import STORIES, at_places, places
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from history import COUNT, History
+from history import COUNT, TRIED, History
 from strategies import for_random_histories, shortest
 
 KNOWN = [  # histories that have failed, or that we had reason to fear
@@ -23,11 +23,22 @@ KNOWN = [  # histories that have failed, or that we had reason to fear
 ]
 
 
-def test_the_lake_follows_the_database_through_random_histories(live): for_random_histories(COUNT, live)
+def compared(test) -> tuple[int, int]:
+    "How many tables a test compared with the database, and how many it could not."
+    before = dict(TRIED)
+    test()
+    return tuple(TRIED[what] - before.get(what, 0) for what in ("tables compared", "tables not compared"))
+
+
+def test_the_lake_follows_the_database_through_random_histories(live):
+    yes, no = compared(lambda: for_random_histories(COUNT, live))
+    assert yes >= 4 * COUNT and yes > no, f"{yes} tables compared, {no} not"
 
 
 @pytest.mark.parametrize("history", KNOWN, ids=[f"{len(known.steps)} steps" for known in KNOWN])
-def test_histories_that_are_known_to_be_hard_are_followed_too(live, history): live(history)
+def test_histories_that_are_known_to_be_hard_are_followed_too(live, history):
+    yes, _ = compared(lambda: live(history))
+    assert yes >= 3
 
 
 def test_what_fails_is_told_in_as_few_lines_as_it_needs():

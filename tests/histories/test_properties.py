@@ -34,9 +34,12 @@ changes = st.lists(st.tuples(st.sampled_from("IUD"), keys, values), max_size=6)
 files = st.lists(st.tuples(st.sets(st.sampled_from(VALUES)), changes, st.integers(0, 2)), min_size=1, max_size=6)  # the columns that a file carries, its changes, when it comes
 
 
+def called(number: int) -> str: return f"{closed(number)}.parquet"
+
+
 def rows_of(number: int, carried: set[str], changes: list[Change]) -> list[dict[str, Any]]:
     "A file's rows, without what it does not carry; their sequence is empty."
-    rows = [dict(zip(FOLDED + VALUES, key + values)) | {OP: op, "seq": "", FILE: closed(number), ROW: i} for i, (op, key, values) in enumerate(changes)]
+    rows = [dict(zip(FOLDED + VALUES, key + values)) | {OP: op, "seq": "", FILE: called(number), ROW: i} for i, (op, key, values) in enumerate(changes)]
     return [{n: v for n, v in row.items() if n in carried or n not in VALUES} for row in rows]
 
 
@@ -55,10 +58,10 @@ def one_by_one(rows: list[dict[str, Any]], soft: bool) -> list[dict[str, Any]]:
 def folded(lake: pa.Table, rows: dict[int, list[dict]], carried: dict[int, set[str]], kinds: dict[int, str], soft: bool, sequence: str = "") -> pa.Table:
     "The lake after one batch: all changes of a key folded into one row, which is applied to the row of that key."
     schema = tuple(Column(*item) for item in SCHEMA.items())
-    footers = [Footer(closed(n), tuple(c for c in schema if c.name in carried[n] or c.name not in VALUES), len(rows[n]), 0) for n in rows]
-    of = change_files(footers, {}, schema, {closed(n): kind for n, kind in kinds.items()})
+    footers = [Footer(called(n), tuple(c for c in schema if c.name in carried[n] or c.name not in VALUES), len(rows[n]), 0) for n in rows]
+    of = change_files(footers, {}, schema, {called(n): kind for n, kind in kinds.items()})
     types = {c.name: arrow_type(c.type) for c in (*schema, *OURS)} | {NAME: pa.string(), GROUP: pa.int32(), KIND: pa.string()}
-    told = [row | {NAME: closed(n), GROUP: of.place[closed(n)][0], KIND: kinds.get(n, "new")} for n in rows for row in rows[n]]
+    told = [row | {NAME: called(n), GROUP: of.place[called(n)][0], KIND: kinds.get(n, "new")} for n in rows for row in rows[n]]
     batch, _ = fold(pa.Table.from_pylist(told, pa.schema(list(types.items()))), Folding(schema, FOLDED, of.sets, soft, sequence))
     work = Work("", "", "", "", tuple((c.name, c.type) for c in (OURS[0], *schema, *OURS[1:])), FOLDED, (), tuple(names for _, names in of.sets), soft, 0, ())
     at = match(lake, batch, FOLDED)
@@ -151,11 +154,23 @@ def test_a_file_or_all_files_replayed_change_no_byte(live):
 def test_a_table_loaded_again_from_its_files_is_the_same(live):
     def reload(life: Life) -> None:
         for name, told, world in loaded(life):
-            if told.load: world.state.instruct(world.ref, {"kind": "reload", "changes": "supersede"})
-            else: shutil.rmtree(life.root / "lake" / "_dmscdc" / "shop" / name), shutil.rmtree(world.folder, ignore_errors=True)
-            assert world.go().verdict in ("ok", "nothing", "attention")
-            life.check(name, told)
+            if told.load: load_again(life, name, told)
+            shutil.rmtree(life.root / "lake" / "_dmscdc" / "shop" / name), shutil.rmtree(world.folder, ignore_errors=True)
+            assert world.idle().verdict == "attention" and not world.files() and not world.lake_table.head(), "a lake that was lost is left to a person"
+            if told.load: load_again(life, name, told)
+            else:
+                assert world.state.remove(world.ref)
+                assert life.world(name).go().verdict in ("ok", "nothing", "attention")
+                life.check(name, told)
+            TRIED["lost lakes made again"] += 1
     for_random_histories(FEW, lambda history: live(history, reload))
+
+
+def load_again(life: Life, name: str, told: Told) -> None:
+    "One reload, and what must come of it."
+    told.world.state.instruct(told.world.ref, {"kind": "reload", "changes": "supersede"})
+    assert told.world.go().verdict in ("ok", "nothing", "attention")
+    life.check(name, told)
 
 
 def test_a_state_rebuilt_from_the_lake_is_the_state(live):

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,18 +13,7 @@ import pytest
 
 HOME, PINS = Path(__file__).parents[2], Path(__file__).parent / "pins"
 THEIRS = ("pyspark", "boto3", "pyarrow")  # who runs us has them already
-PINNED = ("airflow-3.0", "glue-5.0", "glue-5.1")  # files of pins
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    "The wheel, built from a copy without what earlier builds have left."
-    out = tmp_path_factory.mktemp("wheel")
-    leave = shutil.ignore_patterns(".*", "build", "demo", "runs", "*.egg-info", "__pycache__")
-    shutil.copytree(HOME, out / "source", ignore=leave)
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", out, out / "source"]
-    subprocess.run(build, check=True, capture_output=True, timeout=300)
-    return next(out.glob("*.whl"))
+PINNED = ("airflow-3.0", "glue-5.1")  # files of pins
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +30,9 @@ def needs(wheel) -> dict[str, list[str]]:
 
 
 def resolve(*lines: str) -> subprocess.CompletedProcess:
-    "What would be installed for these requirements on Python 3.11, by metadata alone."
-    command = [sys.executable, "-m", "uv", "pip", "compile", "-", "--python-version", "3.11", "--no-header", "--no-annotate", "--quiet"]
+    "What would be installed for these requirements on Python 3.11 on the day of constraints.txt, by metadata alone."
+    day = re.search(r"index was on (\S+)\.", (HOME / "constraints.txt").read_text())[1]
+    command = [sys.executable, "-m", "uv", "pip", "compile", "-", "--python-version", "3.11", "--exclude-newer", day, "--no-header", "--no-annotate", "--quiet"]
     return subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=60)
 
 
@@ -65,6 +54,11 @@ def installed(done: subprocess.CompletedProcess) -> dict[str, str]:
     return dict(line.lower().split("==") for line in done.stdout.splitlines() if "==" in line)
 
 
+def test_a_version_that_is_newer_than_the_constraints_is_not_resolved(registry):
+    pinned = {tuple(line.split(" ")[0].split("==")) for line in (HOME / "constraints.txt").read_text().splitlines() if "==" in line}
+    assert set(installed(resolve("boto3", "typer", "jinja2")).items()) <= pinned
+
+
 def pins(name: str) -> list[str]:
     return [line for line in (PINS / f"{name}.txt").read_text().splitlines() if line and line[0] != "#"]
 
@@ -74,6 +68,7 @@ def beside(wheel, registry) -> dict[str, subprocess.CompletedProcess]:
     "Resolutions beside the others, all asked for at the same time."
     extras = {name: "aws,notebooks,stream" if name.startswith("airflow") else "aws,notebooks,source,stream" for name in PINNED}  # Airflow pins SQLAlchemy 1.4
     asked = {name: [*pins(name), f"dmscdc[{extras[name]}] @ {wheel.as_uri()}"] for name in PINNED}
+    asked["glue-5.0"] = [*pins("glue-5.0"), f"dmscdc[aws] @ {wheel.as_uri()}"]
     asked["dlt"] = ["dlt", f"dmscdc[all] @ {wheel.as_uri()}"]
     asked["pyarrow 10"] = ["pyarrow==10.0.0", f"dmscdc @ {wheel.as_uri()}"]
     with ThreadPoolExecutor() as pool:
@@ -85,7 +80,7 @@ def names(lines: list[str]) -> set[str]:
 
 
 def test_the_package_alone_asks_for_little_and_for_no_spark_and_no_aws(needs):
-    assert names(needs[""]) == {"typer", "rich", "cronsim", "jinja2", "pyarrow", "numpy", "tomli"}
+    assert names(needs[""]) == {"typer", "rich", "cronsim", "jinja2", "markupsafe", "pyarrow", "numpy", "tomli"}
     assert set(needs) - {"", "dev"} == {"local", "notebooks", "aws", "stream", "source", "all"}
 
 
@@ -104,6 +99,10 @@ def test_it_goes_in_beside_what_they_pin_and_changes_none_of_it(beside, name):
     got = installed(beside[name])
     assert {name: got.get(name) for name in wanted} == wanted
     assert {"typer", "cronsim", "papermill", "boto3"} <= set(got)
+
+
+def test_the_boto3_of_glue_5_0_cannot_put_under_a_condition_and_is_not_taken(beside):
+    assert beside["glue-5.0"].returncode and "boto3>=1.35.69" in beside["glue-5.0"].stderr
 
 
 def test_it_goes_in_beside_dlt_with_spark(beside):

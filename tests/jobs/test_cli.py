@@ -2,14 +2,25 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+import subprocess
+import sys
+import threading
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from dmscdc.cli import app
 from dmscdc.files import FolderLanding, TableRef
+from dmscdc.runs import run_notebook
 from dmscdc.sample import write_shop
+from dmscdc.schedule import run_schedule
+from dmscdc.state import open_state
 
 
 @pytest.fixture
@@ -99,9 +110,17 @@ def test_wrong_use_is_exit_code_2_and_says_what_helps(shop, words, says):
     assert (done.exit_code, says in done.output) == (2, True), done.output
 
 
-def test_every_command_shows_an_example(dmscdc):
-    for words in (["demo"], ["init"], ["plan"], ["pass"], ["status"], ["schedule"], ["capture"], ["table", "set"], ["table", "rewind"], ["runs", "list"]):
-        assert "Example: dmscdc" in " ".join(dmscdc(*words, "--help").output.split())
+def commands(group=None, path=()):
+    "Every command that can be typed, as words."
+    for name, one in (group or get_command(app)).commands.items():
+        yield from commands(one, (*path, name)) if hasattr(one, "commands") else [(*path, name)]
+
+
+def test_every_command_shows_an_example_of_itself(dmscdc):
+    found = list(commands())
+    assert len(found) > 20
+    for words in found:
+        assert f"Example: dmscdc {' '.join(words)}" in " ".join(dmscdc(*words, "--help").output.split()), words
 
 
 def test_capture_writes_a_source_once_and_then_its_changes(tmp_path, dmscdc):
@@ -113,3 +132,73 @@ def test_capture_writes_a_source_once_and_then_its_changes(tmp_path, dmscdc):
     assert "1 files written" in dmscdc("capture", "sqlite:shop.db", "--landing", "raw").output
     listing = FolderLanding("raw").files(TableRef("shop", "mug"))
     assert (len(listing.load), len(listing.changes)) == (1, 1)
+
+
+def until(condition, what, seconds=60):
+    "Look again and again until something is so."
+    pause, left = threading.Event(), seconds / 0.05
+    while not condition():
+        left -= 1
+        assert left > 0, f"{what} did not happen in time"
+        pause.wait(0.05)
+
+
+def test_capture_watches_a_source_until_it_is_told_to_stop(tmp_path):
+    with sqlite3.connect(tmp_path / "shop.db") as db:
+        db.executescript("create table mug (id integer primary key, name text); insert into mug values (1, 'a')")
+    command = [sys.executable, "-c", "from dmscdc.cli import main; main()", "capture", "sqlite:shop.db", "--landing", "raw", "--watch", "--interval", "0.1"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    files = lambda pattern: list((tmp_path / "raw" / "shop" / "mug").glob(pattern))  # noqa: E731
+    until(lambda: files("LOAD*"), "the load")
+    for name in "bc":
+        before = len(files("2*"))
+        with sqlite3.connect(tmp_path / "shop.db") as db:
+            db.execute("update mug set name = ?", [name])
+        until(lambda: len(files("2*")) > before, f"the change file of {name}")
+    process.terminate()
+    said = process.communicate(timeout=60)[0]
+    assert process.returncode == 0 and said.count("wrote ") == 3 and "3 files written to raw" in said
+
+
+class Clock:
+    "Stands where the last wait has put it; `now` as the schedule asks it, and as `datetime` has it."
+
+    def __init__(self, start, ticks):
+        self.at, self.left = start, ticks
+
+    def now(self, zone=None):
+        return self.at
+
+    def wait(self, tick, stop, now):
+        self.left -= 1
+        self.at = tick
+        if self.left < 0:
+            stop.set()
+
+
+@pytest.mark.parametrize("more, proofs", [((), 0), (("--reconcile", "30 12 * * *", "--source", "sqlite:shop.db"), 1)], ids=["passes", "with proofs"])
+def test_schedule_runs_a_pass_at_each_tick_and_proofs_when_they_are_due(shop, tmp_path, monkeypatch, more, proofs):
+    sqlite3.connect("shop.db").close()
+    clock = Clock(datetime(2018, 12, 15, 11, 59, tzinfo=timezone.utc), ticks=3)
+    monkeypatch.setattr("dmscdc.schedule.run_schedule", partial(run_schedule, now=clock.now, wait=clock.wait))
+    monkeypatch.setattr("dmscdc.proof_commands.datetime", clock)
+    done = shop("schedule", "--cron", "0 * * * *", *more)
+    assert done.exit_code == 0 and done.stdout.strip() == "3 passes ran", done.output
+    assert re.findall(r"next pass: \w+ [\d-]+ (\d\d:\d\d) UTC", done.stderr) == ["12:00", "13:00", "14:00", "15:00"]
+    assert done.stderr.count("done: 3 tables: 3 attention") == 3 and done.stderr.count("; proofs: none") == proofs
+
+
+def test_a_paused_table_is_left_alone_and_named(shop):
+    for name in ("product", "store", "productorder"):
+        shop("table", "set", f"sampledb.{name}", "--key", "id", "--paused")
+    done = shop("pass", "--json")
+    assert done.exit_code == 0 and json.loads(done.stdout)["words"] == "3 tables: 3 nothing"
+    assert set(json.loads(done.stdout)["tables"].values()) == {"paused"} and not list(Path("runs").rglob("*.ipynb"))
+    assert {one["state"] for one in json.loads(shop("status", "--json").stdout)} == {"paused"}
+
+
+def test_the_job_that_loads_passes_the_format_of_a_new_table_on(shop, tmp_path):
+    given = {"table": "sampledb.product", "landing": str(tmp_path / "landing"), "lake": str(tmp_path / "lake"), "state": f"sqlite:{tmp_path}/other.db"}
+    run = run_notebook("process_table", {**given, "format": "iceberg"}, runs=tmp_path / "kept", table="sampledb.product")
+    assert run.verdict == "failed" and "format 'iceberg' is not one of parquet" in run.words
+    assert open_state(f"sqlite:{tmp_path}/other.db").get(TableRef("sampledb", "product")).format == "iceberg"

@@ -215,7 +215,7 @@ def test_in_a_pipe_the_story_is_plain_lines_with_their_time(shell, demo):
     said = shell.steps["demo"].err.splitlines()
     assert len(said) > 20 and not [line for line in said if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (    )?\S[^\r]*", line)]
     assert "\x1b" not in shell.steps["demo"].err + shell.steps["demo"].out
-    assert shell.steps["demo"].out == "The front page: demo/runs/index.html\n"
+    assert shell.steps["demo"].out == "The front page: demo/runs/index.html\nTo go on: cd demo && dmscdc status\n"
 
 
 def test_every_run_is_a_kept_notebook_with_a_page_and_a_line_in_the_ledger(shell, demo):
@@ -255,7 +255,7 @@ def test_a_refused_batch_moves_nothing(shell, refusal):
 def test_a_refusal_names_file_row_column_and_command(shell, refusal):
     words = f"sampledb.product: row 0 of {shell.facts['bad']}: key column id is null"
     said = next(line for line in refusal.err.splitlines() if "refused" in line)
-    assert words in said and said.endswith("then: dmscdc pass --only sampledb.product")
+    assert words in said and re.search(r"then: dmscdc pass --only sampledb\.product\. The lake is as it was \(commit \d+\)$", said)
     assert next(line["words"] for line in refusal.lines if line["verdict"] == "refused").startswith(words)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from world import World, query
+from world import World, closed, query
 
 OLD = {"id": "int", "f": "float", "d": "decimal(10,2)", "gone": "string"}
 MORE = {**OLD, "new": "string"}
@@ -25,14 +25,15 @@ def test_columns_added_and_widened_inside_a_batch_rewrite_all_files_once_and_old
     w.changes(3, [("I", BIG, 0.1, "999999999999.99", "wide"), ("U", 2, 0.1, "2.50", None)], WIDE)
     done = w.go()
     assert (done.verdict, done.commit, done.lake["files_kept"], set(before) & set(w.files())) == ("ok", 2, 0, set())
-    assert [s.split(" by ")[0] for s in done.schema] == ["column new string added", "column id widened from int to bigint", "column f widened from float to double", "column d widened from decimal(10,2) to decimal(14,2)"]
+    assert [s.split(" by ")[0] for s in done.schema] == ["column new string added", "column id widened from int to bigint", "column f widened from float to double", "column d widened from decimal(10,2) to decimal(14,2)",
+                                                           f"column gone is absent from {closed(3)}.parquet; rows keep the values they have"]
     assert done.schema[0].endswith("20181215-100002000.parquet") and done.schema[1].endswith("20181215-100003000.parquet")
     assert w.lake("id, f, d, gone, new") == [(1, 0.75, Decimal("1.50"), "x", None), (2, 0.1, Decimal("2.50"), "y", None), (3, 2.5, Decimal("3.25"), "y", None),
                                            (4, 3.5, Decimal("4.25"), "x", "added"), (BIG, 0.1, Decimal("999999999999.99"), None, "wide")]
     assert types(w) == {"Op": "VARCHAR", "id": "BIGINT", "f": "DOUBLE", "d": "DECIMAL(14,2)", "new": "VARCHAR", "_cdc_file": "VARCHAR", "_cdc_row": "BIGINT", "gone": "VARCHAR"}
     w.changes(4, [("U", 3, 2.75, "3.50", "y")])   # the narrow columns again: nothing changes back
     done = w.go()
-    assert (done.verdict, done.schema) == ("ok", ()) and types(w)["id"] == "BIGINT" and done.lake["files_kept"] > 0
+    assert (done.verdict, done.schema) == ("ok", (f"column new is absent from {closed(4)}.parquet; rows keep the values they have",)) and types(w)["id"] == "BIGINT" and done.lake["files_kept"] > 0
     assert (3, 2.75, Decimal("3.50"), "y") in w.lake("id, f, d, gone")
 
 
@@ -60,3 +61,24 @@ def test_odd_names_of_columns_are_taken_as_they_are(tmp_path, spark):
     w.changes(1, [("U", 1, 7, "dot 2", "plain 2", 7, 7, 7), ("I", 3, 3, "dot", "plain", 3, 3, 3)])
     assert w.go().verdict == "ok"
     assert w.lake('id, "unit price", "a.b", a, "größe", "select", "x`y"') == [(1, 7, "dot 2", "plain 2", 7, 7, 7), (2, 2, "dot", "plain", 2, 2, 2), (3, 3, "dot", "plain", 3, 3, 3)]
+
+
+def test_a_column_that_comes_no_more_is_told_once_and_a_renaming_is_attention(tmp_path, spark):
+    w = World(tmp_path, spark, {"id": "int", "name": "string", "size": "int", "note": "string"}).set(key="id")
+    w.load([(1, "a", 1, "x"), (2, "b", 2, "y")])
+    assert w.go().verdict == "ok"
+    dropped = {"id": "int", "name": "string", "size": "int"}
+    w.changes(1, [("U", 1, "a2", 1, "x")]).changes(2, [("U", 1, "a3", 1)], dropped)
+    done = w.go()
+    assert (done.verdict, done.schema) == ("ok", (f"column note is absent from {closed(2)}.parquet; rows keep the values they have",))
+    w.changes(3, [("U", 1, "a4", 1)], dropped)
+    assert (done := w.go()).verdict == "ok" and done.schema == ()   # told already
+    renamed = {"id": "int", "Name": "string", "size": "int"}
+    w.changes(4, [("U", 2, "B", 2)], renamed)
+    done = w.go()
+    assert done.verdict == "attention" and "column name comes no more and Name is new (another letter case). If this is a renaming" in done.words and "dmscdc table rewind shop.item --reload" in done.words
+    assert [s.split(" by ")[0] for s in done.schema] == ["column Name string added", f"column name is absent from {closed(4)}.parquet; rows keep the values they have"]
+    w.changes(5, [("U", 2, "B2", 2)], renamed)
+    assert (done := w.go()).verdict == "ok" and done.schema == ()
+    rows = [(r["id"], r["name"], r["Name"], r["size"], r["note"]) for r in w.lake_table.read(spark).collect()]
+    assert sorted(rows) == [(1, "a4", None, 1, "x"), (2, "b", "B2", 2, "y")]

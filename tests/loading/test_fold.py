@@ -48,7 +48,6 @@ def write_histories(w: World, rng: random.Random, key: tuple[str, ...], number: 
     w.changes(number, rows, schema, settings=settings, sequences=[change_sequence(commit, 1000 * number + i) for i in range(len(rows))])
 
 
-@pytest.mark.parametrize("way", [split_files, lambda spark: nullcontext()], ids=["shuffled", "in one task"])
 @pytest.mark.parametrize("key, delete, sequences, seed", [
     (("h", "k"), "hard", False, 1), (("h", "k"), "soft", True, 2), (("part", "k", "h"), "hard", True, 3), (("part", "k", "h"), "soft", False, 4)])
 def test_passes_cut_anywhere_equal_applying_one_by_one(tmp_path, spark, key, delete, sequences, seed, way):
@@ -57,7 +56,7 @@ def test_passes_cut_anywhere_equal_applying_one_by_one(tmp_path, spark, key, del
     start = {(h, k, "x") if "part" in key else (h, k): (h, k, "x", 1, "old", 2) for h in range(HISTORIES) for k in range(2)}
     w.load(list(start.values()), settings=DmsSettings(sequence_column="seq" if sequences else ""))
     cuts = sorted(rng.sample(range(1, FILES), 2))
-    with way(spark):
+    with split_files(spark) if way == "shuffled" else nullcontext():
         for number in range(FILES):
             write_histories(w, rng, key, number, sequences)
             if number + 1 in (*cuts, FILES):

@@ -31,3 +31,32 @@ def test_an_unknown_op_is_refused_without_a_key_too(tmp_path, spark):
     w.changes(1, [("I", 2, "b"), ("R", 3, "c")])
     before, done = w.standing(), w.go()
     assert done.verdict == "refused" and "row 1 of 20181215-100001000.parquet: column Op is 'R'" in done.words and w.standing() == before
+
+
+def test_a_replayed_file_leaves_no_row_behind_that_it_no_longer_holds(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(insert_only=True).load([(0, "load")])
+    w.changes(1, [("I", 1, "other")]).changes(2, [("I", i, "first") for i in range(5)]).changes(3, [("I", 9, "after")])
+    assert w.go().verdict == "ok"
+    w.gone(closed(2)).changes(2, [("I", 0, "second"), ("U", 1, "x")])
+    w.state.instruct(w.ref, {"kind": "replay", "files": [f"{closed(2)}.parquet"]})
+    done = w.go()
+    assert (done.rows["inserted"], done.rows["updated"], done.rows["deleted"]) == (0, 1, 4) and "1 updates and deletes were not applied" in done.words
+    kept = [(0, "load", "LOAD00000001.parquet#1", 0), (1, "other", f"{closed(1)}.parquet", 0), (9, "after", f"{closed(3)}.parquet", 0)]
+    assert w.lake(COLUMNS) == sorted([*kept, (0, "second", f"{closed(2)}.parquet", 0)])
+    w.gone(closed(2)).changes(2, [("D", 1, "x")])   # and nothing at all
+    w.state.instruct(w.ref, {"kind": "replay", "files": [f"{closed(2)}.parquet"]})
+    assert w.go().rows["deleted"] == 1 and w.lake(COLUMNS) == sorted(kept) and w.settled()
+    w.state.instruct(w.ref, {"kind": "replay", "files": [f"{closed(n)}.parquet" for n in (1, 2, 3)]})
+    assert w.go().rows["deleted"] == 0 and w.lake(COLUMNS) == sorted(kept)
+
+
+def test_a_replay_of_a_table_of_inserts_with_partitions_and_marked_deletes_leaves_other_files_rows(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(insert_only=True, partition="name", delete="soft")
+    w.load([(0, "a")]).changes(1, [("I", 1, "a"), ("I", 2, "b")]).changes(2, [("I", 3, "a"), ("I", 4, "c")])
+    assert w.go().verdict == "ok"
+    w.gone(closed(1)).changes(1, [("I", 1, "b")])
+    w.state.instruct(w.ref, {"kind": "replay", "files": [f"{closed(1)}.parquet"]})
+    done = w.go()
+    assert done.verdict == "ok" and w.lake("id, name, Op") == [(0, "a", "I"), (1, "b", "I"), (3, "a", "I"), (4, "c", "I")]
+    w.changes("20181215-100000500", [("I", 5, "late")])
+    assert w.go().verdict == "ok" and w.lake("id, name") == [(0, "a"), (1, "b"), (3, "a"), (4, "c"), (5, "late")]

@@ -1,6 +1,8 @@
 "Of two changes of one row the later one wins: which one is later, whatever Spark and the arrival do."
 from __future__ import annotations
 
+import pytest
+
 from dmscdc.dms_writer import DmsSettings, change_sequence, moment_of
 
 from test_fold import split_files
@@ -40,7 +42,8 @@ def test_a_change_sequence_decides_and_a_disagreement_with_the_names_is_told(tmp
     sequenced(w, 2, [("U", 1, "x"), ("U", 2, "second")], (20, 40))
     done = w.go()
     assert w.lake("id, name, seq[-2:]") == [(1, "newest", "30"), (2, "second", "40")]
-    assert done.verdict == "attention" and "disagree about the newest change of 1 keys; the sequence decided" in done.words
+    assert done.verdict == "attention" and "disagree about the order of changes of 1 keys; the sequence decided" in done.words
+    assert f"row 0 of {closed(1)}.parquet comes before row 0 of {closed(2)}.parquet, and has the later sequence" in done.words
 
 
 def test_where_one_row_lacks_the_sequence_the_files_decide(tmp_path, spark):
@@ -56,3 +59,41 @@ def test_a_timestamp_column_never_decides(tmp_path, spark):
     w.load([(1, "old")], settings=stamped, at=moment_of("2030-01-01"))
     w.changes(1, [("U", 1, "x"), ("U", 1, "newest")], settings=stamped, commits=[moment_of("2029-01-01"), moment_of("2018-01-01")])
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "newest")]
+
+
+def digits(*values): return ["" if v is None else v if isinstance(v, str) else change_sequence(moment_of("2018-12-15 10:00:00"), v) for v in values]
+
+
+def test_a_sequence_that_contradicts_the_rows_of_one_file_is_told_with_both_rows(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(1, "old"), (2, "old")])
+    sequenced(w, 1, [("U", 2, "x"), ("U", 1, "newest"), ("U", 2, "second"), ("U", 1, "older")], (1, 30, 2, 10))
+    done = w.go()
+    assert w.lake("id, name") == [(1, "newest"), (2, "second")] and done.verdict == "attention"
+    assert "disagree about the order of changes of 1 keys; the sequence decided" in done.words
+    assert f"row 1 of {closed(1)}.parquet comes before row 3 of {closed(1)}.parquet, and has the later sequence" in done.words
+
+
+ACCOUNTS = {  # a text of 35 digits that is no change sequence: of the load's rows, and of three changes of row 1
+    "far from any time": ("", ["9" * 35, "1" * 35, "1" * 35]),
+    "a time of another year": ("", ["20171215" + "9" * 27, "20171215" + "1" * 27, "20171215" + "1" * 27]),
+    "a time after the file": ("", ["20181217" + "9" * 27, "20181217" + "1" * 27, "20181217" + "1" * 27]),
+    "the load has it too": (digits(7)[0], digits(9, 5, 5)),
+    "only the first row looks like it": ("", [digits(9)[0], "1" * 35, "1" * 35]),
+    "one digit more": ("", ["2018121510" + "9" * 26, "2018121510" + "1" * 26, "2018121510" + "1" * 26]),
+}
+
+
+@pytest.mark.parametrize("case", ACCOUNTS)
+def test_another_text_of_35_digits_never_reorders_changes(tmp_path, spark, case):
+    loaded, values = ACCOUNTS[case]
+    w = World(tmp_path, spark, {**SCHEMA, "account": "string"}).set(key="id").load([(1, "old", loaded), (2, "old", loaded)])
+    w.changes(1, [("U", 1, "first", values[0])]).changes(2, [("U", 1, "second", values[1]), ("D", 1, "second", values[2])])
+    done = w.go()
+    assert (done.verdict, w.lake("id, name")) == ("ok", [(2, "old")])
+
+
+def test_a_column_of_the_standard_name_needs_only_the_shape(tmp_path, spark):
+    shape = {**SCHEMA, "ar_h_change_seq": "string"}
+    w = World(tmp_path, spark, shape).set(key="id").load([(1, "old", None)])
+    w.changes(1, [("U", 1, "newest", "20010101" + "9" * 27)]).changes(2, [("U", 1, "older", "20010101" + "1" * 27)])
+    assert w.go().verdict == "attention" and w.lake("id, name") == [(1, "newest")]

@@ -1,12 +1,19 @@
 "Tables laid out by columns: odd values, moves, changes without those columns."
 from __future__ import annotations
 
+import re
 from datetime import date
 from decimal import Decimal
 
 import pyarrow.dataset as ds
+import pytest
 
-from world import World, query, replayed
+from dmscdc.files import FolderLanding
+from dmscdc.load import load_initial
+from dmscdc.loads import Task
+from dmscdc.schema import Refused
+
+from world import World, closed, query, replayed
 
 SCHEMA = {"id": "int", "site": "string", "day": "date", "name": "string"}
 ODD = ["a b", "a/b", "ü 😀", "50%", "a=b", "x%2Fy", "it's", '"q"', "a:b*?", "{x}[y]", "007", "c\\d", "#1 +2", "null"]
@@ -72,3 +79,45 @@ def test_all_readers_of_the_folder_agree_between_passes(tmp_path, spark):
     assert sorted(map(tuple, spark.read.parquet(str(w.folder)).select(*names).collect()), key=lambda r: r[0]) == rows == lake(w)
     arrow = ds.dataset(str(w.folder), format="parquet", partitioning="hive").to_table(columns=names)
     assert sorted((r["id"], r["site"], r["day"] and date.fromisoformat(str(r["day"])), r["name"]) for r in arrow.to_pylist()) == rows
+
+
+UNFIT = [("", "is the empty text, which no folder can hold"), ("__HIVE_DEFAULT_PARTITION__", "is '__HIVE_DEFAULT_PARTITION__', which no folder can hold: readers would take it for null"),
+         ("a\0b", "is 'a\\x00b' with a NUL character"), ("x" * 251, "of 251 bytes, more than a folder's name can hold"), ("ü" * 126, "of 252 bytes"), ("x/" * 63, "of 126 bytes"), ("x" * 5000, "of 5,000 bytes")]
+
+
+@pytest.mark.parametrize("value, words", UNFIT, ids=[words[:20] for _, words in UNFIT])
+def test_a_text_that_no_folder_can_be_called_refuses_a_load_and_a_batch_in_words(tmp_path, spark, value, words):
+    w = World(tmp_path, spark, SCHEMA).set(key="id", partition="site")
+    w.load([(1, None, None, "null"), (2, "a", None, "x"), (3, value, None, "x")])
+    before, done = w.standing(), w.go()
+    assert done.verdict == "refused" and "row 2 of LOAD00000001.parquet: partition column site " in done.words and words in done.words and w.standing() == before
+    w.gone("LOAD00000001").load([(1, None, None, "null"), (2, "a", None, "x"), (3, "b", None, "x")])
+    assert w.go().verdict == "ok"
+    w.changes(1, [("I", 4, "c", None, "good"), ("I", 5, value, None, "over"), ("U", 5, "d", None, "written")])   # a value that is never written is no harm
+    assert w.go().verdict == "ok"
+    w.changes(2, [("I", 6, "c", None, "good"), ("U", 1, value, None, "bad")])
+    before, done = w.standing(), w.go()
+    assert done.verdict == "refused" and f"row 1 of {closed(2)}.parquet: partition column site " in done.words and words in done.words and w.standing() == before
+    assert len(done.words) < 500 and "dmscdc table set shop.item --partition" in done.words
+
+
+def test_the_longest_text_that_a_folder_can_be_called_is_kept(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id", partition="site,day")
+    values = ["x" * 250, "ü" * 125, "/" * 83 + "x", "".join(map(chr, range(1, 32))), "\x7f[]^{}", "😀" * 62]
+    w.load([(i, value, None, "load") for i, value in enumerate(values)])
+    assert w.go().verdict == "ok" and lake(w) == replayed(w.raw, ["id"], "id, site, day, name")
+    w.changes(1, [("I", 10 + i, value, None, "new") for i, value in enumerate(values)] + [("U", i, value, None, "changed") for i, value in enumerate(values)])
+    assert w.go().verdict == "ok" and lake(w) == replayed(w.raw, ["id"], "id, site, day, name")
+
+
+@pytest.mark.parametrize("key, partition, words", [
+    (("id", "id"), (), "the key is set to id,id; each column was expected once. Set it: dmscdc table set shop.item --key id"),
+    (("id",), ("site", "day", "site"), "the partition is set to site,day,site; each column was expected once. Set it: dmscdc table set shop.item --partition site,day"),
+    (("id",), ("b",), "the partition column b is binary, folders are called by texts"),
+], ids=["key twice", "partition twice", "binary"])
+def test_a_key_or_partition_that_cannot_be_is_refused_in_words(tmp_path, spark, key, partition, words):
+    w = World(tmp_path, spark, {**SCHEMA, "b": "binary"}).load([(1, "a", None, "x", b"\xff")])
+    landing = FolderLanding(w.landing)
+    with pytest.raises(Refused, match=re.escape(words)):
+        load_initial(spark, Task(w.ref, landing, w.lake_table, key, partition), landing.files(w.ref).load, 1, {})
+    assert not w.folder.exists()

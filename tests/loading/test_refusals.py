@@ -10,7 +10,7 @@ GOOD, BAD = closed(2), closed(3)
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory, spark):
+def world(tmp_path_factory, spark, way):
     "A table with a load and one batch; refusals leave it as it is."
     w = World(tmp_path_factory.mktemp("refused"), spark, SCHEMA).set(key="id,site")
     w.load([(1, "a", "1.00"), (2, "a", "2.00")]).changes(1, [("U", 1, "a", "1.50")])
@@ -47,8 +47,11 @@ def test_a_row_that_cannot_be_applied_refuses_the_batch(world, rows, words):
     ([("U", 1, "a", "cheap")], {**SCHEMA, "price": "string"}, {}, f"column price of {BAD}.parquet is string, the lake holds decimal(10,2)"),
     ([("U", 1, "a", 1.5)], {**SCHEMA, "price": "double"}, {}, f"column price of {BAD}.parquet is double, the lake holds decimal(10,2)"),
     ([("U", 1, 7, "1", "x")], {**SCHEMA, "site": "int", "new": "string"}, {}, f"column site of {BAD}.parquet is int, the lake holds string"),
-    ([(1, "a", "1")], SCHEMA, {"op": False}, f"row 0 of {BAD}.parquet: column Op is null"),
-], ids=["missing key column", "int to string", "decimal to string", "decimal to double", "one of two", "file without Op"])
+    ([(1, "a", "1")], SCHEMA, {"op": False}, f"{BAD}.parquet has no column Op, so what its rows did is not known. DMS leaves it out with CdcInsertsOnly=true: set IncludeOpForFullLoad=true"),
+    ([("I", 1, "a", "1")], {"OP": "string", **SCHEMA}, {"op": False}, f"{BAD}.parquet has no column Op (OP is a column of the source)"),
+    ([("I", 1, "a", "1")], {"op": "string", **SCHEMA}, {"op": False}, f"{BAD}.parquet has no column Op (op is a column of the source)"),
+    ([(1, 1, "a", "1")], {"Op": "int", **SCHEMA}, {"op": False}, f"{BAD}.parquet: column Op is int; a text was expected, I, U or D"),
+], ids=["missing key column", "int to string", "decimal to string", "decimal to double", "one of two", "file without Op", "OP", "op", "Op of numbers"])
 def test_a_file_whose_columns_do_not_fit_refuses_the_batch(world, rows, schema, more, words):
     done, still = refuse(world, rows, schema, **more)
     assert done.verdict == "refused" and words in done.words and still
@@ -77,3 +80,12 @@ def test_a_load_that_does_not_fit_its_settings_writes_nothing(tmp_path, spark, r
     w = World(tmp_path, spark, SCHEMA).set(**settings).load(rows)
     before, done = w.standing(), w.go()
     assert done.verdict == "refused" and words in done.words and w.standing() == before and not w.folder.exists()
+
+
+def test_a_load_that_was_applied_before_its_changes_were_refused_is_said_too(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id,site")
+    w.load([(1, "a", "1.00"), (2, "a", "2.00")]).changes(1, [("X", 1, "a", "1.50")])
+    done = w.go()
+    assert (done.verdict, done.commit) == ("refused", 1) and "column Op is 'X'" in done.words
+    assert done.words.endswith("Before that the lake was changed: 1 file, 2 rows read: 2 inserted (commit 1)")
+    assert w.go().words.endswith("The lake is as it was (commit 1)")

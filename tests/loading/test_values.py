@@ -1,6 +1,7 @@
 "Every value of every type of DMS survives the initial load, an insert and the rewriting of its file, for every reader."
 from __future__ import annotations
 
+import struct
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 
@@ -33,7 +34,7 @@ def expected(key: int, row: tuple) -> tuple:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory, spark):
+def world(tmp_path_factory, spark, way):
     "Rows 1 to 4 loaded, 5 to 8 inserted, 9 there to make the first file be rewritten."
     w = World(tmp_path_factory.mktemp("values"), spark, SCHEMA).set(key="id")
     rows = [(i, *row) for i, row in enumerate((LOW, HIGH, OLD, NULL), 1)]
@@ -85,3 +86,21 @@ def test_timestamps_in_milliseconds_keep_their_moment(tmp_path, spark):
     coarse = DmsSettings(parquet_timestamp_in_millisecond=True)
     w.load([(i, m) for i, m in enumerate(moments)], settings=coarse).changes(1, [("I", i + 3, m) for i, m in enumerate(moments)], settings=coarse)
     assert w.go().verdict == "ok" and w.lake("id, epoch_us(moment)") == [(i, micros(moments[i % 3])) for i in range(6)]
+
+
+@pytest.mark.parametrize("kind", ["double", "float"])
+@pytest.mark.parametrize("partition", [(), ("site",)], ids=["plain", "partitioned"])
+def test_keys_of_floating_point_are_one_key_where_they_are_equal(tmp_path, spark, kind, partition):
+    w = World(tmp_path, spark, {"k": kind, "id": "int", "site": "string", "name": "string"}).set(key="k,id", partition=partition)
+    nan, other = float("nan"), struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000001))[0]
+    twice = [(0.0, 1, "a", "x"), (-0.0, 1, "a", "y")]
+    w.load(twice)
+    assert (done := w.go()).verdict == "refused" and "stands in 2 rows of the load" in done.words
+    w.gone("LOAD00000001").load([(0.0, 1, "a", "old"), (-0.0, 2, "a", "old"), (nan, 3, "a", "old"), (1.5, 4, "a", "stays"), (-0.0, 5, "a", "old")])
+    w.changes(1, [("U", -0.0, 1, "a", "x"), ("U", 0.0, 1, "b", "new"), ("U", 0.0, 2, "a", "new"), ("U", other, 3, "a", "new"), ("I", -0.0, 9, "a", "x"), ("U", 0.0, 9, "a", "new"), ("D", 0.0, 5, "a", None)])
+    done = w.go()
+    assert (done.verdict, done.rows["inserted"], done.rows["updated"], done.rows["deleted"]) == ("ok", 5 + 1, 3, 1)
+    assert w.lake("id, abs(k)::varchar, name") == [(1, "0.0", "new"), (2, "0.0", "new"), (3, "nan", "new"), (4, "1.5", "stays"), (9, "0.0", "new")]
+    w.changes(2, [("D", -0.0, 1, "b", None), ("D", -0.0, 9, "a", None), ("U", nan, 3, "c", "newer")])
+    done = w.go()
+    assert (done.verdict, done.rows["updated"], done.rows["deleted"]) == ("ok", 1, 2) and w.lake("id, name") == [(2, "new"), (3, "newer"), (4, "stays")]

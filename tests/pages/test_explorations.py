@@ -1,4 +1,4 @@
-"""`explore/run_reports` and `explore/volumes_and_lag`, executed as papermill does it, over a landing and kept runs; DuckDB reads the same files."""
+"""Explorations, executed as papermill does it, over a landing and kept runs; DuckDB reads the same files."""
 from __future__ import annotations
 
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dmscdc.config import write_config
 from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.kernel import Watch, executed
 from dmscdc.ledger import Ledger
@@ -42,6 +43,7 @@ class Ran:
 def house(tmp_path_factory) -> Path:
     "A load, 40 change files in two hours, and a run for every four of them, 90 seconds after the last."
     home, luck = tmp_path_factory.mktemp("volumes"), random.Random(11)
+    write_config(home, landing="landing", lake="lake", settle=0)
     write_load(home / "landing", TABLE, PRODUCTS, COLUMNS["product"])
     paths: list[str] = []
     for number in range(40):
@@ -69,7 +71,7 @@ def run(tmp_path_factory):
 
 
 def test_run_reports_opens_the_ledger_says_failures_in_words_and_links_reports(house, run):
-    ran = run("run_reports", runs=str(house / "runs"))
+    ran = run("run_reports", folder=str(house))
     assert ran.error is None
     assert "'13 of 13 runs, of 2 tables'" in ran.text("text/plain")
     assert re.search(r"<td>3</td>\s*<td>1</td>.*?<td>row 2 has two addresses</td>", ran.text(), re.DOTALL)
@@ -79,23 +81,62 @@ def test_run_reports_opens_the_ledger_says_failures_in_words_and_links_reports(h
 
 
 def test_run_reports_shows_what_the_parameters_choose(house, run):
-    ran = run("run_reports", runs=str(house / "runs"), table=TABLE, verdict="ok", since="2018-12-13T11")
+    ran = run("run_reports", folder=str(house), table=TABLE, verdict="ok", since="2018-12-13T11")
     [(count,)] = asked(house / "runs", f"""select count(*) from ledger where "table" = '{TABLE}' and verdict = 'ok' and start >= '2018-12-13T11'""")
     assert ran.error is None and f"'{count} of 13 runs, of 1 tables'" in ran.text("text/plain") and 0 < count < 10
 
 
 def test_volumes_and_lag_counts_files_operations_and_delays(house, run):
-    ran = run("volumes_and_lag", landing=str(house / "landing"), runs=str(house / "runs"))
+    ran = run("volumes_and_lag", folder=str(house))
     assert ran.error is None
     counts = dict(duckdb.sql(f"select Op, count(*) from read_parquet('{house}/landing/sampledb/product/2018*.parquet') group by 1").fetchall())
     assert f"Rows over time: {counts['I']:,} inserted, {counts['U']:,} updated, {counts['D']:,} deleted." in ran.text()
+    assert "Bytes that landed over time" in ran.text() and "written to the lake" not in ran.text()
     assert "Files over time: 40 in all." in ran.text() and re.search(r"<td>40</td>\s*<td>\d+</td>\s*<td>4</td>\s*<td>2018-12-13 11:30</td>", ran.text())
     assert re.search(r"<th>closing</th>\s*<td>40.0</td>\s*<td>105.0</td>\s*<td>90.0</td>", ran.text())  # of 90, 100, 110 and 120 seconds
 
 
 def test_volumes_and_lag_reads_no_more_files_than_it_may(house, run):
-    ran = run("volumes_and_lag", landing=str(house / "landing"), runs=str(house / "runs"), table=TABLE, most=5)
+    ran = run("volumes_and_lag", folder=str(house), table=TABLE, most=5)
     assert ran.error is None and re.search(r"<td>sampledb.product</td>\s*<td>5</td>\s*<td>40</td>", ran.text())
+
+
+LOOKING = ["row_history", "run_reports", "volumes_and_lag"]
+
+
+@pytest.mark.parametrize("name", LOOKING)
+def test_an_exploration_reads_the_nearest_settings_else_the_demo(name, house, run, tmp_path, monkeypatch):
+    (house / "mine").mkdir(exist_ok=True)
+    monkeypatch.chdir(house / "mine")
+    above = run(name)
+    assert above.error is None
+    beside = tmp_path / "notebooks" / "explore"
+    beside.mkdir(parents=True)
+    (tmp_path / "demo").symlink_to(house)
+    monkeypatch.chdir(beside)
+    demo = run(name)
+    assert demo.error is None and "sampledb.product" in demo.text() + demo.text("text/plain") + demo.path.read_text()
+
+
+@pytest.mark.parametrize("name", LOOKING)
+def test_an_exploration_without_settings_and_demo_says_so(name, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "no dmscdc.toml in" in str(run(name).error)
+
+
+@pytest.mark.parametrize("name", LOOKING)
+def test_an_exploration_has_few_imports_and_few_parameters(name):
+    book = json.loads((EXPLORE / f"{name}.ipynb").read_text())
+    sources = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+    assert sum(line.startswith(("import ", "from ")) for source in sources for line in source.splitlines()) <= 3
+    assert len(sources[0].splitlines()) <= 5
+
+
+def test_the_page_about_clusters_makes_its_files_and_boto3_knows_its_requests(run, tmp_path):
+    ran = run("on_a_cluster", folder=str(tmp_path))
+    assert ran.error is None
+    assert {path.name for path in tmp_path.iterdir()} == {"inside.py", "one_table.py", "glue_pass.py"}
+    assert "StartJobRun" not in str(ran.error) and ran.path.read_text().count("--additional-python-modules") >= 2
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 6, 99, 100, 101, 1_000])

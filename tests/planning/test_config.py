@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import fields
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dmscdc.config import DEFAULTS, FILE, MEANING, Config, ConfigError, absolute, read_config, write_config
@@ -29,6 +29,7 @@ names = st.text(st.characters(blacklist_categories=("Cc", "Cs"), blacklist_chara
     timeout=st.integers(1, 10**6),
 )
 def test_every_value_that_is_written_is_read_again(landing, lake, runs, workers, settle, timeout):
+    assume(landing != lake)
     with tempfile.TemporaryDirectory() as folder:
         write_config(folder, landing=landing, lake=lake, runs=runs, workers=workers, settle=settle, timeout=timeout)
         config = read_config(folder)
@@ -129,3 +130,39 @@ def test_the_parameters_of_a_job_are_literals_that_name_the_table(tmp_path):
         "settle": 300,
         "run": "r1",
     }
+
+
+@pytest.mark.parametrize("landing, lake", [
+    ("raw", "raw"), ("raw", "raw/lake"), ("lake/raw", "lake"), ("raw", "other/../raw"), ("raw", "link"), ("s3://b/raw", "s3a://b/raw/"), ("s3://b", "s3://b/lake")])
+def test_a_lake_in_the_landing_or_a_landing_in_the_lake_is_refused(tmp_path, landing, lake):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "link").symlink_to("raw")
+    with pytest.raises(ConfigError, match="give the lake a place of its own"):
+        read_config(tmp_path, landing=landing, lake=lake)
+
+
+@pytest.mark.parametrize("landing, lake", [("raw", "raw2"), ("raw", "lake/raw"), ("s3://b/raw", "s3://b/raw2"), ("s3://b/raw", "s3://c/raw"), ("s3://b/raw", "b/raw")])
+def test_places_beside_each_other_are_apart(tmp_path, landing, lake):
+    assert read_config(tmp_path, landing=landing, lake=lake).lake.endswith(lake)
+
+
+@pytest.mark.parametrize("state", ["sqlite:", "sqlite:.", "sqlite:..", "sqlite:./", "state.db", "dynamodb:", "postgres:x"])
+def test_a_state_names_a_file_or_a_table(tmp_path, state):
+    with pytest.raises(ConfigError, match="--state: state is sqlite:FILE or dynamodb:TABLE"):
+        read_config(tmp_path, landing="a", lake="b", state=state)
+
+
+def test_settings_that_are_a_folder_are_said(tmp_path):
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(ConfigError, match=f"{FILE} cannot be read .Is a directory.: a text file"):
+        read_config(tmp_path)
+
+
+def test_a_working_folder_that_was_deleted_is_said(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(ConfigError, match="the working folder is gone .deleted or moved.*cd into a folder that exists"):
+        read_config(".", landing="/a", lake="/b")
+    write_config(tmp_path, landing="a", lake="b")
+    assert read_config(tmp_path).landing == str(tmp_path / "a")

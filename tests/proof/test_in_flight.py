@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from awkward import COLUMNS
 from dmscdc.dms_writer import DmsSettings, write_changes
 from dmscdc.proof import Asked, Proof, prove
 from dmscdc.schema import Refused
@@ -207,3 +208,28 @@ def test_another_lake_row_is_found_where_nothing_is_under_way(shop):
 def test_without_a_commit_nothing_can_be_proven(spark, tmp_path):
     world = Shop(tmp_path, spark, SCHEMA).set(key="id").load(ROWS).holds(ROWS)
     with pytest.raises(Refused, match="has no commit, so nothing can be proven"): world.proof()
+
+
+def plain_names() -> list[str]:
+    "Awkward names that SQLite can hold beside each other: it does not tell upper from lower case."
+    return list({name.lower(): name for name in COLUMNS}.values())
+
+
+@pytest.mark.parametrize("key", ["id", "a.b", "x`y", "_metadata", 'say "hi"', "50%", "it's", "a:b"])
+def test_columns_of_any_name_are_compared_and_landed_changes_explain_them(spark, tmp_path, key):
+    names = plain_names() if key == "id" else ["Name", "a.b", "x`y", "_metadata", 'say "hi"', "50%", "it's", "a:b", "op"]
+    shape = {key: "int", **{name: "string" for name in names if name.lower() != key.lower()}}
+    row = lambda id, kind: (id, *[f"{kind} {n}" for n in range(len(shape) - 1)])
+    world = Shop(tmp_path, spark, shape).set(key=[key]).load([row(1, "load"), row(2, "load")])
+    world.go()
+    quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in shape)
+    held = lambda *rows: world.holds(list(rows), quoted)
+    held(row(1, "load"), row(2, "load"))
+    done = world.proof()
+    assert done.verdict == "ok" and "equal as of load 1" in done.words, done.words
+    assert sum(not rule.why for rule in done.done.rules) == len(shape)
+    held(row(1, "new"), row(2, "load")[:-1] + ("other",))
+    world.changes(2, [("U", *row(1, "new"))])
+    done = world.proof()
+    assert counts(done) == ("attention", {"different": 1}, {"different": 1})
+    assert [f.columns for f in done.done.findings if not f.in_flight] == [{list(shape)[-1]: ("other", row(2, "load")[-1])}]

@@ -160,7 +160,7 @@ def test_every_run_s_work_is_stopped_while_its_lease_is_still_held(mixed):
     folder, config, state, fake, result = mixed
     assert sorted(tables for _, tables, _ in fake.stopped) == [["good"], ["killed"], ["lingers"], ["raises"]]
     assert {url for url, _, _ in fake.stopped} == {fake.started[0].url}
-    assert all(holders[0].split(":")[1:] == [str(os.getpid()), result.id] for _, _, holders in fake.stopped)
+    assert all(holders[0].split(":")[1:3] == [str(os.getpid()), result.id] for _, _, holders in fake.stopped)
 
 
 def test_a_lease_is_given_back_unless_work_may_go_on(mixed):
@@ -219,7 +219,8 @@ def test_two_passes_at_once_share_the_tables(tmp_path):
         results = [future.result() for future in [pool.submit(one), pool.submit(one)]]
     runs = [line["table"] for line in Ledger(config.runs).lines() if line["job"] == "stand_in"]
     assert sorted(runs) == ["shop.a", "shop.b", "shop.c"]
-    assert {result.exit_code for result in results} == {0}, [result.to_dict() for result in results]
+    assert {result.exit_code for result in results} <= {0, 4}, [result.to_dict() for result in results]
+    assert {o.verdict for result in results for o in result.tables.values()} <= {"ok", "nothing", "busy"}
     assert {item.table.name: item.commit for item in state.items()} == {"a": 1, "b": 1, "c": 1}
     left = [o.words for result in results for o in result.tables.values() if o.run is None]
     assert len(left) == 3 and all("is at work on it" in words or "another pass has done it" in words or "nothing to do" in words for words in left)
@@ -229,6 +230,8 @@ CTRL_C = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from test_controller import Fake, read_config, run_pass, stand_in
 folder = Path(sys.argv[2])
 config = read_config(folder, landing="landing", lake="lake", settle=0, workers=int(sys.argv[3]), timeout=50)
@@ -241,15 +244,15 @@ sys.exit(run_pass(config, job=stand_in(folder), start=fake.serve, stop_work=fake
 """
 
 
-@pytest.mark.parametrize("workers", [1, 0])
-def test_ctrl_c_ends_kernels_stops_their_work_and_gives_the_leases_back(tmp_path, workers):
+@pytest.mark.parametrize("workers, number", [(1, signal.SIGINT), (0, signal.SIGINT), (1, signal.SIGTERM), (0, signal.SIGTERM)])
+def test_ctrl_c_and_sigterm_end_kernels_stop_their_work_and_give_the_leases_back(tmp_path, workers, number):
     config, state = a_house(tmp_path, {"done": "", "hangs": "threading.Event().wait(60)", "later": ""})
     write_load(config.landing, "shop.done", [(n, "a" * 99) for n in range(999)], {"id": "int", "said": "string"})  # the longest goes first
     write_load(config.landing, "shop.hangs", [(n, "a" * 99) for n in range(99)], {"id": "int", "said": "string"})
     process = subprocess.Popen([sys.executable, "-c", CTRL_C, Path(__file__).parent, tmp_path, str(workers)], start_new_session=True)
     until(lambda: (tmp_path / "hangs.pid").exists())
     kernel = int((tmp_path / "hangs.pid").read_text() or 0)
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.terminate()
     assert process.wait(60) == 1
     with pytest.raises(ProcessLookupError):
         os.kill(kernel, 0)

@@ -1,0 +1,62 @@
+"""An adversary's tables, loaded direct and shuffled: the right rows with a good verdict, or words that name what is wrong; and right answers to every question.
+
+`ADVERSARY=50 ADVERSARY_SEED=7 pytest -m torture tests/adversary` draws fifty tables from seed 7; `make torture` does so.
+"""
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import shapes
+from seeds import seed_of
+from siege import Siege
+from told import Table
+
+SEED, COUNT = seed_of("ADVERSARY_SEED"), int(os.environ.get("ADVERSARY") or 50)
+IS_DAILY = {f"adv.{name}" for name in shapes.DAILY}
+DAILY, OTHERS = ([table for table in shapes.TABLES if (table.name in IS_DAILY) == daily] for daily in (True, False))
+RANDOM = [shapes.drawn(SEED + n) for n in range(COUNT)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def interpreted(spark):
+    "Rows are few and plans are large: to compile them costs more than all else."
+    plain = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {name: spark.conf.get(name, None) for name in (*plain, "spark.dmscdc.directBytes")}
+    for name, value in plain.items(): spark.conf.set(name, value)
+    yield
+    for name, value in before.items(): spark.conf.set(name, value) if value is not None else spark.conf.unset(name)
+
+
+@pytest.fixture(scope="module")
+def sieges(spark, tmp_path_factory):
+    "One landing for all tables that are asked for; each is laid when its turn comes."
+    root = tmp_path_factory.mktemp("adversary")
+    return lambda table: Siege(root, spark, [table]).lay()
+
+
+def fallen(siege: Siege) -> str: return "\n\n".join(map(str, siege.troubles))
+
+
+def check(siege: Siege, table: Table) -> None:
+    assert not siege.troubles, f"{fallen(siege)}\n\nThe table:\n{table}"
+    assert siege.tried["pass"] == 2 * table.rounds, "every way and every round was looked at"
+    assert not table.asked or set(siege.questions) <= set(siege.tried), "every question was asked"
+
+
+def test_every_table_has_a_name_of_its_own(): assert len({table.name for table in shapes.TABLES}) == len(shapes.TABLES) and len(DAILY) == len(shapes.DAILY)
+
+
+@pytest.mark.parametrize("table", DAILY, ids=[table.name for table in DAILY])
+def test_a_table_comes_out_right_or_the_words_name_what_is_wrong(sieges, table): check(sieges(table), table)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("table", OTHERS, ids=[table.name for table in OTHERS])
+def test_so_does_every_other_table_that_was_ever_a_trouble(sieges, table): check(sieges(table), table)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("table", RANDOM, ids=[str(SEED + n) for n in range(COUNT)])
+def test_so_does_a_table_drawn_at_random(sieges, table): check(sieges(table), table)  # repeat with ADVERSARY=1 ADVERSARY_SEED=its number

@@ -1,0 +1,176 @@
+"""Every command of the README typed as it is written: the wheel in an empty environment with what a laptop needs, in a folder like a clone."""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from aws.conftest import aws, moto  # noqa: F401
+
+from dmscdc.aws import client
+from dmscdc.sample import create_shop
+
+HOME = Path(__file__).parents[2]
+README = (HOME / "README.md").read_text(encoding="utf-8")
+MADE = ("Makefile", "settings.ini", "setup.py", "pyproject.toml", "constraints.txt")  # what make looks at
+INSTALL = "python3 -m venv .venv && . .venv/bin/activate && pip install '.[all]'"  # stands for what the fixture has done
+WAIT = 600.0  # seconds at most
+
+
+def block(section: str) -> list[str]:
+    "The lines of a section's shell block, without comments."
+    found = re.search(rf"^## {re.escape(section)}\n.*?^```sh\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    return [line.split(" #")[0].strip() for line in found[1].splitlines()]
+
+
+DEMO, OWN, AWS = block("Try it"), block("Your own DMS folder"), block("On AWS")
+QUESTIONS = block("What happened to this row, and is the table right?")
+ELSEWHERE = {  # what prose and tables name with its arguments, and what is typed for it
+    "dmscdc capture sqlite:shop.db --landing ./landing": "dmscdc capture sqlite:shop.db --landing ./landing",
+    "dmscdc capture sqlite:shop.db --landing DIR": "dmscdc capture sqlite:shop.db --landing DIR",
+    "dmscdc conformance FORMAT": "dmscdc conformance parquet",
+    "dmscdc demo [DIR]": "make demo",
+    "dmscdc pass --master spark://host:7077": "dmscdc pass --master local[2]",
+    'dmscdc schedule --cron "0 * * * *"': 'dmscdc schedule --cron "0 * * * *"',
+    "dmscdc serve-spark --master spark://host:7077": "dmscdc serve-spark --master local[2]",
+}
+NAMED = ("init", "plan", "history", "reconcile")  # by their names alone; the blocks have them with arguments
+
+
+def installed(clone: Path, *what: str) -> None:
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", clone / ".venv/bin/python", "--constraint", HOME / "constraints.txt"]
+    done = subprocess.run([*uv, *what], capture_output=True, text=True, timeout=WAIT)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def clone(wheel, tmp_path_factory) -> Path:
+    "A folder like a clone after `make env`, whose environment holds nothing but the wheel and what it asks for."
+    here = tmp_path_factory.mktemp("typed") / "clone"
+    here.mkdir()
+    subprocess.run([sys.executable, "-m", "uv", "venv", "--quiet", "--python", sys.executable, here / ".venv"], check=True)
+    installed(here, f"dmscdc[local,notebooks] @ {wheel.as_uri()}")
+    for name in MADE: shutil.copy(HOME / name, here)
+    (here / ".venv/.made").touch()
+    return here
+
+
+def environment(clone: Path) -> dict[str, str]:
+    "That of a person who has just opened a shell."
+    skip = ("PYTHON", "VIRTUAL_ENV", "SPARK", "AWS_", "DMSCDC", "JUPYTER", "MAKE", "MFLAGS", "COLUMNS")
+    return {name: value for name, value in os.environ.items() if not name.startswith(skip)} | {"HOME": str(clone.parent)}
+
+
+def typed(clone: Path, lines: list[str], **env: str) -> str:
+    "What a shell says; it ends with the first line that fails."
+    script = "\n".join(["trap 'echo \"this failed: $BASH_COMMAND\" >&2' ERR", *lines])
+    done = subprocess.run(["bash", "-e"], input=script, cwd=clone, env=environment(clone) | env, capture_output=True, text=True, timeout=WAIT)
+    assert done.returncode == 0, f"exit code {done.returncode}: {done.stderr[-3000:]}\n{done.stdout[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def told(clone) -> str:
+    "What the first block says; after it the demo is there."
+    return typed(clone, DEMO)
+
+
+def in_clone(clone: Path, *lines: str) -> str: return typed(clone, [". .venv/bin/activate", *lines])
+
+
+def in_demo(clone: Path, *lines: str) -> str: return typed(clone, [". .venv/bin/activate && cd demo", *lines])
+
+
+def ended(clone: Path, line: str, ready: str) -> tuple[int, str]:
+    "Types a command that goes on until Ctrl-C, and presses that when it says it is ready."
+    log = clone.parent / "said"
+    with log.open("wb") as out:
+        command = ["bash", "-c", f". .venv/bin/activate && cd demo && exec {line}"]
+        process = subprocess.Popen(command, cwd=clone, env=environment(clone), stdout=out, stderr=out, start_new_session=True)
+    until = time.monotonic() + WAIT
+    while ready not in log.read_text() and process.poll() is None and time.monotonic() < until: time.sleep(0.1)
+    said = log.read_text()
+    if process.poll() is None: process.send_signal(signal.SIGINT)
+    assert ready in said, said
+    return process.wait(60), log.read_text()
+
+
+def test_the_environment_holds_nothing_but_what_the_wheel_asks_for(clone):
+    lines = in_clone(clone, "python -c 'import dmscdc; print(dmscdc.__file__)'", "ls .venv/lib/python3*/site-packages")
+    assert "/clone/.venv/" in lines.splitlines()[0] and not {"pytest", "nbdev", "boto3", "moto", "uv"} & set(lines.split())
+
+
+def test_the_demo_and_its_status(told):
+    assert "To go on: cd demo && dmscdc status" in told
+    assert all(f"sampledb.{name}" in told for name in ("store", "product", "productorder"))
+
+
+def test_the_questions_about_rows_and_tables(clone, told, wheel):
+    *questions, compare = QUESTIONS
+    assert len(questions) >= 5 and compare.startswith("dmscdc reconcile")
+    said = in_demo(clone, *questions)
+    assert "Trail Lantern 300" in said and "Sample Product" in said  # the row before and after
+    assert "25 rows" in said and "24 rows" in said  # at the first commit, and now
+    assert pq.read_table(clone / "demo/then").num_rows == 24 and (clone / "demo/feed.json").is_file()
+    assert "pip install 'dmscdc[source]'" in in_demo(clone, f"{compare} 2>&1 || test $? = 2")  # which [all] brings
+    installed(clone, f"dmscdc[source] @ {wheel.as_uri()}")
+    assert "equal as of" in in_demo(clone, compare) and list((clone / "demo/runs/reconcile").rglob("*.html"))
+
+
+def test_a_folder_of_ones_own(clone, told, tmp_path):
+    shutil.copytree(clone / "demo/landing/sampledb/product", tmp_path / "data/dms/sampledb/product")
+    for path in (tmp_path / "data").rglob("*.parquet"): os.utime(path, (time.time() - 3600,) * 2)  # the load has settled
+    lines = [line.replace(INSTALL, ". .venv/bin/activate").replace("/data/", f"{tmp_path}/data/") for line in OWN]
+    assert INSTALL in OWN[0] and len(OWN) >= 6
+    said = typed(clone, lines)
+    assert "--key id" in said and "1 ok" in said
+    [rows] = {pq.read_table(tmp_path / "data/lake/sampledb/product").num_rows}
+    assert rows == 24
+
+
+def test_what_goes_on_until_it_is_stopped(clone, told):
+    assert "or: dmscdc schedule" in README
+    code, said = ended(clone, ELSEWHERE['dmscdc schedule --cron "0 * * * *"'], "next pass")
+    assert code == 0 and "0 passes ran" in said, said
+    code, said = ended(clone, ELSEWHERE["dmscdc serve-spark --master spark://host:7077"], "SPARK_REMOTE")
+    assert code == 0, said
+
+
+def test_what_prose_and_tables_name(clone, told, tmp_path):
+    named = set(re.findall(r"`(dmscdc [^`]+)`", README)) | set(re.findall(r"# or: (dmscdc .*)", README))
+    alone = {code for code in named if not re.search(r"--|[A-Z]|:", code)}
+    assert named - alone == set(ELSEWHERE), "say here what is typed for it"
+    with closing(sqlite3.connect(clone / "shop.db")) as db: create_shop(db)
+    for name in ("./landing", "DIR"): in_clone(clone, "cp shop.db copy.db", f"mkdir -p c{name[-3:]} && cd c{name[-3:]} && cp ../shop.db .", f"dmscdc capture sqlite:shop.db --landing {name}")
+    assert len(list(clone.glob("c*/*/shop/product/LOAD*.parquet"))) == 2
+    said = in_demo(clone, ELSEWHERE["dmscdc pass --master spark://host:7077"], *sorted(f"{code}" for code in alone if code.split()[1] not in NAMED), "dmscdc runs html")
+    assert "3 nothing" in said and "process_table" in said
+    run = re.search(r"^([0-9a-f]{8}) +process_table", said, re.MULTILINE)[1]
+    assert "inserted" in in_demo(clone, f"dmscdc runs show {run}")
+
+
+def test_the_suite_for_formats_says_what_it_needs_and_runs(clone):
+    asked = [". .venv/bin/activate", f"{ELSEWHERE['dmscdc conformance FORMAT']} 2>&1 || echo exit $?"]
+    assert "the suite needs pytest: pip install pytest" in " ".join(typed(clone, asked).split())
+    installed(clone, "pytest")
+    said = typed(clone, asked, PYTEST_ADDOPTS="-k keeps_data")
+    assert said.startswith(".") and "[100%]" in said and "exit" not in said, said
+
+
+def test_the_commands_for_aws(clone, told, wheel, aws):  # noqa: F811
+    installed(clone, f"dmscdc[aws] @ {wheel.as_uri()}")
+    client("s3").create_bucket(Bucket="shop", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    for path in (clone / "demo/landing").rglob("*.parquet"):
+        client("s3").upload_file(str(path), "shop", f"dms/{path.relative_to(clone / 'demo/landing').as_posix()}")
+    env = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    said = typed(clone, [". .venv/bin/activate && mkdir aws && cd aws", *AWS], **env)
+    assert all(f"dmscdc table set sampledb.{name} --key id" in " ".join(said.split()) for name in ("store", "product", "productorder"))

@@ -1,0 +1,55 @@
+"A damaged raw or lake file is never applied in part: the run says which file, row and column, and nothing has moved."
+from __future__ import annotations
+
+import pytest
+
+from damage import ROWS, SOURCE, damages, encoded, in_page, put, rows_of
+from world import World, closed, query
+
+LIBRARIES = ("Traceback", "ArrowInvalid", "OSError", "org.apache", "py4j", "Py4J", "UnicodeDecodeError", "PythonException")
+
+
+def check(done, before, w, name, words, what):
+    "What a refusal must look like."
+    assert done.verdict == "refused", (what, done.verdict, done.words)
+    assert done.words.startswith("shop.item: ") and name in done.words and "dmscdc pass --only shop.item" in done.words, (what, done.words)
+    assert all(part in done.words for part in words), (what, words, done.words)
+    assert not any(word in done.words for word in LIBRARIES) and len(done.words) < 500, (what, done.words)
+    assert w.standing() == before, what
+
+
+@pytest.mark.parametrize("partition", ["", "site"])
+def test_a_damaged_change_file_refuses_its_batch_by_name(tmp_path, spark, partition):
+    w = World(tmp_path, spark, SOURCE).set(key="id,site", **({"partition": partition} if partition else {}))
+    put(w.raw / "LOAD00000001.parquet", encoded(rows_of(None)))
+    assert w.go().verdict == "ok"
+    put(w.raw / f"{closed(1)}.parquet", encoded(rows_of("U")))
+    path, before, looked = w.raw / f"{closed(2)}.parquet", w.standing(), 0
+    for what, raw, words in damages("I", ROWS):
+        put(path, raw)
+        check(w.go(), before, w, path.name, words, what)
+        looked += 1
+    assert looked == 17
+    put(path, encoded(rows_of("I", ROWS)))
+    assert w.go().verdict == "ok" and [n for n, in w.lake("count(*)")] == [2 * ROWS]
+
+
+def test_a_lake_file_that_is_not_what_the_journal_says_is_never_rewritten(tmp_path, spark):
+    w = World(tmp_path, spark, SOURCE).set(key="id")
+    put(w.raw / "LOAD00000001.parquet", encoded(rows_of(None)))
+    assert w.go().verdict == "ok"
+    put(w.raw / f"{closed(1)}.parquet", encoded(rows_of("U")))
+    file = w.folder / w.files()[0]
+    sound, before, looked = file.read_bytes(), w.standing()[0], 0
+    other = file.with_name("other")
+    query(f"copy (from '{file}' limit 148) to '{other}' (format parquet)")
+    for what, raw in [("two rows are gone", other.read_bytes()), ("a bit in a page", in_page(sound, "_cdc_row", 0)), ("cut off", sound[:900]), ("empty", b"")]:
+        other.unlink(missing_ok=True)
+        file.write_bytes(raw)
+        done = w.go()
+        assert (done.verdict, w.standing()[0]) == ("failed", before), (what, done.words)
+        assert file.name in done.words and "damaged" in done.words and "dmscdc table rewind shop.item --reload" in done.words, (what, done.words)
+        assert file.read_bytes() == raw and not any(word in done.words for word in LIBRARIES), what
+        looked += 1
+    file.write_bytes(sound)
+    assert looked == 4 and w.go().verdict == "ok" and [n for n, in w.lake("count(*)")] == [ROWS]

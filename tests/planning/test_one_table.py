@@ -1,0 +1,205 @@
+"Awkward names are planned like others, and one table's trouble is its own: no folder, link, item or journal of one table stops the others."
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from awkward import TABLES
+from dmscdc.cli import app
+from dmscdc.config import read_config
+from dmscdc.dms_writer import write_changes, write_load
+from dmscdc.files import FolderLanding, TableRef
+from dmscdc.process import process_table
+from dmscdc.state import open_state
+from dmscdc.survey import survey
+
+SCHEMA = {"id": "int", "name": "string"}
+
+
+def dmscdc(home: Path, *words: str) -> tuple[int, str]:
+    "A command in a folder whose landing and lake lie beside each other; nothing but words may come out."
+    done = CliRunner().invoke(app, [*words, "--folder", str(home), "--landing", str(home / "landing"), "--lake", str(home / "lake")])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, " ".join(done.output.split())
+
+
+def landed(home: Path, *tables: str) -> Path:
+    "A folder with tables of a load file each, whose key is set."
+    for table in tables:
+        write_load(home / "landing", table, [(1, "a")], SCHEMA)
+        open_state(f"sqlite:{home / 'state.db'}").put_settings(TableRef.parse(table), key="id")
+    return home
+
+
+def looks(home: Path) -> dict:
+    "What a pass would find, by table."
+    config = read_config(home, landing=str(home / "landing"), lake=str(home / "lake"), settle=0)
+    return {str(look.table): look for look in survey(config)}
+
+
+@pytest.fixture(params=[os.getuid()], ids=["user"])
+def closed(request, tmp_path, monkeypatch):
+    "Makes a folder unreadable. Root reads everything, so there the system's answer is given for it."
+    shut = set()
+    scan = os.scandir
+
+    def refused(path):
+        if str(path) in shut: raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    return lambda path: shut.add(str(path))
+
+
+# Names
+
+def test_a_name_goes_through_text_and_back_and_no_two_tables_share_one():
+    refs = [TableRef(*names) for names in (*TABLES, ('"a"', "b"), ('"', '"'), ("a.", ".b"), (".", "."), (" a", "b "), ("a\nb", "c\nd"))]
+    assert [TableRef.parse(str(ref)) for ref in refs] == refs and len({str(ref) for ref in refs}) == len(refs)
+
+
+@pytest.mark.parametrize("text", ["product", ".x", "x.", "", "a/b.c", '"a.b', '"a".', '"".x', '"a"b.c'])
+def test_a_text_that_names_no_table_is_refused(text):
+    with pytest.raises(ValueError, match="a table is written schema.table"): TableRef.parse(text)
+
+
+def test_every_name_that_dms_can_write_is_planned_and_its_advice_names_the_same_table(tmp_path):
+    for schema, table in TABLES:
+        folder = tmp_path / "landing" / schema / table
+        folder.mkdir(parents=True)
+        write_load(tmp_path / "one", "a.b", [(1, "a"), (2, "b")], SCHEMA)
+        (folder / "LOAD00000001.parquet").write_bytes((tmp_path / "one/a/b/LOAD00000001.parquet").read_bytes())
+    refs = sorted(TableRef(*names) for names in TABLES)
+    assert FolderLanding(tmp_path / "landing").tables() == refs
+    import shlex
+    for name, look in looks(tmp_path).items():
+        assert look.state == "waiting" and look.suggestion.key == ("id",), look
+        words = shlex.split(look.suggestion.command)[1:]
+        if not words[2].startswith("-"):
+            code, said = dmscdc(tmp_path, *words)
+            assert code == 0, said
+    again = looks(tmp_path)
+    assert [look.table for look in again.values()] == refs
+    assert {look.plan.kind for look in again.values() if look.plan} == {"initial"} and all(look.plan for look in again.values())
+
+
+# Trouble of one
+
+def test_a_folder_that_cannot_be_read_is_the_trouble_of_its_table(tmp_path, closed):
+    home = landed(tmp_path, "shop.good", "shop.shut", "shop.known")
+    closed(home / "landing/shop/shut")
+    write_load(home / "landing", "shop.new", [(1, "a")], SCHEMA)
+    closed(home / "landing/shop/new")
+    found = looks(home)
+    assert found["shop.good"].plan.kind == found["shop.known"].plan.kind == "initial"
+    assert f"{home}/landing/shop/shut cannot be read (Permission denied)" in found["shop.shut"].problem
+    assert f"{home}/landing/shop/new cannot be read" in found["shop.new"].problem
+    code, said = dmscdc(home, "plan")
+    assert code == 0 and "waits: 1 load file" in said and "shop/shut cannot be read" in said
+    done = process_table("shop.shut", str(home / "landing"), str(home / "lake"), f"sqlite:{home / 'state.db'}", settle=0)
+    assert done.verdict == "failed" and "shop/shut cannot be read (Permission denied)" in done.words
+
+
+def test_a_folder_inside_a_table_that_cannot_be_read_stops_that_table_alone(tmp_path, closed):
+    home = landed(tmp_path, "shop.good", "shop.dated")
+    write_changes(home / "landing", "shop.dated", [("I", 2, "b")], "20181215-100000000", SCHEMA, folder="2018/12/15")
+    closed(home / "landing/shop/dated/2018")
+    found = looks(home)
+    assert found["shop.good"].plan.kind == "initial" and "shop/dated/2018 cannot be read" in found["shop.dated"].problem
+
+
+def test_a_schema_that_cannot_be_read_is_said_and_the_others_are_planned(tmp_path, closed):
+    home = landed(tmp_path, "shop.good")
+    (home / "landing/private").mkdir()
+    closed(home / "landing/private")
+    (home / "landing/lost+found").mkdir()
+    closed(home / "landing/lost+found")
+    code, said = dmscdc(home, "plan")
+    assert code == 0 and "waits: 1 load file" in said
+    assert f"the tables of private could not be looked for: {home}/landing/private cannot be read (Permission denied)" in said and "lost+found" not in said
+
+
+def test_a_landing_that_cannot_be_read_is_said(tmp_path, closed):
+    home = landed(tmp_path, "shop.good")
+    closed(home / "landing")
+    code, said = dmscdc(home, "plan")
+    assert code == 2 and f"{home}/landing cannot be read (Permission denied)" in said
+
+
+@pytest.mark.parametrize("where", ["loop", "shop/loop", "shop/good/loop", "shop/good/notes.txt"])
+def test_a_link_to_itself_stops_no_table(tmp_path, where):
+    home = landed(tmp_path, "shop.good", "shop.other")
+    link = home / "landing" / where
+    link.symlink_to(link)
+    found = looks(home)
+    assert [look.plan.kind for look in found.values()] == ["initial", "initial"] and list(found) == ["shop.good", "shop.other"]
+
+
+def test_a_link_to_itself_with_the_name_of_a_change_file_is_the_trouble_of_its_table(tmp_path):
+    home = landed(tmp_path, "shop.good", "shop.other")
+    link = home / "landing/shop/good/20181215-100000000.parquet"
+    link.symlink_to(link)
+    found = looks(home)
+    assert found["shop.other"].plan.kind == "initial" and "20181215-100000000.parquet cannot be read" in found["shop.good"].problem
+
+
+@pytest.mark.parametrize("to", ["..", "../.."])
+def test_a_link_back_to_the_landing_makes_no_tables(tmp_path, to):
+    home = landed(tmp_path, "shop.good")
+    (home / "landing" / "back").symlink_to(home / "landing" / "shop" / to)
+    (home / "landing" / "shop" / "up").symlink_to(home / "landing" / "shop" / to)
+    assert list(looks(home)) == ["shop.good"]
+
+
+def test_a_damaged_item_of_the_state_is_the_trouble_of_its_table(tmp_path):
+    from dmscdc.leases import transaction
+
+    home = landed(tmp_path, "shop.good", "shop.bad")
+    with transaction(str(home / "state.db")) as db: db.execute("update DMSCDC_Controller set position = '{' where path = 'shop/bad/'")
+    found = looks(home)
+    assert found["shop.good"].plan.kind == "initial" and "`dmscdc table forget shop.bad`" in found["shop.bad"].problem
+    assert "is damaged" in dmscdc(home, "table", "list")[1] and dmscdc(home, "table", "forget", "shop.bad")[0] == 0
+    assert dmscdc(home, "table", "set", "shop.bad", "--key", "id")[0] == 0 and looks(home)["shop.bad"].plan.kind == "initial"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'"text"', b'{"number": 1, "files": [], "adds": []}', b"\xff\xfe"])
+def test_a_damaged_journal_entry_is_said_with_its_path_and_is_the_trouble_of_its_table(tmp_path, content):
+    home = landed(tmp_path, "shop.good", "shop.bad")
+    entry = home / "lake/_dmscdc/shop/bad/journal/000000000001.json"
+    entry.parent.mkdir(parents=True)
+    entry.write_bytes(content)
+    found = looks(home)
+    assert found["shop.good"].plan.kind == "initial" and f"{entry} is no entry of a journal of ours" in found["shop.bad"].problem
+    done = process_table("shop.bad", str(home / "landing"), str(home / "lake"), f"sqlite:{home / 'state.db'}", settle=0)
+    assert (done.verdict, f"{entry} is no entry" in done.words) == ("failed", True) and entry.read_bytes() == content
+
+
+@pytest.mark.parametrize("words", [("plan",), ("status",), ("table", "list"), ("table", "set", "shop.good", "--key", "id"), ("table", "rebuild")])
+def test_a_state_of_garbage_is_said_by_every_command(tmp_path, words):
+    home = landed(tmp_path, "shop.good")
+    (home / "state.db").write_bytes(b"garbage " * 999)
+    for ending in ("-wal", "-shm"): (home / f"state.db{ending}").unlink(missing_ok=True)
+    code, said = dmscdc(home, *words)
+    assert code == 2 and f"the state sqlite:{home}/state.db is damaged" in said and "dmscdc table rebuild" in said
+
+
+# Settings held against the landing
+
+def test_a_table_or_a_column_that_nobody_has_is_refused_unless_it_is_to_come(tmp_path):
+    home = landed(tmp_path, "shop.item")
+    before = open_state(f"sqlite:{home / 'state.db'}").items()
+    for words, says in ((("shop.itme", "--key", "id"), "Did you mean shop.item?"), (("shop.nosuch", "--key", "id"), "neither"),
+                        (("shop.item", "--key", "nosuch"), "LOAD00000001.parquet has id, name"), (("shop.item", "--partition", "day"), "has no column day")):
+        code, said = dmscdc(home, "table", "set", *words)
+        assert code == 2 and says in said and "--new" in said, said
+    assert open_state(f"sqlite:{home / 'state.db'}").items() == before
+    assert dmscdc(home, "table", "set", "shop.nosuch", "--key", "id", "--new")[0] == 0
+    assert dmscdc(home, "table", "set", "shop.item", "--partition", "day", "--new")[0] == 0
+    assert dmscdc(home, "table", "set", "shop.nosuch", "--paused")[0] == 0, "a table that the state knows may be set"
+
+
+def test_before_dms_has_written_anything_every_table_may_be_set(tmp_path):
+    assert dmscdc(tmp_path, "table", "set", "shop.item", "--key", "id")[0] == 0

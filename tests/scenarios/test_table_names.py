@@ -1,0 +1,39 @@
+"Tables and schemas of every name that DMS can write are loaded and changed like others, each into a folder of its own."
+from __future__ import annotations
+
+import pytest
+
+from awkward import TABLES
+from dmscdc.dms_writer import write_changes, write_load
+from dmscdc.files import TableRef
+from dmscdc.parquet import ParquetTable
+from dmscdc.process import process_table
+from dmscdc.state import SqliteState
+
+import duckdb
+
+SCHEMA = {"id": "int", "name": "string"}
+
+
+@pytest.mark.parametrize("direct", [True, False], ids=["direct", "shuffled"])
+def test_every_name_is_loaded_and_changed(tmp_path, spark, direct):
+    write_load(tmp_path / "one", "a.b", [(1, "a"), (2, "b")], SCHEMA)
+    write_changes(tmp_path / "one", "a.b", [("U", 1, "A"), ("I", 3, "c"), ("D", 2, None)], "20181215-100000000", SCHEMA)
+    state, tables = SqliteState(tmp_path / "state.db"), [TableRef(*names) for names in (TABLES if direct else TABLES[:6])]
+    if not direct: spark.conf.set("spark.dmscdc.directBytes", "0")
+    try:
+        for table in tables:
+            folder = tmp_path / "landing" / table.schema / table.name
+            folder.mkdir(parents=True)
+            for path in (tmp_path / "one/a/b").iterdir(): (folder / path.name).write_bytes(path.read_bytes())
+            state.put_settings(table, key="id")
+            done = process_table(str(table), str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path / 'state.db'}", settle=0, run="test", spark=lambda: spark)
+            assert (done.verdict, done.commit, done.table) == ("ok", 2, str(table)), done.words
+    finally:
+        if not direct: spark.conf.unset("spark.dmscdc.directBytes")
+    for table in tables:
+        _, files = ParquetTable(str(tmp_path / "lake"), table).plain()
+        paths = [str(path) for path in (tmp_path / "lake" / table.schema / table.name).rglob("*.parquet") if path.is_file()]
+        assert len(paths) == len(files)
+        rows = [row for path in paths for row in duckdb.connect().read_parquet(path.replace("*", "?").replace("[", "[[]"), hive_partitioning=False).project("id, name").fetchall()]
+        assert sorted(rows) == [(1, "A"), (3, "c")], table
