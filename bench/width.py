@@ -1,0 +1,90 @@
+"""A table of 10, 100, 500 and 1,000 columns: a load with changes, as-of, feed and versions. `python bench/width.py [COLUMNS…]`
+
+One session on two cores; few rows, so what is measured is what a column costs. Read the ratios: the time should grow with the columns, not with
+their square. `direct` and `shuffled` are the two ways of the load; a first round with three columns warms Java and is not counted.
+"""
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dmscdc.as_of import as_of
+from dmscdc.dms_writer import write_changes, write_load
+from dmscdc.feed import feed, landed
+from dmscdc.files import TableRef
+from dmscdc.past import open_past, upto
+from dmscdc.process import process_table
+from dmscdc.scd2_table import weave_table
+from dmscdc.session import open_session
+from dmscdc.state import open_state
+
+TABLE, ROWS = TableRef("wide", "item"), 200
+KINDS = ("int", "string", "decimal(10,2)", "timestamp", "double")
+WAYS = {"direct": str(128 << 20), "shuffled": "0"}
+
+
+def landing(home: Path, columns: int) -> str:
+    "A load, a change file with all columns, and one with a third of them; nulls but for one column in seven."
+    shape = {"id": "int", **{f"c{n}": KINDS[n % len(KINDS)] for n in range(columns - 1)}}
+    some = dict(list(shape.items())[: max(2, columns // 3)])
+    row = lambda id, names: [id, *[id if n % 35 == 0 else None for n in range(len(names) - 1)]]
+    write_load(home, TABLE, [row(id, shape) for id in range(ROWS)], shape)
+    write_changes(home, TABLE, [["U", *row(id, shape)] for id in range(0, ROWS, 10)], "20181215-100100000", shape)
+    write_changes(home, TABLE, [["D" if id % 20 else "U", *row(id, some)] for id in range(0, ROWS, 5)], "20181215-100200000", some)
+    return str(home)
+
+
+def run(rows: DataFrame) -> None: rows.write.format("noop").mode("overwrite").save()
+
+
+def measured(spark: SparkSession, columns: int) -> dict[str, float]:
+    "Seconds of each question."
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="dmscdc-width-") as folder:
+        raw = landing(Path(folder, "landing"), columns)
+        past, state, lake = open_past(raw, TABLE), f"sqlite:{folder}/state.db", f"{folder}/direct"
+        first = landed(upto(past, "load"))
+        session = {"spark": lambda: spark, "settle": 0}
+
+        def load(way: str) -> None:
+            at = f"sqlite:{folder}/{way}.db"
+            open_state(at, raw).put_settings(TABLE, key="id")
+            spark.conf.set("spark.dmscdc.directBytes", WAYS[way])
+            process_table(str(TABLE), raw, f"{folder}/{way}", at, run="bench", **session)
+            spark.conf.unset("spark.dmscdc.directBytes")
+
+        open_state(state, raw).put_settings(TABLE, key="id")
+        questions = {
+            "direct": lambda: load("direct"),
+            "shuffled": lambda: load("shuffled"),
+            "as-of": lambda: run(as_of(spark, past, ["id"]).rows),
+            "feed": lambda: run(feed(spark, past, ["id"], first).rows),
+            "feed full": lambda: run(feed(spark, past, ["id"], first, net=False).rows),
+            "feed reset": lambda: run(feed(spark, past, ["id"], net=False).rows),
+            "scd2": lambda: weave_table(str(TABLE), raw, lake, state, landed=True, **session),
+        }
+        for name, ask in questions.items():
+            start = time.perf_counter()
+            ask()
+            found[name] = time.perf_counter() - start
+            print(f"{columns:>6} columns {name:<12}{found[name]:8.1f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def main(widths: list[int]) -> None:
+    spark = open_session("width", master="local[2]", conf={"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": 2})
+    measured(spark, 3)
+    found = {columns: measured(spark, columns) for columns in widths}
+    first = found[widths[0]]
+    print(f"{'':<12}" + "".join(f"{columns:>18,}" for columns in widths))
+    for name in first:
+        print(f"{name:<12}" + "".join(f"{one[name]:>9.1f} s {one[name] / first[name]:>5.1f}x" for one in found.values()))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main([int(one) for one in sys.argv[1:]] or [10, 100, 500, 1000])
