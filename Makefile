@@ -24,10 +24,24 @@ $(STAMP): settings.ini setup.py pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/dmscdc demo $(DEMO)
 
+# Parts that need nothing of each other run side by side, JOBS at once; each prints what it has to say when it ends. Rooms of floor 1 start Spark in
+# many ways and have a process each. Tests that fetch parts of Spark stay in one process, so that no two write the same cache.
+JOBS   ?= 2
+FLOORS := 0 2 3 4 5 6 7 8 9
+LANES  := aws+crashes asking house jobs+pages loading+planning+session adversary+contracts+proof cluster+running histories+landing+scenarios+state_dynamodb
+PARTS  := $(LANES:%=checks/%) rooms/1 $(FLOORS:%=rooms/%)
+
 test: $(STAMP)
-	@set -e; for room in notebooks/1*.ipynb; do test -f $$room; echo "$$room"; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
-	@set -e; for floor in 0 2 3 4 5 6 7 8 9; do ls notebooks/$${floor}[0-9]_*.ipynb >/dev/null; echo "notebooks/$${floor}…, in one process with one Java"; $(BIN)/nbdev_test --n_workers 0 --path notebooks --file_re "^$${floor}[0-9]_.*"; done
-	$(BIN)/python -m pytest
+	@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $(JOBS) $(PARTS)
+
+checks/%: $(STAMP)
+	$(BIN)/python -m pytest $(patsubst %,tests/%,$(subst +, ,$*))
+
+rooms/1: $(STAMP)
+	@set -e; for room in notebooks/1*.ipynb; do echo "$$room"; test -f $$room; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
+
+rooms/%: $(STAMP)
+	@echo "notebooks/$*…, in one process with one Java"; ls notebooks/$*[0-9]_*.ipynb >/dev/null; $(BIN)/nbdev_test --n_workers 0 --path notebooks --file_re "^$*[0-9]_.*"
 
 fresh:
 	@there=$$(mktemp -d) && trap "rm -rf $$there" EXIT && git clone --quiet . $$there/dmscdc && .ci/fresh make -C $$there/dmscdc $(or $(RUN),test)

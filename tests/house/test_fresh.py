@@ -85,3 +85,11 @@ def test_a_missing_part_is_red_in_ci_and_named_elsewhere(tmp_path, ci, outcome):
 
 def test_reasons_of_skips_are_printed():
     assert " -rs " in (HOME / "pyproject.toml").read_text()
+
+
+def test_make_test_runs_every_folder_of_tests_and_every_floor_of_rooms_once():
+    said = subprocess.run(["make", "--dry-run", "test"], cwd=HOME, capture_output=True, text=True, check=True).stdout
+    folders = [word for line in said.splitlines() if " -m pytest " in line for word in line.split(" -m pytest ")[1].split()]
+    assert len(folders) > 15 and sorted(folders) == sorted({f"tests/{path.parent.name}" for path in (HOME / "tests").glob("*/test_*.py")})
+    floors = {path.name[0] for path in (HOME / "notebooks").glob("[0-9][0-9]_*.ipynb")}
+    assert [said.count(f"ls notebooks/{floor}[0-9]_*.ipynb") + said.count(f"in notebooks/{floor}*.ipynb") for floor in sorted(floors)] == [1] * len(floors)
