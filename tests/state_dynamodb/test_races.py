@@ -3,19 +3,24 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
+from queue import SimpleQueue
 from threading import Barrier
 
 import pytest
 from botocore.awsrequest import AWSResponse
-from botocore.exceptions import ConnectionClosedError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
 from dmscdc.aws import client
+from dmscdc.crew import LeaseKeeper
 from dmscdc.files import TableRef
-from dmscdc.leases import LeaseLost
+from dmscdc.leases import Lease, LeaseLost
 from dmscdc.position import Position
 from dmscdc.state import BadSetting, StaleState, open_state
 
@@ -190,13 +195,17 @@ class Body:
     def stream(self, **_): yield self.content
 
 
+def refusal(request, code, status=400):
+    "What DynamoDB answers when it does not do what it was asked."
+    error = f'{{"__type": "com.amazonaws.dynamodb.v20120810#{code}", "message": "too much"}}'.encode()
+    return AWSResponse(request.url, status, {"content-type": "application/x-amz-json-1.0"}, Body(error))
+
+
 def throttle(times):
     "An answer for the first requests: too much."
     def answer(request, **_):
         answer.sent += 1
-        if answer.sent > times: return None
-        error = b'{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException", "message": "too much"}'
-        return AWSResponse(request.url, 400, {"content-type": "application/x-amz-json-1.0"}, Body(error))
+        return None if answer.sent > times else refusal(request, "ProvisionedThroughputExceededException")
 
     answer.sent = 0
     return answer
@@ -260,6 +269,78 @@ def test_a_position_whose_answer_was_lost_is_saved_once(state, wire):
     state.save_position(PRODUCT, HERE, commit=1, expected_commit=0, done=done)
     item = state.get(PRODUCT)
     assert handler.lost and (item.commit, item.position, item.instruction) == (1, HERE, None)
+
+
+# The heartbeat of a lease
+
+
+class Heard:
+    "A state of which we hear what every renewal came to."
+    def __init__(self, state): self.state, self.renewals = state, SimpleQueue()
+    def __getattr__(self, name): return getattr(self.state, name)
+
+    def renew(self, lease, seconds):
+        try: said = self.state.renew(lease, seconds)
+        except Exception as error:
+            self.renewals.put(error)
+            raise
+        self.renewals.put(said)
+        return said
+
+    def until(self, kind):
+        "The first renewal from now on that ended so; none for half a minute means that nobody renews any more."
+        while not isinstance(said := self.renewals.get(timeout=30), kind): pass
+        return said
+
+
+@contextmanager
+def without_leases(request) -> Iterator[None]:
+    "SQLite does not find the table in which leases stand."
+    with closing(sqlite3.connect(request.getfixturevalue("tmp_path") / "state.db", isolation_level=None)) as db:
+        db.execute("alter table leases rename to elsewhere")
+        yield
+        db.execute("alter table elsewhere rename to leases")
+
+
+@contextmanager
+def answering(request, handler) -> Iterator[None]:
+    "DynamoDB does not come to answer: what is said here goes back."
+    at = [True]
+    request.getfixturevalue("wire")(lambda request, **_: handler(request) if at else None)
+    yield
+    at.clear()
+
+
+def no_answer(request): raise ConnectionClosedError(endpoint_url=request.url)
+
+
+BROKEN = {  # how a store fails, and what the renewal ends with, or what that comes from
+    "sqlite": (without_leases, sqlite3.OperationalError),
+    "throttled": (lambda r: answering(r, lambda q: refusal(q, "ProvisionedThroughputExceededException")), ClientError),
+    "denied": (lambda r: answering(r, lambda q: refusal(q, "AccessDeniedException")), ClientError),
+    "out of order": (lambda r: answering(r, lambda q: refusal(q, "InternalServerError", 500)), ClientError),
+    "no network": (lambda r: answering(r, no_answer), BotoCoreError),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_the_heartbeat_of_a_lease_outlives_the_errors_of_its_store(how, request, tmp_path, monkeypatch):
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.0)  # all attempts at once
+    broken, kind = BROKEN[how]
+    url = f"sqlite:{tmp_path}/state.db" if how == "sqlite" else request.getfixturevalue("url")
+    state = Heard(open_state(url, "s3://shop-raw"))
+    keeper = LeaseKeeper(state, seconds=0.2)
+    try:
+        with keeper.keep(PRODUCT, "a") as held:
+            with broken(request):
+                error = state.until(Exception)
+                assert isinstance(error, kind) or isinstance(error.__cause__, kind)
+                last = held.lease
+            assert state.until(Lease).expiry > last.expiry
+            assert not held.lost.is_set() and keeper.thread.is_alive()
+        assert state.holder(PRODUCT) is None  # it was given back: the heartbeat had kept it
+    finally:
+        keeper.close()
 
 
 # The table
