@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from .files import RawFile
 from .places import place
-from .schema import in_words, open_raw, plain, read_raw
+from .schema import in_words, open_raw, plain, read_raw, statistics
 
 # %% auto #0
 __all__ = ['TRUTH', 'PARSERS', 'NAN', 'ROOM', 'WHOLE', 'LOT', 'BadKey', 'utc', 'typed', 'plain_key', 'spellings', 'Wanted',
@@ -166,12 +166,10 @@ def measure(
     if not set(columns) <= set(schema.names):
         return Kept(tuple(schema.names), (), ())
     places = [schema.names.index(name) for name in columns]
-    for number in range(meta.num_row_groups):
-        group = meta.row_group(number)
-        stats = [group.column(place).statistics for place in places]
-        bounds = tuple((s.min, s.max) if s is not None and s.has_min_max else (None, None) for s in stats)
-        groups.append(Group(start, group.num_rows, bounds))
-        start += group.num_rows
+    for number, told in enumerate(statistics(meta, places)):
+        bounds = tuple((s.min, s.max) if s is not None and s.has_min_max else (None, None) for s in told)
+        groups.append(Group(start, rows := meta.row_group(number).num_rows, bounds))
+        start += rows
     return Kept(tuple(schema.names), tuple(schema.field(name).type for name in columns), tuple(groups))
 
 # %% ../notebooks/51_keys.ipynb #cell-017

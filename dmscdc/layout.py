@@ -17,6 +17,7 @@ from .fold import HIVE_NULL
 from .journal import Journal, LakeFile
 from .places import place
 from .rewrite import Unit, key_scalar
+from .schema import statistics
 
 # %% auto #0
 __all__ = ['SMALL', 'MANY', 'partition_values', 'describe', 'candidates', 'gather_small', 'unit']
@@ -32,8 +33,7 @@ def _bound(value: Any) -> Any:
 def _bounds(meta: pq.FileMetaData, key: str) -> tuple[Any, Any]:
     "The smallest and largest value of a column over all row groups, None where they are not known."
     index = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == key), None)
-    groups = range(meta.num_row_groups) if index is not None else ()
-    stats = [meta.row_group(g).column(index).statistics for g in groups]
+    stats = [told for told, in statistics(meta, [index])] if index is not None else []
     if not stats or not all(s is not None and s.has_min_max for s in stats):
         return None, None
     is_decimal = meta.schema.column(index).logical_type.type == "DECIMAL"

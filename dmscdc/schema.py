@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 from .places import place
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'SPARKS', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'LADDERS', 'Refused', 'Unreadable',
-           'LakeDamaged', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'Footer', 'in_words', 'check_rows',
-           'open_raw', 'plain', 'read_raw', 'read_pieces', 'read_lake', 'check_types', 'read_footer', 'read_footers',
-           'wider', 'Evolution', 'check_names', 'stored', 'missing', 'evolve']
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'SPARKS', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'NO_PAGES', 'LADDERS', 'Refused',
+           'Unreadable', 'LakeDamaged', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'Footer', 'in_words',
+           'check_rows', 'open_raw', 'plain', 'read_raw', 'read_pieces', 'read_lake', 'is_sound', 'statistics',
+           'check_types', 'read_footer', 'read_footers', 'wider', 'Evolution', 'check_names', 'stored', 'missing',
+           'evolve']
 
 # %% ../notebooks/11_schema.ipynb #cell-005
 class Refused(Exception):
@@ -229,6 +230,38 @@ def read_lake(
         return read_raw(file, url, names and [n for n in names if n in there])
     except Unreadable as error:
         raise LakeDamaged(f"the lake's file {str(error).removesuffix(f'. {WAY}')}") from error
+
+# %% ../notebooks/11_schema.ipynb #46c6d952
+NO_PAGES = ("Invalid column metadata", "Couldn't deserialize thrift")  # what the reader says of a sound column without pages
+
+
+def is_sound(
+    end: pq.ParquetFile,  # the end of a file, without rows
+    group: int,
+    column: int,
+) -> bool:
+    "Whether pyarrow can be asked about a column of a row group."
+    try:
+        end.read_row_groups([group], columns=[end.schema.column(column).path], use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        return str(error).startswith(NO_PAGES)
+    return True
+
+
+def statistics(
+    meta: pq.FileMetaData,
+    columns: Sequence[int],  # their places in the file
+) -> list[list[pq.Statistics | None]]:  # a list a row group
+    "What the end of a file tells of some columns' values; None where it tells nothing, or is damaged."
+    out, found = pa.BufferOutputStream(), []
+    meta.write_metadata_file(out)
+    end = pq.ParquetFile(pa.BufferReader(out.getvalue()), pre_buffer=True)
+    for number in range(meta.num_row_groups):
+        group = meta.row_group(number)
+        chunks = [group.column(at) if is_sound(end, number, at) else None for at in columns]
+        pairs = [(c, meta.schema.column(at).physical_type) for c, at in zip(chunks, columns)]
+        found.append([c.statistics if c is not None and c.physical_type == kind else None for c, kind in pairs])
+    return found
 
 # %% ../notebooks/11_schema.ipynb #92b1e838
 def check_types(path: str, fields: pa.Schema) -> Schema:

@@ -19,7 +19,7 @@ from .bucket_landing import open_landing
 from .charts import seconds_of
 from .files import RawFile, TableRef, parse_name
 from .ledger import Ledger, records
-from .schema import OP, Refused, open_raw
+from .schema import OP, Refused, open_raw, statistics
 from .shelf import Shelf, open_shelf
 
 # %% auto #0
@@ -98,8 +98,7 @@ def _oldest(url: str, column: str) -> float | None:
     try:
         meta = open_raw(url).metadata
         names = [meta.schema.column(at).path for at in range(meta.num_columns)]
-        stats = [meta.row_group(group).column(names.index(column)).statistics for group in range(meta.num_row_groups)]
-        least = min(one.min for one in stats)
+        least = min(one.min for one, in statistics(meta, [names.index(column)]))
     except (OSError, ValueError, AttributeError, TypeError):
         return None
     least = datetime.fromisoformat(least) if isinstance(least, str) else least
