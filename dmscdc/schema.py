@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from mmap import mmap
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from .places import place
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'SPARKS', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'NO_PAGES', 'LADDERS', 'Refused',
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'SPARKS', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'NO_PAGES', 'LADDERS', 'Refused',
            'Unreadable', 'LakeDamaged', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'Footer', 'in_words',
            'check_rows', 'open_raw', 'plain', 'read_raw', 'read_pieces', 'read_lake', 'is_sound', 'statistics',
            'check_types', 'read_footer', 'read_footers', 'wider', 'Evolution', 'check_names', 'stored', 'missing',
@@ -232,11 +233,12 @@ def read_lake(
         raise LakeDamaged(f"the lake's file {str(error).removesuffix(f'. {WAY}')}") from error
 
 # %% ../notebooks/11_schema.ipynb #46c6d952
+AWAY = 64 << 20  # zeros, of which hardly one is touched, in the place of pages
 NO_PAGES = ("Invalid column metadata", "Couldn't deserialize thrift")  # what the reader says of a sound column without pages
 
 
 def is_sound(
-    end: pq.ParquetFile,  # the end of a file, without rows
+    end: pq.ParquetFile,  # the end of a file, without pages
     group: int,
     column: int,
 ) -> bool:
@@ -255,7 +257,9 @@ def statistics(
     "What the end of a file tells of some columns' values; None where it tells nothing, or is damaged."
     out, found = pa.BufferOutputStream(), []
     meta.write_metadata_file(out)
-    end = pq.ParquetFile(pa.BufferReader(out.getvalue()), pre_buffer=True)
+    bare = mmap(-1, AWAY + out.tell())
+    bare[AWAY:] = out.getvalue().to_pybytes()
+    end = pq.ParquetFile(pa.BufferReader(pa.py_buffer(bare)), pre_buffer=True)
     for number in range(meta.num_row_groups):
         group = meta.row_group(number)
         chunks = [group.column(at) if is_sound(end, number, at) else None for at in columns]
