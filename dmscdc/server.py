@@ -5,6 +5,7 @@
 # %% ../notebooks/13_server.ipynb #cell-003
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import secrets
@@ -16,8 +17,9 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
 from .places import s3a
 from .session import HOME, log_option, own_python, spark_conf, with_package
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['FAIR', 'PLUGIN', 'PROGRAM', 'ServerMissing', 'spark_home', 'NoPlugin', 'plugin_port', 'server_program',
            'server_command', 'server_env', 'end_with_input', 'guard', 'start_guarded', 'SparkServer', 'death_words',
-           'wait_for_port', 'serve']
+           'wait_for_port', 'own_log', 'serve']
 
 # %% ../notebooks/13_server.ipynb #cell-006
 class ServerMissing(RuntimeError):
@@ -172,13 +174,13 @@ def start_guarded(
     command: list[str],  # what to run
     folder: Path,  # its working folder, removed when it ends
     env: dict[str, str],  # its environment
-    log: Path,  # where its output goes
+    log: IO[bytes],  # where its output goes
 ) -> tuple[subprocess.Popen, int]:  # the guard, and the process id of what it guards
     "Start a command that ends when we end."
     code = "import pathlib, dmscdc.server as s; sys.exit(s.guard(sys.argv[2:], pathlib.Path(sys.argv[1])))"
     guarded = own_python(code, str(folder), *command)
-    with log.open("ab") as out:
-        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": out}
+    with log:
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
         process = subprocess.Popen(guarded, env=env, start_new_session=True, **streams)
     first = process.stdout.readline()
     return process, int(first) if first.strip() else 0
@@ -257,6 +259,23 @@ def wait_for_port(
         time.sleep(0.05)
     raise ServerMissing(f"the Spark server was not ready after {wait:g} seconds (log: {log})")
 
+# %% ../notebooks/13_server.ipynb #own-log-2
+def own_log(
+    log: Path,  # wanted
+) -> IO[bytes]:  # open at its end; its name has a number where another server writes to the one that is wanted
+    "The log of one server, as long as a process of it lives."
+    log.parent.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        file = log.with_stem(f"{log.stem}-{number}" if number > 1 else log.stem).open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            continue
+        except OSError:  # a file system without locks
+            pass
+        return file
+
 # %% ../notebooks/13_server.ipynb #cell-037
 @contextmanager
 def serve(
@@ -271,15 +290,14 @@ def serve(
     meanwhile: Callable[[], None] = lambda: None,  # called while Java starts
 ) -> Iterator[SparkServer]:  # while the block runs
     "A Spark Connect server for this machine's notebooks. Raises `ServerMissing`."
-    token, log = secrets.token_urlsafe(24), Path(log).resolve()
-    folder = Path(tempfile.mkdtemp(prefix="dmscdc-spark-"))
-    log.parent.mkdir(parents=True, exist_ok=True)
-    size = log.stat().st_size if log.exists() else 0
+    token, folder = secrets.token_urlsafe(24), Path(tempfile.mkdtemp(prefix="dmscdc-spark-"))
     with s3a(places, spark_home()) as more:
         command = server_command(format, master, memory, folder, more)
     env = {**server_env(token, folder, master), **(more_env or {})}
     wait = 10 * wait if "spark.jars.packages" in more else wait
-    process, pid = start_guarded(command, folder, env, log)
+    out = own_log(Path(log).resolve())
+    log, size = Path(out.name), out.tell()
+    process, pid = start_guarded(command, folder, env, out)
     server = SparkServer(process, pid, "", log, memory)
     try:
         meanwhile()

@@ -7,10 +7,11 @@ import sys
 import threading
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
-from dmscdc.server import serve
+from dmscdc.server import own_log, serve, start_guarded, wait_for_port
 from dmscdc.work import Onlooker, WorkGoesOn, connect_client, session_url, stop_work
 
 ENDLESS = """
@@ -150,7 +151,7 @@ def test_a_server_goes_when_its_starter_is_killed(tmp_path):
     code = (
         "import os, sys, pathlib; from dmscdc.server import start_guarded;"
         "folder = pathlib.Path(sys.argv[1]); (folder / 'own').mkdir();"
-        "print(start_guarded(['sleep', '3600'], folder / 'own', dict(os.environ), folder / 'log')[1], flush=True);"
+        "print(start_guarded(['sleep', '3600'], folder / 'own', dict(os.environ), (folder / 'log').open('ab'))[1], flush=True);"
         "sys.stdin.read()"
     )
     starter = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -161,3 +162,21 @@ def test_a_server_goes_when_its_starter_is_killed(tmp_path):
     until(lambda: not (tmp_path / "own").exists())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_two_servers_that_start_at_once_read_each_its_own_port(tmp_path):
+    started = []
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        says = f"until [ -e ../go{number} ]; do sleep 0.02; done; echo 'Spark Connect server started at: 127.0.0.1:{number}'; exec sleep 3600"
+        out = own_log(tmp_path / "spark.log")
+        log, size = Path(out.name), out.tell()
+        started.append((start_guarded(["sh", "-c", says], tmp_path / str(number), dict(os.environ), out)[0], log, size))
+    for number, (process, log, size) in enumerate(started, 1):  # who read the other's log would have the port of the first
+        (tmp_path / f"go{number}").touch()
+        assert wait_for_port(process, log, size, 60, "3g") == number
+    with own_log(tmp_path / "spark.log") as third: assert Path(third.name).name == "spark-3.log"
+    for process, _, _ in started:
+        process.stdin.close()
+        process.wait(60)
+    with own_log(tmp_path / "spark.log") as again: assert Path(again.name).name == "spark.log" and again.tell() > 0
