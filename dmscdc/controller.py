@@ -21,7 +21,8 @@ from typing import Any
 
 from .bucket_landing import open_landing
 from .config import Config
-from .crew import Crew, LeaseKeeper, Outcome, Servers, attempt, is_bereft, once_more, say_line, without_run
+from .crew import (Crew, LeaseKeeper, Outcome, Servers, attempt, inherit, is_bereft, once_more, say_line,
+                         without_run)
 from .files import LandingEmpty, TableRef
 from .front_page import write_front_page
 from .ledger import EXIT_CODES, Ledger, Run, ShelfError
@@ -30,10 +31,10 @@ from .runs import close_lost, iso
 from .server import serve
 from .state import open_state
 from .survey import Look, look_at, status_of, survey
-from .work import stop_work, this_process
+from .work import is_gone, stop_work, this_process
 
 # %% auto #0
-__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'heeding_signals', 'run_all', 'a_crew', 'run_needed',
+__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'heeding_signals', 'run_all', 'a_crew', 'run_needed', 'free_idle',
            'status_after', 'finish', 'weighed', 'told', 'close_lost_runs', 'left_alone', 'unseen', 'one_round',
            'run_pass']
 
@@ -171,6 +172,17 @@ def run_needed(
         done[outcome.table] = once_more(crew, outcome)
     return done
 
+# %% ../notebooks/73_controller.ipynb #ef3adde6
+def free_idle(
+    crew: Crew,
+    looks: Iterable[Look],
+) -> None:
+    "Free what a dead pass of this machine holds of tables that need no run, so that nobody waits for it to run out."
+    dead = {lease.table for lease in crew.state.holders() if is_gone(lease.owner)}
+    for look in looks:
+        if look.table in dead and not look.has_work:
+            inherit(crew, look.table)
+
 # %% ../notebooks/73_controller.ipynb #cell-020
 def status_after(
     look: Look,  # before the pass
@@ -299,6 +311,7 @@ def one_round(
         return told(log, finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
     with a_crew(config, begun.id, stop=stop, log=log, **more) as crew:
         ran = run_needed(crew, looks)
+        free_idle(crew, looks)
         tables = {str(look.table): ran.get(str(look.table)) or left_alone(crew, look) for look in looks}
     ended = _ended(begun, tables=tables, **unseen(weighed(tables, stop.is_set()), unread))
     return told(log, finish(config, ended, looks, only), looks)

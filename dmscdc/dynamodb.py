@@ -22,7 +22,7 @@ from .state import (ATTRIBUTES, UNSET_LOAD, BadSetting, StaleState, State, Table
 # %% auto #0
 __all__ = ['NOTHING', 'MADE_BY', 'THEIRS', 'VERSION', 'TRIES', 'place_of', 'split_path', 'file_of', 'names_of', 'to_ours',
            'known_in', 'is_known', 'item_of', 'new_item', 'news_of', 'update_of', 'of_landing', 'DynamoItems',
-           'removal', 'DynamoState', 'keep_backups', 'create_table', 'open_dynamodb']
+           'removal', 'held_leases', 'DynamoState', 'keep_backups', 'create_table', 'open_dynamodb']
 
 # %% ../notebooks/32_dynamodb.ipynb #cell-008
 def place_of(landing: str) -> str:  # "bucket/prefix/"; "" for a folder
@@ -203,15 +203,24 @@ def removal(table: TableRef, name: str,  # of the table in DynamoDB
     names = {f"#{name}": name for name in raw if name != "path" and not name.startswith("lease_")}
     return {"UpdateExpression": f"REMOVE {', '.join(names)}", "ExpressionAttributeNames": names}
 
-# %% ../notebooks/32_dynamodb.ipynb #cell-032
+# %% ../notebooks/32_dynamodb.ipynb #811bee5b
 TRIES = 32
 
 
+def held_leases(state: DynamoState, now: float | None = None) -> list[Lease]:
+    "What holds now, of all tables that were ever seen or set, in one look."
+    over = (time.time() if now is None else now) - state.allowance
+    leases = (lease_in(raw, table) for table, raw in state.stored.all().items())
+    return [lease for lease in leases if lease and lease.owner and lease.expiry > over]
+
+# %% ../notebooks/32_dynamodb.ipynb #cell-032
 class DynamoState(DynamoDecisions, State):
     "State and leases in a table of DynamoDB."
     def __init__(self, name: str, place: str = ""):  # see `DynamoItems`
         self.stored, self.address = DynamoItems(name, place), f"dynamodb:{name}"
         super().__init__(name, self.stored.path, self.stored.read)
+
+    holders = held_leases
 
     def items(self) -> list[TableItem]:  # by table
         "All tables ever seen or set."

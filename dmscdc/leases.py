@@ -181,6 +181,13 @@ class SqliteLeases:
             lease = read_lease(db, table)
         return lease if lease and lease.expiry > (time.time() if now is None else now) else None
 
+    def holders(self, now: float | None = None) -> list[Lease]:
+        "The same of all tables, in one look."
+        with transaction(self.path, write=False) as db:
+            over = time.time() if now is None else now
+            rows = db.execute("select * from leases where expiry > ?", (over,)).fetchall()
+        return [Lease(TableRef.parse(row["name"]), row["owner"], row["expiry"], row["fence"]) for row in rows]
+
 # %% ../notebooks/30_leases.ipynb #cell-029
 LARGE = 32 * 1024  # characters of a text that is stored squeezed
 

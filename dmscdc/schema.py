@@ -234,7 +234,7 @@ def read_lake(
 
 # %% ../notebooks/11_schema.ipynb #46c6d952
 AWAY = 64 << 20  # zeros, of which hardly one is touched, in the place of pages
-NO_PAGES = ("Invalid column metadata", "Couldn't deserialize thrift")  # what the reader says of a sound column without pages
+NO_PAGES = ("Invalid column metadata", "Couldn't deserialize thrift")  # what is said of a sound column without pages
 
 
 def is_sound(

@@ -241,6 +241,17 @@ def test_a_lease_that_ran_out_passes_on(state):
     assert state.acquire(PRODUCT, "b", 60, now=over).owner == "b"
 
 
+def test_the_leases_that_hold_are_told_in_one_look(state):
+    over = 60.0 + state.allowance
+    for table in (PRODUCT, STORE): state.put_settings(table, key="id")
+    assert state.holders(now=0.0) == []
+    state.acquire(PRODUCT, "a", 60, now=0.0)
+    given, kept = state.acquire(TableRef("sampledb", "other"), "c", 600, now=0.0), state.acquire(STORE, "b", 120, now=0.0)
+    state.release(given)
+    assert {lease.table: lease.owner for lease in state.holders(now=over - 0.1)} == {PRODUCT: "a", STORE: "b"}
+    assert state.holders(now=over) == [kept] == [state.holder(STORE, now=over)]
+
+
 def test_a_released_lease_is_free_at_once(state):
     lease = state.acquire(PRODUCT, "a", 60, now=0.0)
     assert state.release(lease)

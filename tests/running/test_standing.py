@@ -253,6 +253,19 @@ def test_in_a_spark_of_others_the_session_of_the_dead_is_stopped_before_its_leas
     assert [(url, holder) for url, _, holder in stopped] == ([(ours, lease)] if theirs and freed else [])
 
 
+def test_a_pass_with_nothing_to_do_frees_what_the_dead_held_and_only_that(tmp_path):
+    config, state = a_house(tmp_path, {name: "" for name in "abc"})
+    owners = {"a": owner_of_a_dead(""), "b": str(this_process("1001")), "c": owner_of_a_dead("sc://cluster:15002")}
+    for name, owner in owners.items():
+        state.put_settings(TableRef("shop", name), active=False)
+        state.acquire(TableRef("shop", name), owner, 600)
+    lines = []
+    result = run_pass(config, job="there is no such job", on_event=lines.append, start=None)
+    assert (result.verdict, result.words) == ("nothing", "3 tables: 3 nothing")
+    assert {lease.table.name: lease.owner for lease in state.holders()} == {name: owners[name] for name in "bc"}
+    assert [line for line in lines if "nothing of it is at work any more" in line] == lines and len(lines) == 1
+
+
 def test_a_lease_stays_while_work_of_the_dead_may_go_on(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_REMOTE", "sc://cluster:15002")
     config, state = a_house(tmp_path, {"a": ""})
