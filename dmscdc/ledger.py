@@ -20,8 +20,9 @@ from urllib.parse import quote
 from .shelf import Shelf, ShelfError, open_shelf, write_whole
 
 # %% auto #0
-__all__ = ['RECORD', 'EXIT_CODES', 'CAUSES', 'as_json', 'say', 'table_html', 'record', 'records', 'Run', 'iso', 'run_at',
-           'ledger_line', 'read_lines', 'by_end', 'Ledger', 'shelve', 'shelved', 'facts_of', 'rebuild']
+__all__ = ['RECORD', 'EXIT_CODES', 'CAUSES', 'as_json', 'say', 'is_grid', 'names_in', 'table_html', 'record', 'in_order',
+           'records', 'Run', 'iso', 'run_at', 'ledger_line', 'read_lines', 'by_end', 'Ledger', 'shelve', 'shelved',
+           'facts_of', 'rebuild']
 
 # %% ../notebooks/42_ledger.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -53,12 +54,24 @@ def say(
     return str(value) or "–"
 
 # %% ../notebooks/42_ledger.ipynb #cell-014
+def is_grid(
+    value: Any,  # a JSON value
+) -> bool:
+    "A list of dicts, which has columns."
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
 def _grid(value: dict | list) -> tuple[list[str], list[list[str]]]:
     "Header and rows of a dict, which has no header, or of a list of dicts."
     if isinstance(value, dict):
         return [], [[name, say(one)] for name, one in value.items()]
     head = list(dict.fromkeys(name for one in value for name in one))
     return head, [[say(one.get(name)) for name in head] for one in value]
+
+
+def names_in(value: Any) -> list[str]:
+    "Names of a dict, or of the columns of a list of dicts, in their order."
+    return _grid(value)[0] if is_grid(value) else list(value) if isinstance(value, dict) else []
 
 
 def _row_html(row: list[str], tag: str) -> str:
@@ -72,8 +85,7 @@ def table_html(
     most: int = 10,  # rows shown
 ) -> str:  # HTML, escaped
     "A small HTML table of a value; a sentence where it is neither a dict nor a list of dicts."
-    is_list = isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
-    if not is_list and not isinstance(value, dict):
+    if not is_grid(value) and not isinstance(value, dict):
         return f"<p>{html.escape(say(value, most))}</p>"
     head, rows = _grid(value)
     lines = [_row_html(row, "td") for row in rows[:most]]
@@ -96,7 +108,17 @@ def record(
         "text/html": f"<p><b>{html.escape(name)}</b></p>{table_html(value)}",
         "text/plain": f"{name}: {say(value)}",
     }
-    display(forms, raw=True)
+    display(forms, metadata={RECORD: names_in(value)}, raw=True)
+
+# %% ../notebooks/42_ledger.ipynb #30290d24
+def in_order(
+    value: Any,  # a JSON value
+    names: Iterable[str],  # that come first; names that it does not have are left out
+) -> Any:
+    "A dict with the names that are known first, and so each of a list of dicts; all else as it is."
+    if isinstance(value, dict):
+        return {name: value[name] for name in (*names, *value) if name in value}
+    return [in_order(one, names) for one in value] if is_grid(value) else value
 
 # %% ../notebooks/42_ledger.ipynb #cell-021
 def records(
@@ -108,8 +130,9 @@ def records(
             notebook = json.loads(notebook if isinstance(notebook, bytes) else Path(notebook).read_bytes())
         except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
             return {}
-    outputs = (out for cell in notebook.get("cells", []) for out in cell.get("outputs", []))
-    return {name: value for out in outputs for name, value in out.get("data", {}).get(RECORD, {}).items()}
+    outputs = [out for cell in notebook.get("cells", []) for out in cell.get("outputs", [])]
+    found = [(*one, out) for out in outputs for one in out.get("data", {}).get(RECORD, {}).items()]
+    return {name: in_order(value, out.get("metadata", {}).get(RECORD, [])) for name, value, out in found}
 
 # %% ../notebooks/42_ledger.ipynb #cell-026
 # 2 is left to wrong use of the command, which is no run

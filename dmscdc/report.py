@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from .ledger import RECORD, as_json, records, say, table_html
+from .ledger import RECORD, as_json, in_order, records, say, table_html
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['MARKS', 'FILTERS', 'ROOM', 'BLOCKS', 'INLINE', 'TAGS', 'ROWS', 'LAKE_FILES', 'LAKE', 'MOST', 'LIMIT', 'size',
            'duration', 'moment', 'took', 'sum_of', 'share', 'render', 'shorter', 'lean_output', 'lean', 'plain_html',
-           'said_html', 'short_paths', 'parameters_of', 'in_order', 'page_values', 'report_html']
+           'said_html', 'short_paths', 'parameters_of', 'page_values', 'report_html']
 
 # %% ../notebooks/43_report.ipynb #cell-007
 def size(
@@ -306,13 +306,6 @@ ROWS = ("read", "keys", "inserted", "updated", "deleted", "unchanged", "refused"
 LAKE_FILES = ("files_rewritten", "files_added", "files_removed", "files_kept", "files_opened")
 LAKE = (*LAKE_FILES, "bytes_read", "bytes_written", "rows")
 
-
-def in_order(
-    values: dict[str, Any],  # by name
-    names: tuple[str, ...],  # that come first
-) -> dict[str, Any]:
-    "A dict with the names that are known first."
-    return {name: values[name] for name in (*names, *values) if name in values}
 
 # %% ../notebooks/43_report.ipynb #cell-058
 MOST = 50  # files and sentences that are shown one by one

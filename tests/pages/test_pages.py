@@ -20,7 +20,7 @@ from dmscdc import charts
 from dmscdc.cli import app
 from dmscdc.front_page import write_front_page
 from dmscdc.ledger import RECORD, Ledger
-from dmscdc.report import report_html
+from dmscdc.report import render, report_html
 from dmscdc.shelf import FolderShelf
 
 HOME = Path(__file__).parents[2]
@@ -211,6 +211,30 @@ def test_on_a_narrow_screen_nothing_is_wider_than_the_page(runs, shown):
     for path in (runs / "index.html", runs / "tables" / f"{ONE}.html"):
         page = shown(path, viewport={"width": 390, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+BROKEN = """() => {
+  const cells = [...document.querySelectorAll("td, th")].filter(cell => /^\\S{1,20}$/.test(cell.innerText.trim()));
+  const lines = cell => { const text = document.createRange(); text.selectNodeContents(cell); return new Set([...text.getClientRects()].map(one => Math.round(one.top))).size };
+  return [cells.length, cells.filter(cell => lines(cell) > 1).map(cell => cell.innerText)];
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_words_in_tables_are_not_broken_and_long_values_do_not_widen_the_page(tmp_path, shown, width):
+    long, words = "sqlite:/" + "x" * 300, "different 1: id=1 (name, price), not explained by any landed change yet; " * 9
+    proof = {"command": f"dmscdc reconcile sampledb.product --source {long}", "compared": "id, name, price", "differences": {"different": 1}, "words": words, "under_way": long}
+    differences = [{"kind": kind, "key": f"id={long}", "in_flight": "", "column": "category", "source": long, "lake": words} for kind in ("different", "missing")]
+    report = a_report(tmp_path / "runs", lines(1, 1)[0], totals=[{"side": "source", "rows": 25, "hash": "f" * 16}], differences=differences, proof=proof).with_suffix(".html")
+    steps = [{"step": 1, "when": "2018-12-15 10:03:11", "what": what, "changes": words, "file": "20181215-100311204.parquet", "row": 1, "put": "", "in the lake since": words} for what in ("inserted", "deleted")]
+    life = {"key": "id=1", "verdict": "ok", "says": [words], "lines": [{**step, "life": 1} for step in steps], "columns": list(steps[0]), "lake": [{"Op": "I", "category": "Outdoor", "name": long}]}
+    history = tmp_path / "history.html"
+    history.write_text(render("row.html", title="sampledb.product", lives=[life]))
+    for path, least in ((report, 12), (history, 10)):
+        page = shown(path, viewport={"width": width, "height": 800})
+        looked, broken = page.evaluate(BROKEN)
+        assert looked >= least and broken == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_pass_that_ran_one_table_writes_its_page_and_the_front_page_and_reads_only_what_is_new(runs):
