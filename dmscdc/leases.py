@@ -217,7 +217,9 @@ def value_of(text: str | int | float) -> dict[str, Any]:
 
 # %% ../notebooks/30_leases.ipynb #cell-032
 WORDS = {
-    "ResourceNotFoundException": "there is no such table in this region: dmscdc table init makes it",
+    "ResourceNotFoundException":
+        "there is no such table in this region. dmscdc table init --state dynamodb:{0} makes it, with the same "
+        "--folder, or --landing and --lake, as this command",
     "ProvisionedThroughputExceededException":
         "its capacity is too small, all attempts were throttled: "
         "aws dynamodb update-table --billing-mode PAY_PER_REQUEST --table-name {0}",

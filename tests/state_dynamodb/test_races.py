@@ -347,7 +347,7 @@ def test_the_heartbeat_of_a_lease_outlives_the_errors_of_its_store(how, request,
 
 
 def test_a_missing_table_is_named_with_the_command_that_makes_it(dynamodb):
-    with pytest.raises(BadSetting, match="dynamodb:Nowhere: there is no such table in this region: dmscdc table init"):
+    with pytest.raises(BadSetting, match="dynamodb:Nowhere: there is no such table in this region. dmscdc table init --state dynamodb:Nowhere makes it"):
         open_state("dynamodb:Nowhere").get(PRODUCT)
 
 
@@ -364,6 +364,7 @@ def test_a_table_is_made_on_request_and_then_left_as_it_is(dynamodb):
 def test_the_command_makes_the_table_and_says_what_it_knows(dynamodb, tmp_path):
     from typer.testing import CliRunner
 
+    from dmscdc.cli import app as cli
     from dmscdc.table_commands import tables  # here: the processes of this module begin without Spark
 
     flags = ["--folder", str(tmp_path), "--landing", "s3://shop-raw/dms", "--lake", "s3://shop-lake", "--state", "dynamodb:Shop-State"]
@@ -373,7 +374,9 @@ def test_the_command_makes_the_table_and_says_what_it_knows(dynamodb, tmp_path):
         return done.exit_code, " ".join(done.output.split())
 
     code, words = table("list")
-    assert code == 2 and "there is no such table in this region: dmscdc table init makes it" in words
+    assert code == 2 and "there is no such table in this region. dmscdc table init --state dynamodb:" in words and "makes it, with the same --folder" in words
+    told = CliRunner().invoke(cli, ["pass", *flags])
+    assert told.exit_code == 2 and "dmscdc table init --state dynamodb:Shop-State makes it" in " ".join(told.output.split())
     assert table("init") == (0, "dynamodb:Shop-State is ready and knows 0 tables")
     assert table("set", "sampledb.product", "--key", "id")[0] == 0
     assert table("init") == (0, "dynamodb:Shop-State is ready and knows 1 table")
