@@ -15,13 +15,14 @@ from markupsafe import Markup
 
 from .charts import charts_of
 from .chronicle import MARKS_SHOWN, brought_up_to_date, file_of, index_of
+from .files import TableRef
 from .report import render, took
 from .shelf import Shelf, open_shelf
 from .table_page import LIMIT, fitting, own_script, rank, unnamed, verdicts_of, write_table_pages
 
 # %% auto #0
 __all__ = ['STATES', 'UNKNOWN', 'LOADS', 'COMMAND', 'PEOPLE', 'LEGEND', 'below', 'first_sentence', 'last_word', 'volume_of',
-           'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry', 'sentence', 'front_page',
+           'name_parts', 'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry', 'sentence', 'front_page',
            'write_front_page']
 
 # %% ../notebooks/49_front_page.ipynb #cell-010
@@ -75,6 +76,17 @@ def _seen(known: dict[str, Any], table: str) -> dict[str, Any]:
     page = file_of(table) if known["runs"] else ""
     return {"marks": known["marks"], "runs": known["runs"], "page": page, "volume": volume_of(known)}
 
+# %% ../notebooks/49_front_page.ipynb #1b2ea4b5
+def name_parts(
+    table: str,  # as it is written
+) -> tuple[str, str]:  # schema with its dot, and name; all is name where the text names no table
+    "A table's name in two."
+    try:
+        name = TableRef.parse(table).name
+    except ValueError:
+        return "", table
+    return table[: len(table) - len(name)], name
+
 # %% ../notebooks/49_front_page.ipynb #cell-018
 def table_line(
     status: dict[str, Any],  # of the table: its name under `table`, and what is known of the rest
@@ -88,13 +100,13 @@ def table_line(
     said = status if has_a_word else last
     if status.get("waits") and said.get("verdict") in (None, "ok", "nothing"):
         said = {"verdict": "waiting", "words": f"waits: {status['waits']}"}
-    schema, dot, name = status["table"].rpartition(".")
+    schema, name = name_parts(status["table"])
     idle = "nothing to do" if status.get("verdict") == "nothing" else state
     words = unnamed(said.get("words") or STATES.get(waits) or idle, status["table"])
     return {
         "lag": last.get("lag"),
         **status,
-        "schema": schema + dot,
+        "schema": schema,
         "name": name,
         "verdict": said.get("verdict") or (waits and "waiting") or "nothing",
         "words": words,
