@@ -5,6 +5,7 @@
 # %% ../notebooks/93_cluster.ipynb #cell-003
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -12,13 +13,14 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from .config import FILE, Config, read_config
 from .server import SparkServer, plugin_port, serve
 from .session import own_python, submitted_session
 
 # %% auto #0
-__all__ = ['server_settings', 'export_line', 'until_gone', 'lend', 'pass_env', 'pass_inside']
+__all__ = ['server_settings', 'export_line', 'until_gone', 'lend', 'pass_env', 'pass_inside', 'checked']
 
 # %% ../notebooks/93_cluster.ipynb #cell-006
 def server_settings(
@@ -56,7 +58,7 @@ def lend(
     start: Callable = serve,  # makes a server
 ) -> str:  # how it ended by itself; "" where it was stopped
     "Start a server, tell where it is, keep it. Raises `ServerMissing`."
-    log, places = Path(config.folder, "serve-spark.log"), (config.landing, config.lake)
+    log, places = Path(config.folder, "serve-spark.log"), (config.landing, config.lake, config.archive)
     given = {"master": config.master, "memory": config.driver_memory, "log": log, "places": places}
     with start(config.format, **given) as server:
         tell(export_line(server.url))
@@ -84,3 +86,19 @@ def pass_inside(
         return subprocess.run(command, env=env).returncode
     finally:
         spark.stop()
+
+# %% ../notebooks/93_cluster.ipynb #d4f18589
+def checked(
+    service: str,  # as boto3 calls it: emr-serverless
+    operation: str,  # StartJobRun
+    request: dict[str, Any],
+) -> str:  # as JSON
+    "A request that boto3 would send. Raises `ValueError` for a field that it does not know, misses, or has otherwise."
+    from botocore.session import get_session
+    from botocore.validate import ParamValidator
+
+    shape = get_session().get_service_model(service).operation_model(operation).input_shape
+    report = ParamValidator().validate(request, shape)
+    if report.has_errors():
+        raise ValueError(f"{service} {operation}: {report.generate_report()}")
+    return json.dumps(request, indent=1)

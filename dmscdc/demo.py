@@ -13,17 +13,22 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .config import Config, read_config, write_config
 from .controller import PassResult, run_pass
+from .dms_writer import write_changes, write_load
 from .files import TableRef
-from .sample import SCHEMA, create_shop, tell_story
+from .sample import COLUMNS, PRODUCTS, SCHEMA, create_shop, tell_story
 from .sqlite_source import SqliteSource
 from .state import open_state
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # %% auto #0
-__all__ = ['TABLES', 'same_form', 'Comparison', 'compare', 'FolderInUse', 'open_shop', 'set_up', 'happen', 'compare_all', 'tell']
+__all__ = ['TABLES', 'same_form', 'Comparison', 'compare', 'FolderInUse', 'open_shop', 'ask_shop', 'set_up', 'happen',
+           'compare_all', 'landing_of_2019', 'lake_of_2019', 'set_up_2019', 'tell']
 
 # %% ../notebooks/82_demo.ipynb #cell-008
 def same_form(
@@ -134,6 +139,17 @@ def open_shop(
     source.install()
     return source
 
+# %% ../notebooks/82_demo.ipynb #6eab7e76
+def ask_shop(
+    folder: Path,  # of the demo
+    sql: str,
+) -> pd.DataFrame:
+    "What the shop's database answers, to look at."
+    import pandas as pd
+
+    with closing(sqlite3.connect(folder / "shop.db")) as db:
+        return pd.read_sql(sql, db)
+
 # %% ../notebooks/82_demo.ipynb #cell-025
 def set_up(
     folder: Path,  # of the demo
@@ -163,6 +179,50 @@ def compare_all(
     "Every table of the shop beside its source."
     with closing(sqlite3.connect(folder / "shop.db")) as db:
         return [compare(db, TableRef(SCHEMA, name), Path(config.lake) / SCHEMA / name) for name in TABLES]
+
+# %% ../notebooks/82_demo.ipynb #53b56cf6
+def landing_of_2019(
+    folder: Path,  # of the demo
+) -> Path:  # of the raw files
+    "A load, a change that the old lake holds, and one that came since."
+    landing, columns, table = folder / "landing", COLUMNS["product"], f"{SCHEMA}.product"
+    renamed = ("U", *PRODUCTS[0][:1], "Sample Product", *PRODUCTS[0][2:])
+    write_load(landing, table, PRODUCTS, columns)
+    write_changes(landing, table, [renamed], "20181215-100311204", columns)
+    write_changes(landing, table, [("D", *PRODUCTS[1])], "20181215-110000000", columns)
+    return landing / SCHEMA / "product"
+
+
+def lake_of_2019(
+    folder: Path,  # of the demo
+) -> Path:  # of the lake table
+    "The files that the old jobs have made of load and first change: Spark's names, `Op` and the source's columns."
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    raw, lake = landing_of_2019(folder), folder / "old-lake" / "product"
+    load, changed = (pq.read_table(raw / name) for name in ("LOAD00000001.parquet", "20181215-100311204.parquet"))
+    lake.mkdir(parents=True)
+    kept = load.slice(1).append_column("Op", pa.array(["I"] * (load.num_rows - 1)))
+    for rows, name in ((kept, "5d0c"), (changed, "91fe")):
+        pq.write_table(rows, lake / f"part-00000-{name}.c000.snappy.parquet")
+    return lake
+
+# %% ../notebooks/82_demo.ipynb #fb41d13c
+def set_up_2019(
+    folder: Path,  # of the demo
+) -> Config:
+    "Landing, lake and item of the old solution. A folder's state is SQLite, with the attributes that the item has."
+    lake = lake_of_2019(folder)
+    write_config(folder, landing="landing", lake="lake", state="sqlite:state.db", settle=0)
+    config = read_config(folder)
+    open_state(config.state, config.landing).put_settings(TableRef(SCHEMA, "product"), key="id")
+    last = f"shop-raw/{SCHEMA}/product/20181215-100311204.parquet"
+    item = {"folder": "product/", "out_path": str(lake.parent), "LastIncrementalFile": last}
+    item["LastFullLoadDate"] = "2038-01-01 00:00:00"
+    with closing(sqlite3.connect(folder / "state.db")) as db, db:
+        db.execute(f"update DMSCDC_Controller set {', '.join(f'{name} = :{name}' for name in item)}", item)
+    return config
 
 # %% ../notebooks/82_demo.ipynb #cell-034
 def tell(

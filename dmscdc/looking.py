@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # %% auto #0
-__all__ = ['kept_runs', 'report_links', 'run_charts', 'landed_changes', 'frame', 'headed']
+__all__ = ['kept_runs', 'report_links', 'run_charts', 'landed_changes', 'frame', 'headed', 'new_home', 'rows_in', 'framed']
 
 # %% ../notebooks/59_looking.ipynb #4153c7b6
 def kept_runs(
@@ -95,3 +97,31 @@ def headed(
 ) -> Markup:  # HTML
     "Charts under a heading."
     return Markup(f"<h4>{escape(str(title))}</h4>{charts_of(list(rows), kinds)}")
+
+# %% ../notebooks/59_looking.ipynb #077b8681
+def new_home(
+    folder: str = "",  # "" makes a temporary one
+    name: str = "shop",  # of what lies there
+) -> Path:
+    "Where a page puts what it makes."
+    return Path(folder or mkdtemp(prefix="dmscdc-")) / name
+
+
+def rows_in(
+    place: str | Path,  # a Parquet file, or a folder of them
+    by: str = "",  # column that sorts them
+) -> pd.DataFrame:
+    "All rows, to look at."
+    import pandas as pd
+
+    rows = pd.read_parquet(place)
+    return rows.sort_values(by) if by else rows
+
+
+def framed(
+    page: Path,  # a report
+) -> Markup:  # HTML
+    "A page inside this one, which it must not dress."
+    frame = 'width="100%" height="700" style="border: 1px solid #ccc"'
+    srcdoc = escape(page.read_text(encoding="utf-8"))
+    return Markup(f'<p>{escape(str(page))}</p><iframe srcdoc="{srcdoc}" {frame}></iframe>')

@@ -82,7 +82,7 @@ def product_of(lake: Path) -> list[tuple]:
 
 
 def test_the_tour_runs_from_its_first_cell_to_its_last(tour):
-    assert tour[0].error is None and len(tour[0].shown()) == 9
+    assert tour[0].error is None and len(tour[0].shown()) == 8
 
 
 def test_the_tour_ends_with_a_lake_that_equals_the_shop(tour):
@@ -92,7 +92,7 @@ def test_the_tour_ends_with_a_lake_that_equals_the_shop(tour):
 
 
 def test_the_tour_shows_files_plan_changes_and_where_rows_come_from(tour):
-    shop, files, plan, first, before, changes, after, equal, report = tour[0].shown()
+    shop, files, plan, first, before, changes, after, equal = tour[0].shown()
     assert "Trail Lantern 300" in shop and "landing/sampledb/productorder/LOAD00000001.parquet" in files
     assert plan.count("initial load (1 file") == 3 and first == "'ok: 3 tables: 3 ok'"
     assert "LOAD00000001.parquet#1" in before and "1002" in before
@@ -109,7 +109,8 @@ def test_the_tour_shows_the_report_of_a_run_inside_a_frame_of_its_own(tour):
 def test_the_page_for_those_who_come_from_2019_runs_and_the_old_lake_goes_on(execute, tmp_path):
     ran = execute("explore/from_2019", folder=str(tmp_path))
     assert ran.error is None
-    plan, first, rows, again = ran.shown()
+    files, plan, first, rows, again = ran.shown()
+    assert files.count("old-lake/product/part-00000-") == 2 and files.count("landing/sampledb/product/") == 3
     assert "go on from the 2019 solution (load 1 (1 file), changes up to 20181215-100311204.parquet); 1 change file" in plan
     assert "2 files of the 2019 lake taken over, 25 rows" in first and "1 deleted" in first and "0-adopted-part-00000-91fe" in rows
     assert again == "'nothing: 1 table: 1 nothing'" and "Sample Product" in rows and "1002" not in rows

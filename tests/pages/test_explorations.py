@@ -11,7 +11,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from botocore.session import get_session
+from botocore.validate import ParamValidator
 
+from dmscdc.cluster import checked
 from dmscdc.config import write_config
 from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.kernel import Watch, executed
@@ -132,11 +135,40 @@ def test_an_exploration_has_few_imports_and_few_parameters(name):
     assert len(sources[0].splitlines()) <= 5
 
 
+@pytest.mark.parametrize("name", ["tour", "from_2019", "on_a_cluster"])
+def test_a_page_that_makes_its_own_place_has_few_imports(name):
+    book = json.loads((EXPLORE / f"{name}.ipynb").read_text())
+    lines = [line for cell in book["cells"] if cell["cell_type"] == "code" for line in cell["source"]]
+    imports = [line for line in lines if line.startswith(("import ", "from "))]
+    assert len(imports) <= 4 and all(line.startswith("from dmscdc") for line in imports)
+
+
+REQUESTS = {"emr": "AddJobFlowSteps", "emr-serverless": "StartJobRun", "glue": "CreateJob"}  # in the order of the page
+
+
+def complaint(service: str, request: dict) -> str:
+    "What botocore itself says of a request, by its own model and validator; nothing is sent."
+    shape = get_session().get_service_model(service).operation_model(REQUESTS[service]).input_shape
+    return ParamValidator().validate(request, shape).generate_report()
+
+
 def test_the_page_about_clusters_makes_its_files_and_boto3_knows_its_requests(run, tmp_path):
     ran = run("on_a_cluster", folder=str(tmp_path))
     assert ran.error is None
-    assert {path.name for path in tmp_path.iterdir()} == {"inside.py", "one_table.py", "glue_pass.py"}
-    assert "StartJobRun" not in str(ran.error) and ran.path.read_text().count("--additional-python-modules") >= 2
+    assert {path.name for path in (tmp_path / "programs").iterdir()} == {"inside.py", "one_table.py", "glue_pass.py"}
+    said = ["".join(out["text"]) for cell in json.loads(ran.path.read_text())["cells"] for out in cell.get("outputs", ()) if out["output_type"] == "stream"]
+    requests = [json.loads(text) for text in said if text.startswith("{")]
+    assert len(requests) == 3 and [complaint(service, request) for service, request in zip(REQUESTS, requests)] == ["", "", ""]
+    assert "inside.py" in str(requests[0]) and "inside.py" in str(requests[1]) and requests[2]["DefaultArguments"]["--additional-python-modules"]
+
+
+@pytest.mark.parametrize("wrong", [{"JobNames": "x"}, {"Name": 3}, {}], ids=["unknown", "of another type", "missing"])
+def test_a_request_that_boto3_would_not_send_is_not_shown(wrong):
+    good = {"Name": "x", "Role": "r", "Command": {"Name": "glueetl"}}
+    assert json.loads(checked("glue", "CreateJob", good)) == good and complaint("glue", good) == ""
+    bad = {**good, **wrong} if wrong else {"Name": "x"}
+    assert complaint("glue", bad)
+    with pytest.raises(ValueError, match="glue CreateJob: "): checked("glue", "CreateJob", bad)
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 6, 99, 100, 101, 1_000])
