@@ -61,8 +61,9 @@ def to_commit(
     "An entry as floor 3 knows it."
     facts = dict(entry.facts)
     schema = tuple(Column(*c) for c in facts.pop("schema"))
-    key, partition = tuple(facts.pop("key")), tuple(facts.pop("partition"))
-    return Commit(entry.number, schema=schema, key=key, partition=partition, **facts)
+    facts |= {name: tuple(facts[name]) for name in ("key", "partition")}
+    folders = {file.name.rpartition("/")[0] for file in entry.files}
+    return Commit(entry.number, schema=schema, files=len(entry.files), folders=len(folders), **facts)
 
 # %% ../notebooks/26_attempt.ipynb #cell-012
 @dataclass(frozen=True)

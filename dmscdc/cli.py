@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dmscdc.survey import Look
 
 # %% auto #0
-__all__ = ['app', 'COLUMNS', 'demo', 'init', 'show_people', 'plan', 'pass_', 'needs_somebody', 'status', 'schedule',
+__all__ = ['app', 'COLUMNS', 'demo', 'init', 'show_lines', 'show_people', 'plan', 'pass_', 'needs_somebody', 'status', 'schedule',
            'until_stopped', 'serve_spark', 'capture', 'conformance', 'about', 'main']
 
 # %% ../notebooks/99_cli.ipynb #cell-005
@@ -81,6 +81,9 @@ def init(
     driver_memory: Annotated[Optional[str], described("driver_memory")] = None,
     master: Annotated[Optional[str], described("master")] = None,
     catalog: Annotated[Optional[str], described("catalog")] = None,
+    include: Annotated[Optional[str], described("include")] = None,
+    exclude: Annotated[Optional[str], described("exclude")] = None,
+    archive: Annotated[Optional[str], described("archive")] = None,
     metrics: Annotated[Optional[str], described("metrics")] = None,
     source: Annotated[Optional[str], described("source")] = None,
     secret: Annotated[Optional[str], described("secret")] = None,
@@ -89,11 +92,19 @@ def init(
     given = {"landing": landing, "lake": lake, "state": state, "runs": runs, "format": format}
     given |= {"workers": workers, "settle": settle, "timeout": timeout}
     given |= {"driver_memory": driver_memory, "master": master, "catalog": catalog, "metrics": metrics}
-    given |= {"source": source, "secret": secret}
+    given |= {"include": include, "exclude": exclude, "archive": archive, "source": source, "secret": secret}
     with exit_codes():
         print(f"wrote {write_config(folder, **given)}; next: dmscdc plan")
 
 # %% ../notebooks/99_cli.ipynb #cell-016
+def show_lines(
+    lines: list[str],
+) -> None:
+    "Sentences as they are."
+    for line in lines:
+        console().print(line, markup=False)
+
+
 def show_people(
     rows: list[dict[str, Any]],  # of `status_of`
 ) -> None:
@@ -131,13 +142,15 @@ def plan(
     "What a pass would do now, and for which files. Starts no Spark."
     from dmscdc.survey import status_of, survey
 
-    looks = survey(config, only or (), say=console(sys.stderr).print)
+    left: list[str] = []
+    looks = survey(config, only or (), say=console(sys.stderr).print, tell=left.append)
     if json:
         show_json([{**status_of(look), "files": look.plan.to_dict() if look.plan else {}} for look in looks])
         return
     rows = [{**status_of(look), "plan": _plan_words(look)} for look in looks]
     show_table(rows, ["table", "state", "key", "suggested", "plan"])
     show_people([status_of(look) for look in looks if look.state == "waiting"])
+    show_lines(left)
 
 # %% ../notebooks/99_cli.ipynb #cell-023
 @app.command("pass", epilog="Example: dmscdc pass --only sampledb.product")
@@ -196,12 +209,14 @@ def status(
     Exit codes: 0, and 3 where a person must look."""
     from dmscdc.survey import status_of, survey
 
-    rows = [_with_last_verdict(status_of(look)) for look in survey(config)]
+    left: list[str] = []
+    rows = [_with_last_verdict(status_of(look)) for look in survey(config, tell=left.append)]
     if json:
         show_json(rows)
     else:
         show_table(rows, COLUMNS)
         show_people(rows)
+        show_lines(left)
     raise typer.Exit(3 if any(map(needs_somebody, rows)) else 0)
 
 # %% ../notebooks/99_cli.ipynb #cell-030

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from itertools import combinations
 from math import inf
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,8 +25,8 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 # %% auto #0
-__all__ = ['FILE', 'FORMATS', 'MEANING', 'OPTIONAL', 'DEFAULTS', 'ConfigError', 'Config', 'check_names', 'check_value',
-           'absolute', 'read_config', 'write_config', 'nearest_config']
+__all__ = ['FILE', 'FORMATS', 'MEANING', 'OPTIONAL', 'DEFAULTS', 'ConfigError', 'Config', 'is_wanted', 'check_names',
+           'check_value', 'absolute', 'read_config', 'write_config', 'nearest_config']
 
 # %% ../notebooks/40_config.ipynb #cell-006
 class ConfigError(ValueError):
@@ -46,7 +48,10 @@ class Config:
     driver_memory: str = "3g"  # of the Spark server
     master: str = "local[*]"  # where Spark runs, unless SPARK_REMOTE says it: local[2], spark://host:7077
     catalog: str = ""  # that is told of every commit: glue:DATABASE; "" for none
+    include: str = ""  # patterns of the tables that are meant, a.*,b.c; "" for all
+    exclude: str = ""  # patterns of tables that are left out; "" for none
     metrics: str = ""  # where a pass says what it has done: emf, jsonl, or jsonl:FILE; "" for nowhere
+    archive: str = ""  # where change files from before the look-back window were moved; "" for nowhere
     source: str = ""  # that tables are compared with: sqlite:FILE, mariadb://USER@HOST/DB, env:NAME; "" for none
     secret: str = ""  # where the source's password is: env:NAME or aws:SECRET_ID; "": DMSCDC_SOURCE_PASSWORD
     folder: str = "."  # where dmscdc.toml lies
@@ -58,8 +63,18 @@ class Config:
     ) -> dict[str, str | float]:  # by the names in the job's parameters cell
         "What the job notebook of a table is given: plain values, nothing computed, no secret."
         named = {name: getattr(self, name) for name in ("landing", "lake", "state", "format", "settle")}
-        told = {"catalog": self.catalog} if self.catalog else {}
+        told = {name: value for name in ("catalog", "archive") if (value := getattr(self, name))}
         return {"table": str(table), **named, **told, **more}
+
+# %% ../notebooks/40_config.ipynb #a292627c
+def is_wanted(
+    config: Config,
+    table: TableRef,
+) -> bool:
+    "Whether the settings mean a table: it is included, and not excluded."
+    include, exclude = ([one.strip() for one in text.split(",")] for text in (config.include, config.exclude))
+    among = [any(fnmatchcase(str(table), pattern) for pattern in some) for some in (include, exclude)]
+    return (among[0] or not config.include) and not among[1]
 
 # %% ../notebooks/40_config.ipynb #cell-009
 FILE = "dmscdc.toml"
@@ -76,13 +91,23 @@ MEANING = {
     "driver_memory": "memory of the Spark server",
     "master": "where Spark runs, unless SPARK_REMOTE names a server: local[2], spark://host:7077, yarn",
     "catalog": "catalogue that is told of every commit: glue:DATABASE, or glue:DATABASE?create; \"\": none",
+    "include": "tables that are meant, by patterns with * and ?, like sampledb.*,shop.order?; \"\": all",
+    "exclude": "tables that are left out of them, by patterns: *.tmp_*,sampledb.audit; \"\": none",
     "metrics": "where a pass says what it has done, in lines of JSON: emf or jsonl, or jsonl:FILE; \"\": nowhere",
+    "archive": "where change files older than the look-back window were moved, laid out as there; \"\": none",
     "source": "database that tables are compared with, without a password: sqlite:FILE or mariadb://USER@HOST/DB",
     "secret": "where the source's password is: env:NAME or aws:SECRET_ID; \"\": DMSCDC_SOURCE_PASSWORD, if it is set",
 }
+_TABLES = (
+    r"[^,]*[.*][^,]*(,[^,]*[.*][^,]*)*",
+    "patterns of schema.table, separated by commas, like sampledb.*,*.tmp_*",
+)
 OPTIONAL = {  # pattern and words; "" is for none
+    "include": _TABLES,
+    "exclude": _TABLES,
     "catalog": (r"glue:[^?\s/]+(\?create)?", "glue:DATABASE or glue:DATABASE?create"),
     "metrics": (r"(emf|jsonl)(:.+)?", "emf or jsonl, or jsonl:FILE"),
+    "archive": (r".*\S.*", "a folder, or s3://bucket/prefix"),
     "source": (
         r"sqlite:.+|env:\w+|(mysql|mariadb|postgres(ql)?)://(?!.*[?&](?i:passw|pwd))([^:@/]*@)?[^@]*",
         "sqlite:FILE, mariadb://USER@HOST/DB, mysql://…, postgresql://… or env:NAME, and holds no password: that "
@@ -210,13 +235,13 @@ def _parts(place: str) -> list[str]:
     return list(Path(place).resolve().parts)
 
 
-def _check_apart(landing: str, lake: str) -> None:
-    "Refuses a lake that is the landing, or lies in it, and a landing in the lake."
-    ours, theirs = _parts(lake), _parts(landing)
+def _check_apart(name: str, place: str, other: str, there: str) -> None:
+    "Refuses a lake that is the landing, or lies in it, and a landing in the lake; the same of an archive."
+    ours, theirs = _parts(there), _parts(place)
     if ours[:len(theirs)] == theirs or theirs[:len(ours)] == ours:
         how = "are the same place" if ours == theirs else "lie one inside the other"
-        raise ConfigError(f"landing {landing} and lake {lake} {how}: give the lake a place of its own, "
-                          "beside the landing, with --lake")
+        raise ConfigError(f"{name} {place} and {other} {there} {how}: give the {other} a place of its own, "
+                          f"beside the {name}, with --{other}")
 
 # %% ../notebooks/40_config.ipynb #cell-028
 def read_config(
@@ -235,7 +260,9 @@ def read_config(
     every = {**DEFAULTS, **given}
     paths = {name: absolute(every[name], folder) for name in ("landing", "lake", "state", "runs")}
     paths |= {name: absolute(every[name], folder) for name in ("metrics", "source") if ":" in every[name]}
-    _check_apart(paths["landing"], paths["lake"])
+    paths |= {name: absolute(every[name], folder) for name in ("archive",) if every[name]}
+    for one, other in combinations([name for name in ("landing", "lake", "archive") if name in paths], 2):
+        _check_apart(one, paths[one], other, paths[other])
     return Config(**{**every, **paths}, folder=str(folder))
 
 # %% ../notebooks/40_config.ipynb #cell-032

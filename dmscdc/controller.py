@@ -304,16 +304,17 @@ def one_round(
     begun = PassResult(uuid.uuid4().hex[:8], now, now, "attention", "")
     log = open_metrics(config.metrics, landing=config.landing, **{"pass": begun.id})
     close_lost_runs(config, Path(more["job"]).stem)
-    unread: list[str] = []
+    unread, left = [], []
     try:
-        looks = survey(config, only, retry=more["retry"], say=unread.append)
+        looks = survey(config, only, retry=more["retry"], say=unread.append, tell=left.append)
     except LandingEmpty as error:
         return told(log, finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
     with a_crew(config, begun.id, stop=stop, log=log, **more) as crew:
         ran = run_needed(crew, looks)
         free_idle(crew, looks)
         tables = {str(look.table): ran.get(str(look.table)) or left_alone(crew, look) for look in looks}
-    ended = _ended(begun, tables=tables, **unseen(weighed(tables, stop.is_set()), unread))
+    said = unseen(weighed(tables, stop.is_set()), unread)
+    ended = _ended(begun, tables=tables, **{**said, "words": "; ".join([said["words"], *left])})
     return told(log, finish(config, ended, looks, only), looks)
 
 # %% ../notebooks/73_controller.ipynb #cell-027

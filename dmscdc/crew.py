@@ -127,7 +127,7 @@ class Servers:
             if server is None or server.poll() is not None:
                 log = open_shelf(self.config.runs).home / f"spark-{format}.log"
                 given = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
-                given |= {"places": (self.config.landing, self.config.lake), "meanwhile": prepare}
+                given |= {"places": (self.config.landing, self.config.lake, self.config.archive), "meanwhile": prepare}
                 given["more_env"] = {MARK: this_process().mark}
                 server = self.live[format] = self.stack.enter_context(self.start(format, **given))
             return server.url, server

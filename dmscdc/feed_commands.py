@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from dmscdc.tables import Commit, LakeTable
 
 # %% auto #0
-__all__ = ['AT', 'FILE_TO', 'COMMIT', 'CLOCK', 'Archive', 'TimeColumn', 'CURSOR', 'FROM', 'TO', 'IGNORE', 'WEAVE_TO', 'WOVEN',
-           'Asked', 'asked', 'refusals', 'session', 'moment_of', 'here', 'check_new', 'write_rows', 'answer_of',
-           'shown', 'as_of_command', 'show_answer', 'ends_of', 'feed_command', 'words_of', 'scd2_command', 'show_woven']
+__all__ = ['AT', 'FILE_TO', 'COMMIT', 'CLOCK', 'TimeColumn', 'CURSOR', 'FROM', 'TO', 'IGNORE', 'WEAVE_TO', 'WOVEN', 'Asked',
+           'asked', 'refusals', 'session', 'moment_of', 'here', 'check_new', 'write_rows', 'answer_of', 'shown',
+           'as_of_command', 'show_answer', 'ends_of', 'feed_command', 'words_of', 'scd2_command', 'show_woven']
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-008
 @dataclass(frozen=True)
@@ -65,7 +65,6 @@ class Asked:
 def asked(
     config: Config,
     table: str,  # schema.table
-    archive: str = "",
 ) -> Asked:
     "The table with its key. Raises `UnknownTable` where nobody has named a key yet."
     from dmscdc.tables import open_table
@@ -77,7 +76,7 @@ def asked(
     head = lake.head()
     if not head and not (item and (item.key or item.insert_only)):
         raise UnknownTable(f"{ref} has no key yet: dmscdc table set {ref} --key … (or --insert-only)")
-    return Asked(ref, head.key if head else item.key, lake, head, config.landing, archive)
+    return Asked(ref, head.key if head else item.key, lake, head, config.landing, config.archive)
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-010
 @contextmanager
@@ -104,7 +103,8 @@ def session(config: Config, *places: str) -> SparkSession:
     "The Spark that SPARK_REMOTE names, else one of our own."
     master = None if os.environ.get("SPARK_REMOTE") else config.master
     conf = {"spark.driver.memory": config.driver_memory}
-    return open_session("dmscdc", master=master, conf=conf, places=[config.landing, config.lake, *places])
+    places = (config.landing, config.lake, config.archive, *places)
+    return open_session("dmscdc", master=master, conf=conf, places=places)
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-012
 def moment_of(
@@ -177,7 +177,6 @@ AT = "A moment, UTC: 2026-01-01T12:00Z"
 FILE_TO = "After this change file, or load: before all changes"
 COMMIT = "As this commit of the lake knew it"
 CLOCK = "Text column with the commit time; else it is recognised"
-Archive = Annotated[str, typer.Option(help="Folder to which old change files were moved")]
 TimeColumn = Annotated[str, typer.Option(help=CLOCK)]
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-016
@@ -188,7 +187,6 @@ def as_of_command(
     at: Annotated[Optional[str], typer.Option(help=AT)] = None,
     file: Annotated[Optional[str], typer.Option(help=FILE_TO)] = None,
     commit: Annotated[Optional[int], typer.Option(help=COMMIT)] = None,
-    archive: Archive = "",
     time_column: TimeColumn = "",
     out: Annotated[str, typer.Option(help="A new folder for the rows, as Parquet")] = "",
     json: Json = False,
@@ -198,12 +196,12 @@ def as_of_command(
         raise ValueError("--at, --file and --commit name one position each: give one of them")
     when, note = moment_of(at) if at else (None, "")
     with refusals():
-        out, one = here(out), asked(config, table, here(archive))
+        out, one = here(out), asked(config, table)
         if out:
             check_new(out)
         if commit is not None:
             one.lake.at(commit)
-        spark = session(config, out, archive)
+        spark = session(config, out)
         show_answer(one, answer_of(spark, one, when, file, commit, time_column), out, note, json)
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-017
@@ -261,7 +259,6 @@ def feed_command(
     net: Annotated[bool, typer.Option("--net/--full", help="One change a key, or every change")] = True,
     begin: Annotated[Optional[str], typer.Option("--from", help=FROM)] = None,
     to: Annotated[Optional[str], typer.Option(help=TO)] = None,
-    archive: Archive = "",
     time_column: TimeColumn = "",
     json: Json = False,
 ) -> None:
@@ -269,9 +266,9 @@ def feed_command(
     from dmscdc.follow import follow
 
     with refusals():
-        one, out, cursor = asked(config, table, here(archive)), here(out), here(cursor)
+        one, out, cursor = asked(config, table), here(out), here(cursor)
         stands, until = ends_of(one, cursor, begin, to)
-        spark = session(config, out, archive, cursor)
+        spark = session(config, out, cursor)
         done = follow(spark, one.past(), one.key, out, cursor, stands, until, net, time_column)
     if json:
         show_json({"table": table, "parts": [asdict(part) for part in done]})
@@ -301,7 +298,6 @@ def scd2_command(
     time_column: Annotated[Optional[str], typer.Option(help=CLOCK)] = None,
     to: Annotated[Optional[str], typer.Option(help=WEAVE_TO)] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Weave all anew, also with other settings")] = False,
-    archive: Archive = "",
     json: Json = False,
 ) -> None:
     "Weave what is new into the type-2 table of each table: a row a version, and from when to when it was valid."
@@ -311,7 +307,7 @@ def scd2_command(
         raise ValueError(f"--to is landed, or left out: then what the mirror holds is woven; not {to!r}")
     ignored = None if ignore is None else [c.strip() for c in ignore.split(",") if c.strip()]
     how = {"ignored": ignored, "time_column": time_column, "landed": to == "landed", "rebuild": rebuild}
-    how |= {"archive": archive, "settle": config.settle, "spark": lambda: session(config, archive)}
+    how |= {"archive": config.archive, "settle": config.settle, "spark": lambda: session(config)}
     done: list[Increment] = []
     try:
         with refusals():

@@ -68,13 +68,13 @@ def lives(
     config: Config,
     table: str,  # schema.table
     key: Mapping[str, Any],  # of the row, by column
-    **more: Any,  # archive, stamp, since, until: see `lake_row.tell`
+    **more: Any,  # stamp, since, until: see `lake_row.tell`
 ) -> tuple[list[Story], list[str]]:  # a story a row; words about the question
     "What has happened to a row. Raises what `tell` raises."
     from dmscdc.lake_row import tell
 
     lake, item = table_of(config, table)
-    return tell(config.landing, lake, key, key=item.key, **more)
+    return tell(config.landing, lake, key, key=item.key, archive=config.archive, **more)
 
 # %% ../notebooks/96_history_command.ipynb #cell-012
 def show_story(
@@ -117,7 +117,6 @@ def history(
     config: Config,
     table: Name,
     key: Annotated[list[str], typer.Option(help="Of the row: id=1001; repeat for keys of several columns")],
-    archive: Annotated[str, typer.Option(help="Where old change files were moved, built like the landing")] = "",
     since: Annotated[Optional[str], typer.Option(help=SINCE)] = None,
     until: Annotated[Optional[str], typer.Option(help="Only changes closed up to then")] = None,
     timestamp_column: Annotated[str, typer.Option(help="The task's TimestampColumnName")] = "",
@@ -132,7 +131,7 @@ def history(
 
     times = {"since": time_of(since), "until": time_of(until)}
     try:
-        stories, words = lives(config, table, key_of(key), archive=archive, stamp=timestamp_column, **times)
+        stories, words = lives(config, table, key_of(key), stamp=timestamp_column, **times)
     except NoPast as error:
         fail(error, 2)
     except (StaleCommit, Refused) as error:

@@ -13,7 +13,7 @@ from .batch import Batch, refuse_bad, stage
 from .changes import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, sequence_column
 from .files import RawFile
 from .fold import ESCAPED, HIVE_NULL, bytes_left
-from .loads import Loaded, Task, planned
+from .loads import Loaded, Task, note_too_fine, planned
 from .position import Position
 from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
 from .tables import Clock, Commit, Draft, LoadFiles, Written
@@ -147,7 +147,8 @@ def load_initial(
     written = replace_table(spark, task, draft, load, number)
     told = files_of(files, footers, {f.path: "load" for f in files})
     changed, seconds = replaced_columns(base, schema), clock.seconds | written.seconds
-    return Loaded(written, told, written.inserted, written.inserted, changed, (), seconds)
+    notes = tuple(filter(None, [note_too_fine(task.table, written.commit)]))
+    return Loaded(written, told, written.inserted, written.inserted, changed, notes, seconds)
 
 # %% ../notebooks/37_load.ipynb #cell-013
 def replace_table(spark: SparkSession, task: Task, draft: Draft, load: ChangeFiles, number: int) -> Written:
@@ -330,4 +331,5 @@ def batch_notes(
 ) -> tuple[str, ...]:
     "What a person must know of a batch that was applied."
     notes = [note_left_out(task, batch), note_late(task, batch, late), note_disorder(task, batch)]
-    return tuple(filter(None, [*notes, note_sequence(task, base, batch), note_strangers(task, written)]))
+    fine = "" if note_too_fine(task.table, base) else note_too_fine(task.table, written.commit)  # said once
+    return tuple(filter(None, [*notes, note_sequence(task, base, batch), note_strangers(task, written), fine]))

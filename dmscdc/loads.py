@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .files import FolderLanding, TableRef
+from .files import FolderLanding, Listing, TableRef
 from .schema import FILE, ROW
 from .tables import Clock, Commit, LakeTable, StaleCommit, Written, no_guard
-from .worklist import Plan, count
+from .worklist import Plan, count, union
 
 # %% auto #0
-__all__ = ['COUNTED', 'Task', 'planned', 'Loaded', 'rows_of', 'lake_of', 'seconds_of', 'did', 'verdict_of']
+__all__ = ['COUNTED', 'MANY_FOLDERS', 'FEW_ROWS', 'Task', 'WithArchive', 'planned', 'Loaded', 'rows_of', 'lake_of', 'seconds_of',
+           'did', 'verdict_of', 'is_too_fine', 'average', 'coarser', 'note_too_fine']
 
 # %% ../notebooks/36_loads.ipynb #cell-005
 @dataclass(frozen=True)
@@ -36,6 +37,25 @@ class Task:
     def row_key(self) -> tuple[str, ...]:
         "What identifies a row; without a key, where it came from."
         return self.key or (FILE, ROW)
+
+# %% ../notebooks/36_loads.ipynb #cd881708
+@dataclass(frozen=True)
+class WithArchive:
+    "A landing some of whose change files lie in an archive."
+
+    landing: FolderLanding
+    archive: FolderLanding
+    moved: frozenset[str]  # paths of files that are in the archive only
+
+    def files(self, table: TableRef, position: Any = None) -> Listing:
+        "The landing's files and those that were moved."
+        here, there = self.landing.files(table, position), self.archive.files(table)
+        moved = tuple(file for file in there.changes if file.path in self.moved)
+        return replace(here, changes=union(here, Listing(changes=moved))[0])
+
+    def url(self, table: TableRef, path: str = "") -> str:
+        "Where the table's folder, or a file of it, is read from."
+        return (self.archive if path in self.moved else self.landing).url(table, path)
 
 # %% ../notebooks/36_loads.ipynb #cell-006
 def planned(task: Task) -> Commit | None:
@@ -120,3 +140,41 @@ def verdict_of(
         return ("ok" if loads else "nothing"), words
     more = f" (and {len(notes) - 1} more)" if notes[1:] else ""
     return "attention", f"{words}. {notes[0]}{more}"
+
+# %% ../notebooks/36_loads.ipynb #e906d218
+MANY_FOLDERS, FEW_ROWS = 100, 1_000  # more folders than that, and fewer rows in each on average: too fine
+
+
+def is_too_fine(
+    folders: int,  # of partitions
+    rows: int,  # of the table
+) -> bool:
+    "Whether a partitioning makes many small files."
+    return folders > MANY_FOLDERS and rows < FEW_ROWS * folders
+
+
+def average(rows: int, parts: int) -> str:
+    "Rows a part, with a decimal place where they are few."
+    return f"{rows / parts:,.0f}" if rows >= 10 * parts else f"{rows / parts:.1f}"
+
+
+def coarser(table: TableRef) -> str:
+    "What to do about it."
+    return (
+        f"Lay the table out by columns with fewer values, or by none (''): dmscdc table set {table} --partition …, "
+        f"then dmscdc table rewind {table} --reload"
+    )
+
+
+def note_too_fine(
+    table: TableRef,
+    head: Commit | None,  # as it was written
+) -> str:  # "" where the layout is fine
+    "What is said of a lake of many small files."
+    if not head or not is_too_fine(head.folders, head.rows):
+        return ""
+    return (
+        f"the partition {','.join(head.partition)} makes many small files: {count(head.files, 'file')} in "
+        f"{count(head.folders, 'folder')}, {average(head.rows, head.files)} rows a file on average, so loads and "
+        f"queries are slow. {coarser(table)}"
+    )

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['ALL_EVERY', 'HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'table_of', 'lost_since', 'stand', 'needs_all',
            'plan_standing', 'Processed', 'lag_of', 'InputChanged', 'Busy', 'hold', 'held', 'check_inputs', 'guard_of',
-           'after_load', 'begin', 'carry_out', 'move_position', 'check_ready', 'problem_of', 'process_table', 'task_of',
-           'saver', 'said_of', 'ended_by', 'processed']
+           'after_load', 'begin', 'places_of', 'carry_out', 'move_position', 'check_ready', 'problem_of',
+           'process_table', 'with_archive', 'task_of', 'saver', 'said_of', 'ended_by', 'processed']
 
 # %% ../notebooks/39_process.ipynb #cell-004
 from .adopt import adopt_lake, adopts, beyond
@@ -30,7 +30,7 @@ from .files import FolderLanding, LandingUnreachable, RawFile, TableRef
 from .glue import Told, tell
 from .leases import BadSetting, Lease, LeaseLost
 from .load import load_incremental, load_initial
-from .loads import Loaded, Task, did, lake_of, rows_of, seconds_of, verdict_of
+from .loads import Loaded, Task, WithArchive, did, lake_of, note_too_fine, rows_of, seconds_of, verdict_of
 from .plan import plan_table
 from .position import Position
 from .schema import LakeDamaged, Refused, Unreadable
@@ -40,7 +40,7 @@ from .store import Unfit
 from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit
 from .tables import check_mirror, check_settings, open_table, versions
 from .tasks import explained
-from .worklist import Plan, announce, changed_inputs, gone_names, some, warn
+from .worklist import Plan, announce, changed_inputs, gone_names, some, union, warn
 
 # %% ../notebooks/39_process.ipynb #cell-007
 @dataclass(frozen=True)
@@ -147,8 +147,9 @@ def _plan_lost(standing: Standing, landing: FolderLanding, known: Mapping[str, A
     plan = plan_table(item.table, files, replace(item.position, window=()), commit=item.commit, **known)
     if not plan.load:
         return plan if plan.waits else _untouched(standing, *plan.notes)
-    if missing := gone_names(files.changes, item.position):
-        return warn(plan, f"{some(missing)} had been applied before the lake was lost, and lies in the landing no more")
+    if missing := gone_names(union(files, known["archive"])[0], item.position):
+        words = "had been applied before the lake was lost, and lies in the landing no more, nor in an archive"
+        return warn(plan, f"{some(missing)} {words}")
     return plan
 
 # %% ../notebooks/39_process.ipynb #52ab5b71
@@ -168,14 +169,20 @@ def plan_standing(
     landing: FolderLanding,
     settle: float,  # seconds
     now: float | None = None,  # epoch seconds
+    archive: str = "",  # where change files from before the look-back window were moved
 ) -> Plan:
-    "The plan of a table as it stands; one listing."
+    "The plan of a table as it stands; one listing of the landing, and one of the archive."
     item, now = standing.item, time.time() if now is None else now
+    since = None if standing.lost or item.instruction or needs_all(item, now) else standing.position
     known = {"now": now, "settle": settle, "insert_only": item.insert_only, "instruction": item.instruction}
+    known["archive"] = open_landing(archive).files(item.table, since) if archive else None
     if standing.lost:
         return _plan_lost(standing, landing, known)
-    files = landing.files(item.table, None if item.instruction or needs_all(item, now) else standing.position)
+    files = landing.files(item.table, since)
     plan = plan_table(item.table, files, standing.position, commit=standing.number, **known)
+    is_old = standing.head and standing.head.partition == item.partition and not plan.load
+    fine = note_too_fine(item.table, standing.head) if is_old else ""
+    plan = replace(plan, remarks=(*plan.remarks, *filter(None, [fine])))
     return warn(announce(plan, standing.lake.strangers), item.moved)
 
 # %% ../notebooks/39_process.ipynb #cell-013
@@ -293,6 +300,11 @@ def begin(spark: Callable[[], SparkSession], plan: Plan, task: Task) -> Loaded |
     return adopt_lake(spark(), task, plan) if adopts(plan.instruction) else None
 
 # %% ../notebooks/39_process.ipynb #cell-025
+def places_of(task: Task, plan: Plan) -> set[str]:
+    "Folders from which raw files are read."
+    return {task.landing.url(task.table), *(task.landing.url(plan.table, path) for path in plan.archived[:1])}
+
+
 def carry_out(
     spark: Callable[[], SparkSession] | None,  # called only when there is something to load; None: one of our own
     standing: Standing,
@@ -303,7 +315,7 @@ def carry_out(
     "Do what the plan says; each load is committed, and its position saved, before it is given back."
     if plan.is_empty:
         return
-    spark = spark or (lambda: open_session(places=(task.landing.url(task.table), task.lake.location)))
+    spark = spark or (lambda: open_session(places=(*places_of(task, plan), task.lake.location)))
     done = begin(spark, plan, task)
     if done:
         save(done.written.commit)
@@ -374,6 +386,7 @@ def process_table(
     format: str = "parquet",  # of a table that the state does not know yet
     run: str = "", owner: str = "", fence: int = 0,  # the run's id; the controller's lease, "" takes our own
     catalog: str = "",  # "glue:DATABASE"; "" for none
+    archive: str = "",  # where old change files were moved; "" for nowhere
     spark: Callable[[], SparkSession] | None = None,  # called only when there is something to load
 ) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
@@ -384,7 +397,8 @@ def process_table(
             with clock.step("settle and plan"):
                 standing = stand(store, ref, lake, format)
                 check_ready(standing.item)
-                plan = plan_standing(standing, source, settle)
+                plan = plan_standing(standing, source, settle, archive=archive)
+                source = with_archive(source, archive, plan)
             task = task_of(standing, source, run, guard_of(renew, source, plan))
             try:
                 loads.extend(carry_out(spark, standing, plan, task, saver(store, standing, plan)))
@@ -395,6 +409,15 @@ def process_table(
     return processed(standing, plan, loads, problem, clock, told)
 
 # %% ../notebooks/39_process.ipynb #cell-036
+def with_archive(
+    landing: FolderLanding,
+    archive: str,  # "" for none
+    plan: Plan,
+) -> FolderLanding | WithArchive:
+    "Where the plan's files are listed and read from."
+    return WithArchive(landing, open_landing(archive), frozenset(plan.archived)) if plan.archived else landing
+
+
 def task_of(standing: Standing, landing: FolderLanding, run: str, guard: Callable[[], None]) -> Task:
     "What the loaders are told."
     item = standing.item

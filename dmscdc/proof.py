@@ -60,7 +60,7 @@ class Proof:
     def to_dict(self) -> dict[str, Any]:
         "Plain values."
         named = ("table", "verdict", "words", "command", "position", "commit", "at", "under_way", "seconds")
-        totals = {name: vars(getattr(self.done, name)) for name in ("source", "lake")}
+        totals = {one["side"]: {"rows": one["rows"], "hash": one["hash"]} for one in self.totals}
         apart = {rule.name: rule.why for rule in self.done.rules if rule.why}
         ranges = [{"low": s.low, "high": s.high, "source": s.source.rows, "lake": s.lake.rows} for s in self.done.spans]
         counts = {"differences": dict(self.done.counts), "in_flight": dict(self.done.in_flight)}
@@ -126,11 +126,12 @@ class Asked:
     limit: int = 100  # differences that are shown, of either sort
     clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     pause: Callable[[float], None] = time.sleep
+    archive: str = ""  # where old change files were moved
 
     def past(self, position: Position) -> Past | None:
         "The landing's files now; None where there are none."
         try:
-            return open_past(self.landing, self.table, position=position)
+            return open_past(self.landing, self.table, archive=self.archive, position=position)
         except NoPast:
             return None
 
@@ -203,7 +204,7 @@ def prove(
     start, url, (there, head) = time.perf_counter(), address(asked.source, asked.secret), lake_table(asked)
     position, command = Position.from_json(head.position), again(asked.table, asked.source, asked.secret)
     under, decided = "", ""
-    session = (spark or (lambda: open_session("reconcile", places=(asked.landing, asked.lake))))()
+    session = (spark or (lambda: open_session("reconcile", places=(asked.landing, asked.lake, asked.archive))))()
     with ExitStack() as stack:
         look = stack.enter_context(snapshot(url, asked.clock))
         past, name = asked.past(position), TableRef.parse(asked.source_table) if asked.source_table else asked.table

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
-from .config import Config
+from .config import Config, is_wanted
 from .crew import Servers
 from .files import TableRef
 from .front_page import write_front_page
@@ -33,7 +33,7 @@ def job_parameters(
     **more: Any,  # source_table, interval, wait, limit; left out where empty
 ) -> dict[str, Any]:
     "What the job is told; no secret."
-    named = {name: getattr(config, name) for name in ("landing", "lake", "state", "source")}
+    named = {name: getattr(config, name) for name in ("landing", "lake", "state", "source", "archive")}
     given = {name: value for name, value in more.items() if value is not None}
     return {"table": str(table), **named, "secret_name": config.secret, **given}
 
@@ -104,7 +104,8 @@ def loaded(
     config: Config,
 ) -> list[TableRef]:
     "The tables that a proof can be about: those with a position."
-    return sorted(item.table for item in open_state(config.state, config.landing).items() if item.position)
+    items = open_state(config.state, config.landing).items()
+    return sorted(item.table for item in items if item.position and is_wanted(config, item.table))
 
 # %% ../notebooks/75_proof_runs.ipynb #cell-011
 def with_proofs(

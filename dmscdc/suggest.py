@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,8 @@ from .files import FolderLanding, Listing, RawFile, TableRef
 from .places import place
 
 # %% auto #0
-__all__ = ['SAMPLE', 'some_rows', 'rank', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'suggest_key']
+__all__ = ['SAMPLE', 'COUNTED', 'some_rows', 'rank', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'suggest_key',
+           'folders_in']
 
 # %% ../notebooks/06_suggest.ipynb #cell-006
 SAMPLE = 10_000  # rows
@@ -120,3 +121,20 @@ def suggest_key(
     what, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
     words = f"{columns}: {rows.num_rows:,} of {rows.num_rows:,} {what} different in {file.path}"
     return Suggestion(key, words, f"{only} --key {shlex.quote(columns)}")
+
+# %% ../notebooks/06_suggest.ipynb #eca18613
+COUNTED = 1_000_000  # rows of a file that are looked at
+
+
+def folders_in(
+    landing: FolderLanding,
+    table: TableRef,
+    file: RawFile,  # a Parquet file of the table
+    partition: tuple[str, ...],  # columns
+) -> tuple[int, int]:  # combinations of their values, at least; rows of the file
+    "How many folders a file's rows would lie in."
+    there, path = place(landing.url(table, file.path))
+    with pq.ParquetFile(path, filesystem=there) as parquet:
+        batches = islice(parquet.iter_batches(columns=list(partition), batch_size=SAMPLE), COUNTED // SAMPLE)
+        rows = pa.Table.from_batches(batches, schema=pa.schema(map(parquet.schema_arrow.field, partition)))
+        return rows.group_by(list(partition)).aggregate([]).num_rows, parquet.metadata.num_rows

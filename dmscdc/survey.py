@@ -17,7 +17,7 @@ from . import __version__
 from .aws import is_bucket
 from .bucket_landing import THREADS, BucketLanding, open_landing
 from .catalog import is_behind
-from .config import Config
+from .config import Config, is_wanted
 from .files import FolderLanding, LandingEmpty, TableRef
 from .leases import Lease
 from .load_set import clock
@@ -25,11 +25,11 @@ from .process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand
 from .state import SETTINGS, SqliteState, TableItem, UnknownTable, open_state
 from .suggest import Suggestion, suggest_key
 from .work import is_gone, spoken
-from .worklist import Plan
+from .worklist import Plan, count, some
 
 # %% auto #0
 __all__ = ['Look', 'state_of', 'input_mark', 'recalled', 'refusal_words', 'busy_words', 'problem_words', 'look_at',
-           'chosen_tables', 'waits_for_aws', 'survey', 'status_of']
+           'chosen_tables', 'wanted_tables', 'waits_for_aws', 'survey', 'status_of']
 
 # %% ../notebooks/70_survey.ipynb #cell-006
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def look_at(
         if kind == "paused":
             return Look(table, kind, item)
         standing = stand(state, table, config.lake)
-        plan = plan_standing(standing, landing, config.settle, now)
+        plan = plan_standing(standing, landing, config.settle, now, config.archive)
         if is_bucket(config.landing) and needs_all(standing.item, now) and not plan.notes:
             state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left unsaid
         told = standing.item.status.get("catalog", "")
@@ -174,6 +174,23 @@ def chosen_tables(
         raise _unknown(unknown, there, landing)
     return asked or there
 
+# %% ../notebooks/70_survey.ipynb #fd9846f4
+def wanted_tables(
+    config: Config,
+    tables: list[TableRef],
+    named: bool,  # a person has named them
+) -> tuple[list[TableRef], str]:  # those that are meant; words about the others, "" where there are none
+    "Tables without those that `include` and `exclude` leave out. Raises `UnknownTable` for one that was named."
+    left = [table for table in tables if not is_wanted(config, table)]
+    if not left:
+        return tables, ""
+    given = {name: text for name in ("include", "exclude") if (text := getattr(config, name))}
+    by = " and ".join(f"{name} = {json.dumps(text)}" for name, text in given.items())
+    words = f"{count(len(left), 'table')} left out by {by}: {some(map(str, left))}"
+    if named:
+        raise UnknownTable(f"{words}. Change the setting in dmscdc.toml, or give another one, like --exclude ''")
+    return [table for table in tables if table not in left], words
+
 # %% ../notebooks/70_survey.ipynb #cell-020
 def waits_for_aws(
     config: Config,  # of the folder
@@ -188,11 +205,15 @@ def survey(
     now: float | None = None,  # epoch seconds
     retry: bool = False,  # as if nothing had ever been refused
     say: Callable[[str], None] = lambda words: None,  # told of what could not be looked into
+    tell: Callable[[str], None] = lambda words: None,  # told once of the tables that the settings leave out
 ) -> list[Look]:  # by table
     "What every table needs now."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
     now = time.time() if now is None else now
-    tables = chosen_tables(landing, state, only)
+    only = tuple(only)
+    tables, left = wanted_tables(config, chosen_tables(landing, state, only), bool(only))
+    if left:
+        tell(left)
     for schema, why in landing.unread.items():
         say(f"the tables of {schema} could not be looked for: {why}")
     if not waits_for_aws(config):

@@ -18,14 +18,15 @@ from .flags import Json, Name, Only, with_config
 from .position import Position, change_order
 from .screen import show_json, show_table
 from .state import BadSetting, SqliteState, TableItem, UnknownTable, open_state, with_settings
+from .suggest import folders_in
 from .worklist import some
 
 if TYPE_CHECKING:
     from dmscdc.process import Standing
 
 # %% auto #0
-__all__ = ['tables', 'LISTED', 'ACTIVE', 'NEW', 'CHANGES', 'table_list', 'check_known', 'table_set', 'instruct', 'table_rewind',
-           'table_replay', 'table_accept', 'take_back', 'table_rebuild', 'table_forget', 'table_init']
+__all__ = ['tables', 'LISTED', 'ACTIVE', 'NEW', 'CHANGES', 'table_list', 'check_known', 'beware', 'table_set', 'instruct',
+           'table_rewind', 'table_replay', 'table_accept', 'take_back', 'table_rebuild', 'table_forget', 'table_init']
 
 # %% ../notebooks/92_table_commands.ipynb #cell-005
 tables = typer.Typer(help="Settings of tables, and instructions for their next pass.", no_args_is_help=True)
@@ -115,6 +116,27 @@ def check_known(
         raise BadSetting(f"{table} has no column {', '.join(missing)}: {file} has {', '.join(sorted(columns))}. "
                          "If DMS is to write it later, add --new")
 
+# %% ../notebooks/92_table_commands.ipynb #23bb9dd4
+def beware(
+    landing: FolderLanding | BucketLanding,
+    item: TableItem,  # as it is set now
+) -> str:  # "" where nothing is known, or all is well
+    "What is said of a partition that would make many small files."
+    from dmscdc.loads import average, coarser, is_too_fine
+
+    listing = landing.files(item.table)
+    files = [file for file in listing.load or listing.changes if file.format == "parquet"]
+    try:
+        folders, rows = folders_in(landing, item.table, files[-1], item.partition) if files else (0, 0)
+    except (OSError, ValueError):  # a file that cannot be read says nothing
+        return ""
+    rows = rows * sum(file.size for file in files) // files[-1].size if files else 0
+    if not is_too_fine(folders, rows):
+        return ""
+    return (f"Beware: the partition {','.join(item.partition)} makes many small files. {files[-1].path} alone has rows "
+            f"for {folders:,} folders, so that one holds about {average(rows, folders)} rows on average, or fewer. "
+            f"{coarser(item.table)}")
+
 # %% ../notebooks/92_table_commands.ipynb #cell-013
 ACTIVE = "Passes load it, or pass it by"
 NEW = "The table, or a column named here, is not in the landing yet"
@@ -141,7 +163,10 @@ def table_set(
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
     if not new:
         check_known(open_landing(config.landing), state, ref, with_settings(TableItem(ref), given))
-    print(_sentence_of(state.put_settings(ref, **given)))
+    item = state.put_settings(ref, **given)
+    print(_sentence_of(item))
+    if partition and not new and (words := beware(open_landing(config.landing), item)):
+        print(words)
 
 # %% ../notebooks/92_table_commands.ipynb #cell-022
 def instruct(

@@ -41,6 +41,8 @@ class Commit:
     partition: tuple[str, ...]  # the columns that lay out the files
     rows: int  # rows it holds
     at: str  # UTC time it was made
+    files: int = 0  # that it consists of, where the format can tell
+    folders: int = 0  # of its partitions
 
 # %% ../notebooks/20_tables.ipynb #cell-008
 def new_attempt() -> str:

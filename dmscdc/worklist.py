@@ -223,13 +223,12 @@ def as_json(plan: Plan) -> dict:
             "before": str(plan.before or "never loaded"), "after": str(plan.after)}
 
 # %% ../notebooks/34_worklist.ipynb #cell-054
-def changed_inputs(plan: Plan, listing: Listing, archive: Listing | None = None) -> list[str]:
+def changed_inputs(plan: Plan, listing: Listing) -> list[str]:  # of landing and archive together
     "Inputs that are no longer what the plan says, a sentence each."
     there = {f.path: f for f in listing.load + listing.changes}
-    moved = {f.path: f for f in (archive.changes if archive else ())}
     words = []
     for file in plan.inputs:
-        now = moved.get(file.path) if file.path in plan.archived else there.get(file.path)
+        now = there.get(file.path)
         if now is None:
             words.append(f"{plan.table}: {file.path} is gone")
         elif now.size != file.size:
@@ -239,6 +238,6 @@ def changed_inputs(plan: Plan, listing: Listing, archive: Listing | None = None)
     return words
 
 # %% ../notebooks/34_worklist.ipynb #cell-056
-def is_same_input(plan: Plan, listing: Listing, archive: Listing | None = None) -> bool:
+def is_same_input(plan: Plan, listing: Listing) -> bool:
     "All inputs are still what the plan says."
-    return not changed_inputs(plan, listing, archive)
+    return not changed_inputs(plan, listing)

@@ -121,3 +121,32 @@ def test_a_key_or_partition_that_cannot_be_is_refused_in_words(tmp_path, spark, 
     with pytest.raises(Refused, match=re.escape(words)):
         load_initial(spark, Task(w.ref, landing, w.lake_table, key, partition), landing.files(w.ref).load, 1, {})
     assert not w.folder.exists()
+
+
+def test_many_small_files_are_said_by_the_load_that_writes_them_and_by_every_plan_after_it(tmp_path, spark):
+    w = World(tmp_path, spark, {"id": "int", "guest": "string"}).set(key="id", partition="guest")
+    w.load([(i, f"guest {i % 110}") for i in range(220)])
+    done = w.go()
+    said = "the partition guest makes many small files: 110 files in 110 folders, 2.0 rows a file on average"
+    assert (done.verdict, len(w.files())) == ("attention", 110) and said in done.words and said in done.notes[0]
+    assert "dmscdc table set shop.item --partition …, then dmscdc table rewind shop.item --reload" in done.words
+    idle = w.idle()
+    assert (idle.verdict, idle.notes) == ("nothing", ()) and said in idle.plan["sentence"]
+    w.changes(1, [("U", 1, "guest 2")])
+    changed = w.go()
+    assert changed.verdict == "ok" and said in changed.plan["sentence"], "it is no news"
+    w.state.put_settings(w.ref, partition="")
+    w.state.instruct(w.ref, {"kind": "reload", "changes": "keep"})
+    done = w.go()
+    assert done.verdict == "ok" and "small files" not in done.plan["sentence"] + done.words and len(w.files()) < 5
+
+
+def test_a_batch_that_makes_a_layout_too_fine_says_so_once(tmp_path, spark):
+    w = World(tmp_path, spark, {"id": "int", "guest": "string"}).set(key="id", partition="guest")
+    w.load([(i, f"guest {i}") for i in range(100)])
+    assert w.go().verdict == "ok", "a hundred folders are none too many"
+    w.changes(1, [("I", 100, "guest 100")])
+    done = w.go()
+    assert done.verdict == "attention" and "101 files in 101 folders, 1.0 rows a file on average" in done.words
+    w.changes(2, [("I", 101, "guest 101")])
+    assert w.go().verdict == "ok"

@@ -203,3 +203,18 @@ def test_a_table_or_a_column_that_nobody_has_is_refused_unless_it_is_to_come(tmp
 
 def test_before_dms_has_written_anything_every_table_may_be_set(tmp_path):
     assert dmscdc(tmp_path, "table", "set", "shop.item", "--key", "id")[0] == 0
+
+
+# A layout of many small files
+
+def test_a_partition_of_many_values_is_warned_of_where_it_is_set(tmp_path):
+    write_load(tmp_path / "landing", "shop.sale", [(i, f"guest {i % 150}") for i in range(300)], SCHEMA)
+    write_load(tmp_path / "landing", "shop.sale", [(i, "guest 1") for i in range(300, 600)], SCHEMA, 2)
+    code, said = dmscdc(tmp_path, "table", "set", "shop.sale", "--key", "id", "--partition", "id")
+    assert code == 0 and "partition id, " in said and "LOAD00000002.parquet alone has rows for 300 folders" in said
+    assert "dmscdc table set shop.sale --partition …, then dmscdc table rewind shop.sale --reload" in said
+    per = float(said.split("that one holds about ")[1].split(" rows")[0])
+    assert 2.0 <= per <= 3.5, "600 rows of both files by 300 values, guessed from the sizes of the files"
+    for partition in ("name", ""):
+        code, said = dmscdc(tmp_path, "table", "set", "shop.sale", "--partition", partition)
+        assert code == 0 and f"partition {partition or 'none'}, " in said and "small files" not in said

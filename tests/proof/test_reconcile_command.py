@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,16 @@ def test_a_difference_fails_and_a_machine_reads_keys_columns_and_both_values(run
     assert found["findings"] == [{"kind": "different", "key": {"id": "3"}, "columns": {"name": ["Zelt", "tent"], "price": ["91", "119"]}, "in_flight": False, "rows": 1}]
     assert (found["source"]["rows"], found["lake"]["rows"], found["moved"], found["commit"]) == (3, 3, 1, 1)
     assert "Zelt" in Path(found["html"]).read_text()
+
+
+def test_the_page_has_columns_in_their_order_one_spelling_of_a_hash_and_the_columns_compared(runs):
+    (found,) = json.loads(runs["machine"].stdout)
+    text = Path(found["html"]).read_text()
+    heads = [re.findall(r"<th[^>]*>(.*?)</th>", table) for table in re.findall(r"<thead>(.*?)</thead>", text)]
+    assert ["side", "rows", "hash"] in heads and ["low", "high", "source", "lake"] in heads and ["kind", "key", "in_flight", "column", "source", "lake"] in heads
+    assert found["source"]["hash"] != found["lake"]["hash"] and all(text.count(found[side]["hash"]) == 2 for side in ("source", "lake"))
+    assert not any(f"{int(found[side]['hash'], 16)}" in text.replace(",", "") for side in ("source", "lake"))
+    assert f"<p>{found['compared']}</p>" in text and found["compared"].split(", ")[:2] == ["id", "name"]
 
 
 def test_a_wrong_password_fails_in_the_words_of_the_driver(runs):
