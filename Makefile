@@ -41,7 +41,7 @@ rooms/1: $(STAMP)
 	@set -e; for room in notebooks/1*.ipynb; do echo "$$room"; test -f $$room; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
 
 rooms/%: $(STAMP)
-	@echo "notebooks/$*…, in one process with one Java"; ls notebooks/$*[0-9]_*.ipynb >/dev/null; $(BIN)/nbdev_test --n_workers 0 --path notebooks --file_re "^$*[0-9]_.*"
+	@echo "notebooks/$*…, in one process with one Java"; ls notebooks/$*[0-9]_*.ipynb >/dev/null && $(BIN)/nbdev_test --n_workers 0 --path notebooks --file_re "^$*[0-9]_.*"
 
 fresh:
 	@there=$$(mktemp -d) && trap "rm -rf $$there" EXIT && git clone --quiet . $$there/dmscdc && .ci/fresh make -C $$there/dmscdc $(or $(RUN),test)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from configparser import ConfigParser
 from pathlib import Path
+from shutil import copy
 
 import pytest
 from packaging.requirements import Requirement
@@ -93,3 +94,19 @@ def test_make_test_runs_every_folder_of_tests_and_every_floor_of_rooms_once():
     assert len(folders) > 15 and sorted(folders) == sorted({f"tests/{path.parent.name}" for path in (HOME / "tests").glob("*/test_*.py")})
     floors = {path.name[0] for path in (HOME / "notebooks").glob("[0-9][0-9]_*.ipynb")}
     assert [said.count(f"ls notebooks/{floor}[0-9]_*.ipynb") + said.count(f"in notebooks/{floor}*.ipynb") for floor in sorted(floors)] == [1] * len(floors)
+
+
+@pytest.mark.parametrize("part, room", [("rooms/1", "10_session"), ("rooms/2", "20_tables")])
+def test_a_part_of_the_tests_that_finds_no_room_is_red(part, room, tmp_path):
+    for name in ("Makefile", "settings.ini", "setup.py", "pyproject.toml", "constraints.txt"): copy(HOME / name, tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "00_files.ipynb").touch()
+    tester = tmp_path / "nbdev_test"
+    tester.write_text("#!/bin/sh\necho asked: $*\n")  # ends well, as nbdev_test does where it finds nothing
+    tester.chmod(0o755)
+    asked = ["make", "--no-print-directory", part, "STAMP=nbdev_test", f"BIN={tmp_path}"]
+    alone = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True)
+    assert alone.returncode == 2 and "asked" not in alone.stdout and part in alone.stderr
+    (tmp_path / "notebooks" / f"{room}.ipynb").touch()
+    done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and "asked: --n_workers 0 --path notebooks" in done.stdout
