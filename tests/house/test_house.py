@@ -244,3 +244,11 @@ def test_no_two_modules_of_tests_have_one_name():
     "All of them share one path: pytest would take the first for both."
     names = [path.name for path in (HOME / "tests").rglob("*.py") if path.name != "conftest.py"]
     assert len(names) > 50 and sorted(names) == sorted(set(names))
+
+
+def test_no_cell_is_left_out_of_the_tests_by_a_mark():
+    marks = re.search(r"tst_flags = (.*)", (HOME / "settings.ini").read_text())[1].split()
+    sources = [(path.stem, cell["source"]) for path in [*ROOMS, *JOBS, *EXPLORE] for cell in cells(path)]
+    left = [path for path, source in sources if re.search(rf"^#\| *({'|'.join(marks)})\b", source, re.M)]
+    assert len(sources) > 1000 and len(marks) == 3 and not left
+    assert [path for path, source in sources if re.search(r"^#\| *eval: *false", source, re.M)] == ["99_cli"]  # the story, which tests/jobs types

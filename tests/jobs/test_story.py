@@ -218,6 +218,14 @@ def test_in_a_pipe_the_story_is_plain_lines_with_their_time(shell, demo):
     assert shell.steps["demo"].out == "The front page: demo/runs/index.html\nTo go on: cd demo && dmscdc status\n"
 
 
+def test_the_notebook_of_the_commands_shows_what_the_story_says(shell, demo):
+    cells = json.loads((ROOT / "notebooks/99_cli.ipynb").read_text(encoding="utf-8"))["cells"]
+    shown, = ["".join(c["outputs"][0]["text"]) for c in cells if '"demo", "shop"]' in "".join(c["source"])]
+    said = re.sub(r"\bdemo\b", "shop", (shell.steps["demo"].err + shell.steps["demo"].out).replace(str(shell.folder.parent), "…"))
+    lines = [line.partition("Z ")[2] or line for line in said.splitlines() if re.search(" · |equal|front page|To go on", line)]
+    assert len(lines) == 11 and shown.splitlines() == lines
+
+
 def test_every_run_is_a_kept_notebook_with_a_page_and_a_line_in_the_ledger(shell, demo):
     runs = [line for line in shell.steps["demo"].lines if line["job"] == "process_table"]
     assert len(runs) == len(shell.steps["demo"].notebooks) == 6 and {line["verdict"] for line in runs} == {"ok"}
