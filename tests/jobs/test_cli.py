@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 import subprocess
@@ -202,3 +203,10 @@ def test_the_job_that_loads_passes_the_format_of_a_new_table_on(shop, tmp_path):
     run = run_notebook("process_table", {**given, "format": "iceberg"}, runs=tmp_path / "kept", table="sampledb.product")
     assert run.verdict == "failed" and "format 'iceberg' is not one of parquet" in run.words
     assert open_state(f"sqlite:{tmp_path}/other.db").get(TableRef("sampledb", "product")).format == "iceberg"
+
+
+@pytest.mark.parametrize("which, code, said", [("reads_its_own_files", 1, "deselected"), ("keeps_data", 0, "passed")])
+def test_conformance_runs_the_suite_of_a_format_and_ends_with_1_where_nothing_was_proven(tmp_path, which, code, said):
+    command = [sys.executable, "-c", "from dmscdc.cli import main; main()", "conformance", "parquet"]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTEST_ADDOPTS": f"-vv -k {which}"}, capture_output=True, text=True)
+    assert done.returncode == code and re.search(rf"\d+ {said}", done.stdout) and "failed" not in done.stdout, done.stdout + done.stderr

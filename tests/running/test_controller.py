@@ -209,6 +209,14 @@ def test_a_dead_server_fails_nobody_but_who_dies_alone(tmp_path):
     assert killer.words.startswith("alone on a new server, and again: the Spark server was ended by signal 9")
     assert len(fake.started) == 2 and all(server.ended for server in fake.started)  # the innocent one goes first, by name
     assert [tables for _, tables, _ in fake.stopped] == [["innocent"]]  # a dead server does no work
+    lines = {table: [line for line in Ledger(config.runs).lines() if line.get("table") == f"shop.{table}"] for table in ("killer", "innocent")}
+    assert [(line["verdict"], line["cause"]) for line in lines["killer"]] == [("failed", "server died")] * 2
+    assert [line["verdict"] for line in lines["innocent"]] == ["failed", "ok"] and lines["innocent"][0]["cause"] == "server died"
+    for line in [*lines["killer"], lines["innocent"][0]]:
+        page = Path(config.runs, line["html"]).read_text()
+        assert "the Spark server was ended by signal 9" in page and line["words"].startswith("the Spark server was ended by signal 9")
+    front = Path(config.runs, "index.html").read_text()
+    assert "alone on a new server, and again" in front and state.holder(TableRef("shop", "killer")) is None
 
 
 def test_two_passes_at_once_share_the_tables(tmp_path):
