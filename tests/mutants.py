@@ -8,6 +8,7 @@ break, is reported and makes the exit code 1. `--texts` only looks whether every
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
 
@@ -41,6 +43,8 @@ def misfit(row: dict[str, str], package: Path = HERE.parent / "dmscdc") -> str:
     if not path.exists(): return f"there is no {path.name}"
     if (many := path.read_text().count(row["before"])) != 1: return f"the line stands {many} times in {path.name}"
     if row["before"] == row["after"]: return "it breaks nothing"
+    try: ast.parse(path.read_text().replace(row["before"], row["after"]))
+    except SyntaxError as error: return f"the line after is no Python: {error.msg}"
     there = (HERE.parent / file).exists() and f"def {test.partition('[')[0]}(" in (HERE.parent / file).read_text()
     return "" if there else f"there is no test {row['test']}"
 
@@ -61,14 +65,22 @@ def run(tests: list[str], package: Path, limit: float | None = None) -> subproce
     return subprocess.run([sys.executable, "-m", "pytest", *options, *places], cwd=package, env=env, capture_output=True, text=True, timeout=limit)
 
 
+@contextmanager
+def copied() -> Iterator[Path]:
+    "A folder with a copy of the package, and beside it what the package finds there."
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(HERE.parent / "dmscdc", Path(folder, "dmscdc"), ignore=shutil.ignore_patterns("__pycache__"))
+        Path(folder, "notebooks").symlink_to(HERE.parent / "notebooks")
+        yield Path(folder)
+
+
 def broken(row: dict[str, str]) -> str:
     "Apply one break to a copy and say what the test makes of it: red, green, or what went wrong."
     if why := misfit(row): return why
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(HERE.parent / "dmscdc", Path(folder, "dmscdc"), ignore=shutil.ignore_patterns("__pycache__"))
-        module = Path(folder, "dmscdc", f"{row['module']}.py")
+    with copied() as folder:
+        module = folder / "dmscdc" / f"{row['module']}.py"
         module.write_text(module.read_text().replace(row["before"], row["after"]))
-        try: done = run([row["test"]], Path(folder), LIMIT)
+        try: done = run([row["test"]], folder, LIMIT)
         except subprocess.TimeoutExpired: return "red"
         return {0: "green", 1: "red"}.get(done.returncode, f"pytest ended with {done.returncode}: {done.stdout[-300:]}")
 
@@ -93,7 +105,7 @@ def main(words: list[str]) -> int:
     if given.texts: return print("\n".join(misfits()) or f"{len(lines())} rows fit") or int(bool(misfits()))
     chosen = [row for row in breaks() if is_wanted(row, given.which)]
     if not chosen: return print(f"no break is called or tested so: {' '.join(given.which)}") or 1
-    sound = run(sorted({row["test"] for row in chosen}), HERE.parent)
+    with copied() as whole: sound = run(sorted({row["test"] for row in chosen}), whole)  # a copy too: else it could lack something, and all would be red
     if sound.returncode: return print(f"without any break the tests are not green:\n{sound.stdout[-2000:]}") or 1
     with ThreadPoolExecutor(given.jobs) as pool: said = list(pool.map(told, chosen))
     bad = [row["name"] for row, one in zip(chosen, said) if one != "red"]

@@ -145,6 +145,8 @@ class Siege:
 
     def count(self, what: str) -> None: self.tried[what] = self.tried.get(what, 0) + 1
 
+    def compared(self, question: str) -> None: self.count(f"{question} compared")
+
     @contextmanager
     def watched(self, table: Table, way: str, step: str) -> Iterator[None]:
         "Whatever goes wrong here is the table's trouble."
@@ -226,6 +228,7 @@ class Siege:
             assert (state is None) == (want is None), f"{row}: {state}, expected was {want}"
             got, expected = (shown(table, [one] if want else [], list(table.columns)) for one in (state, want))
             assert got == expected, f"{row}: {differ(got, expected)}"
+            self.compared("history")
 
     def as_of(self, place: Place) -> None:
         table, past = place.table, place.past()
@@ -241,6 +244,7 @@ class Siege:
         names = list(table.columns)
         got, expected = shown(table, rows, names), shown(table, want, names, deleted=False)
         assert got == expected, f"{what}: {differ(got, expected)}"
+        self.compared("as_of")
 
     def feed(self, place: Place) -> None:
         table, past = place.table, place.past()
@@ -264,6 +268,7 @@ class Siege:
             elif kind != "update_preimage": state[key_of(table, row)] = row
         got, want = shown(table, list(state.values()), list(table.columns)), shown(table, end, list(table.columns), deleted=False)
         assert got == want, f"{what}: {differ(got, want)}"
+        self.compared("feed")
 
     def versions(self, place: Place) -> None:
         "What is valid at each closing of a file is the table after it."
@@ -283,13 +288,14 @@ class Siege:
     def same_rows(self, table: Table, have: Sequence[Row], want: Sequence[Row], what: str) -> None:
         got, expected = shown(table, have, list(table.columns)), shown(table, want, list(table.columns), deleted=False)
         assert got == expected, f"{what}: {differ(got, expected)}"
+        self.compared("versions")
 
     def reconcile(self, place: Place) -> None:
         "Equal to its source; and one value changed there is found."
         table = place.table
         if table.settings.get("insert_only"): return
         rows = [row for row in after(table, table.there(99)) if row["Op"] != "D"]
-        if any(value != value for row in rows for value in row.values()): return  # SQLite knows no NaN
+        if any(value != value for row in rows for value in row.values()): return self.compared("reconcile")  # SQLite knows no NaN
         path = place.home / f"source-{len(list(place.home.glob('source-*')))}.db"
         with closed(sqlite3.connect(path)) as db:
             columns = ", ".join(f"{quoted(n)} {declared(k)}" for n, k in table.columns.items())
@@ -299,6 +305,7 @@ class Siege:
             asked = Asked(place.ref, str(place.landing), str(place.lake), place.places[3], f"sqlite:{path}", source_table="main.source", wait=0.0)
             found = prove(asked, lambda: self.spark)
             assert found.verdict == "ok" and found.done.is_equal, f"a false alarm: {found.words}"
+            self.compared("reconcile")
             name = next((n for n, kind in table.columns.items() if kind == pa.string() and n not in table.key), None)
             if not rows or name is None: return
             where = " AND ".join(f"{quoted(k)} = ?" for k in table.key)

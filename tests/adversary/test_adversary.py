@@ -42,7 +42,8 @@ def fallen(siege: Siege) -> str: return "\n\n".join(map(str, siege.troubles))
 def check(siege: Siege, table: Table) -> None:
     assert not siege.troubles, f"{fallen(siege)}\n\nThe table:\n{table}"
     assert siege.tried["pass"] == 2 * table.rounds, "every way and every round was looked at"
-    assert not table.asked or set(siege.questions) <= set(siege.tried), "every question was asked"
+    due = {"as_of"} if table.settings.get("insert_only") else set(siege.questions)
+    assert not table.asked or due <= {what.removesuffix(" compared") for what in siege.tried if what.endswith(" compared")}, "every answer was compared"
 
 
 def test_every_table_has_a_name_of_its_own(): assert len({table.name for table in shapes.TABLES}) == len(shapes.TABLES) and len(DAILY) == len(shapes.DAILY)

@@ -50,13 +50,13 @@ def test_a_fresh_home_is_empty_for_java_too_and_goes_afterwards(tmp_path):
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2/settings.xml").write_text("<settings/>")
     (tmp_path / ".aws").mkdir()
-    options = {"JAVA_TOOL_OPTIONS": "-Dhttps.proxyHost=proxy", "https_proxy": "http://proxy", "SPARK_HOME": "/opt/spark", "AWS_PROFILE": "mine"}
+    options = {"CI": "true", "JAVA_TOOL_OPTIONS": "-Dhttps.proxyHost=proxy", "https_proxy": "http://proxy", "SPARK_HOME": "/opt/spark", "AWS_PROFILE": "mine"}
     said = type_fresh("sh", "-c", "env; cd; echo files $(find . -type f)", **options, HOME=str(tmp_path))
     seen = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
     assert "files ./.m2/settings.xml\n" in said and not Path(seen["HOME"]).exists() and seen["HOME"] != str(tmp_path)
     assert seen["JAVA_TOOL_OPTIONS"] == f"-Dhttps.proxyHost=proxy -Duser.home={seen['HOME']}" and seen["https_proxy"] == "http://proxy"
     assert not {"SPARK_HOME", "AWS_PROFILE", "VIRTUAL_ENV", "PYTHONPATH"} & set(seen)
-    assert Path(seen["PIP_CACHE_DIR"]).is_absolute() and Path(seen["PYTHON"]).name.startswith("python")
+    assert seen["CI"] == "true" and Path(seen["PIP_CACHE_DIR"]).is_absolute() and Path(seen["PYTHON"]).name.startswith("python")
 
 
 def test_a_command_that_fails_in_a_fresh_home_fails():
@@ -78,10 +78,30 @@ def test_known(): assert False
 def test_a_missing_part_is_red_in_ci_and_named_elsewhere(tmp_path, ci, outcome):
     (tmp_path / "test_it.py").write_text(SKIPS)
     env = {**os.environ, "CI": ci, "PYTHONPATH": str(HOME / "tests")}
-    command = [sys.executable, "-m", "pytest", "-q", "-rsf", "--noconftest", "-p", "skips", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    command = [sys.executable, "-m", "pytest", "-q", "-rsf", "--noconftest", "-p", "conftest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert outcome in done.stdout and done.returncode == bool(ci), done.stdout
     assert "chromium is not installed: apt-get install chromium" in done.stdout
+
+
+def test_ci_and_make_fresh_run_with_an_empty_home_where_a_skip_is_red():
+    assert "\nCI=true .ci/fresh make test\n" in (HOME / ".ci/run").read_text()
+    said = subprocess.run(["make", "--dry-run", "fresh"], cwd=HOME, capture_output=True, text=True, check=True).stdout
+    assert " && .ci/fresh make -C " in said and said.endswith(" test\n")
+
+
+def test_make_installs_what_the_constraints_say():
+    said = subprocess.run(["make", "--dry-run", "--always-make", "env"], cwd=HOME, capture_output=True, text=True, check=True).stdout
+    installs = [line for line in said.splitlines() if "-m pip install" in line]
+    assert len(installs) == 2 and all(" --constraint constraints.txt" in line for line in installs) and " --build-constraint constraints.txt" in installs[1]
+
+
+def test_what_is_drawn_at_random_is_the_same_in_every_run():
+    import hypothesis
+
+    import seeds
+
+    assert hypothesis.settings().derandomize == seeds.IS_FIXED and (hypothesis.settings().database is None) == seeds.IS_FIXED
 
 
 def test_reasons_of_skips_are_printed():

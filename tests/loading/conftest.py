@@ -1,12 +1,18 @@
 """Every test of loading runs twice: small batches are folded in one task, and brought together as large ones are."""
 import pytest
 
-from dmscdc.batch import DIRECT
+from dmscdc import batch
 
 
 @pytest.fixture(scope="module", autouse=True, params=["direct", "shuffled"])
 def way(request, spark):
-    "How batches are folded."
-    spark.conf.set("spark.dmscdc.directBytes", "0" if request.param == "shuffled" else str(DIRECT))
+    "How batches are folded; that they were is seen."
+    seen, taken = [], pytest.MonkeyPatch()
+    for name in ("fold_all", "fold_shuffled"):
+        fold = getattr(batch, name)
+        taken.setattr(batch, name, lambda *given, fold=fold, name=name: seen.append(name) or fold(*given))
+    spark.conf.set("spark.dmscdc.directBytes", "0" if request.param == "shuffled" else str(batch.DIRECT))
     yield request.param
     spark.conf.unset("spark.dmscdc.directBytes")
+    taken.undo()
+    assert not seen or ("fold_shuffled" in seen) == (request.param == "shuffled"), f"not the {request.param} way"

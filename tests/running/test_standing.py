@@ -12,7 +12,7 @@ import pytest
 from test_controller import CTRL_C, Fake, a_house, quiet, stand_in, until
 from typer.testing import CliRunner
 
-from dmscdc import survey as survey_room
+from dmscdc import controller, survey as survey_room
 from dmscdc.cli import app
 from dmscdc.controller import run_pass
 from dmscdc.crew import Crew, LeaseKeeper, Servers, inherit
@@ -139,7 +139,18 @@ def test_a_person_can_have_it_tried_again(refused, tmp_path):
     config, state = refused
     (tmp_path / "a.does").unlink()
     assert again(config, job=tmp_path / "process_table.ipynb", retry=True).tables["shop.a"].verdict == "ok"
-    assert "retry" in told(tmp_path, "pass", "--help")[1]
+
+
+def test_the_command_that_a_refusal_offers_tries_it_again(refused, tmp_path, monkeypatch):
+    config, _ = refused
+    settings(config)
+    (tmp_path / "a.does").unlink()
+    job = tmp_path / "process_table.ipynb"
+    monkeypatch.setattr(controller, "run_pass", lambda *given, **more: run_pass(*given, **{**more, "job": job, "classic": True}))
+    code, said = told(tmp_path, "pass")
+    assert code == 1 and "2 tables: 1 refused, 1 nothing" in said, said
+    code, said = told(tmp_path, "pass", "--retry")
+    assert code == 0 and "2 tables: 1 ok, 1 nothing" in said, said
 
 
 def test_a_refusal_after_a_load_of_the_same_run_is_not_tried_again_either(tmp_path):

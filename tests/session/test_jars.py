@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.places import ivy_settings
+from dmscdc.places import ivy_settings, s3a
 from dmscdc.server import spark_home
 
 COORDINATES = {"wanted": ("shop", "wanted", "1"), "logging": ("commons-logging", "commons-logging", "1.2")}
@@ -73,3 +73,10 @@ def test_a_session_fetches_its_parts_and_says_nothing_where_answers_are_printed(
     conf = {"spark.jars.packages": ":".join(COORDINATES["wanted"]), **ivy_settings(spark_home())}
     done = subprocess.run([sys.executable, "-c", code, *(f"{name}={value}" for name, value in conf.items())], env=env_of(machine), capture_output=True, text=True, timeout=300)
     assert done.stdout == "{}\n" and list(machine.glob("home/.ivy2*/jars/shop_wanted-1.jar")), done.stderr
+
+
+def test_a_spark_for_buckets_gets_these_settings(monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"): monkeypatch.setenv(name, "x")
+    with s3a(["s3://shop-landing"], spark_home()) as settings:
+        assert "hadoop-aws" in settings["spark.jars.packages"]
+        assert ivy_settings(spark_home()).items() <= settings.items() and settings["spark.jars.ivySettings"].endswith("ivy.xml")
