@@ -18,7 +18,6 @@ from .flags import Json, Name, Only, with_config
 from .position import Position, change_order
 from .screen import show_json, show_table
 from .state import BadSetting, SqliteState, TableItem, UnknownTable, open_state, with_settings
-from .suggest import folders_in
 from .worklist import some
 
 if TYPE_CHECKING:
@@ -123,6 +122,7 @@ def beware(
 ) -> str:  # "" where nothing is known, or all is well
     "What is said of a partition that would make many small files."
     from dmscdc.loads import average, coarser, is_too_fine
+    from dmscdc.suggest import folders_in
 
     listing = landing.files(item.table)
     files = [file for file in listing.load or listing.changes if file.format == "parquet"]

@@ -218,3 +218,19 @@ def test_a_partition_of_many_values_is_warned_of_where_it_is_set(tmp_path):
     for partition in ("name", ""):
         code, said = dmscdc(tmp_path, "table", "set", "shop.sale", "--partition", partition)
         assert code == 0 and f"partition {partition or 'none'}, " in said and "small files" not in said
+
+
+# A landing without files of DMS
+
+@pytest.mark.parametrize("found, says", [(None, "this folder does not exist"), ((), "this folder is empty"), (("notes.txt", "shop/item/part-0.parquet"), "found 2 files of other names")])
+@pytest.mark.parametrize("command", ["plan", "pass"])
+def test_an_empty_landing_says_where_files_were_expected_and_to_look_at_the_source_and_the_task(tmp_path, found, says, command):
+    landing = tmp_path / "landing"
+    if found is not None: landing.mkdir()
+    for name in found or ():
+        (landing / name).parent.mkdir(parents=True, exist_ok=True)
+        (landing / name).write_text("x")
+    code, said = dmscdc(tmp_path, command)
+    assert code == (2 if command == "plan" else 3), said
+    for words in (f"expected {landing}/<schema>/<table>/LOAD00000001.parquet", says, "look at the source", "at the DMS task", "aws dms describe-replication-tasks"):
+        assert words in said, said
