@@ -205,7 +205,8 @@ def test_a_job_is_short_and_has_one_parameters_cell_of_literals(path):
     for node in python(tagged[0]).body:
         ast.literal_eval(node.value)
     assert all("#" in line for line in tagged[0].splitlines() if line.strip()), "one parameter a line, with type and comment"
-    assert len(found) <= 12 and all(code_lines(cell["source"]) <= 10 for cell in found)
+    assert len(found) <= 12 and all(code_lines(cell["source"]) <= 10 for cell in found if cell["source"] != tagged[0])
+    assert code_lines(tagged[0]) <= 12, "a table, one parameter a line"
 
 
 @pytest.mark.parametrize("path", JOBS, **NAMES)
