@@ -1,7 +1,6 @@
 """Every command of the README typed as it is written: the wheel in an empty environment with what a laptop needs, in a folder like a clone."""
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -175,12 +174,3 @@ def test_the_commands_for_aws(clone, told, wheel, aws):  # noqa: F811
     env = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     said = typed(clone, [". .venv/bin/activate && mkdir aws && cd aws", *AWS], **env)
     assert all(f"dmscdc table set sampledb.{name} --key id" in " ".join(said.split()) for name in ("store", "product", "productorder"))
-
-
-@pytest.mark.parametrize("name", sorted(path.stem for path in (HOME / "notebooks/explore").glob("*.ipynb")))
-def test_an_exploration_runs_as_the_wheel_brings_it_beside_the_demo(clone, told, wheel, name):
-    installed(clone, f"dmscdc[aws] @ {wheel.as_uri()}")  # for the page about clusters, whose requests boto3 knows
-    book = next((clone / ".venv").glob(f"lib/python3*/site-packages/dmscdc/explore/{name}.ipynb"))
-    in_clone(clone, f"python -m papermill --log-level ERROR --no-progress-bar {book} {name}.ipynb")
-    done = [cell for cell in json.loads((clone / f"{name}.ipynb").read_text())["cells"] if cell["cell_type"] == "code"]
-    assert len(done) >= 5 and all(cell["execution_count"] for cell in done)
