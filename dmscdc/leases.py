@@ -84,6 +84,14 @@ def usable(path: str  # of the file
         raise StateUnusable(words) from error
 
 # %% ../notebooks/30_leases.ipynb #cell-013
+def _text(raw: bytes) -> str | bytes:
+    "A stored text; bytes that are none stay bytes, the trouble of whoever reads that row."
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
 @contextmanager
 def transaction(path: str,  # of the file
                 write: bool = True  # wait for the turn of the one writer
@@ -91,7 +99,7 @@ def transaction(path: str,  # of the file
     "One action on the file: all of it, or nothing if something was raised."
     first = ("begin immediate",) if write else ("begin", "select 1 from sqlite_master limit 1")
     with usable(path), closing(_open(path, *first)) as db:
-        db.row_factory = sqlite3.Row
+        db.row_factory, db.text_factory = sqlite3.Row, _text
         yield db
         db.execute("commit")
 

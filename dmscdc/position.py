@@ -171,7 +171,10 @@ def take_over(listing: Listing,
               now: float  # when it was listed, epoch seconds
               ) -> Position:
     "The position of a table that the 2019 solution has loaded: all change files up to its last one are applied."
-    loaded = datetime.strptime(asked["load"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
+    try:
+        loaded = datetime.strptime(asked["load"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
+    except ValueError as error:
+        raise BadInstruction(f"LastFullLoadDate is {asked['load']!r}, not a time like 1900-01-01 00:00:00") from error
     first = min(listing.load, key=lambda f: f.path, default=None)
     load = listing.load if first and int(first.time) <= loaded else ()
     last = "" if asked["last"] == "0.parquet" else asked["last"]

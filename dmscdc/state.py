@@ -21,10 +21,10 @@ from .leases import (LEASES, BadSetting, Lease, SqliteDecisions, StateUnusable, 
 from .position import Position, change_order, check_instruction, fit_window
 
 # %% auto #0
-__all__ = ['ATTRIBUTES', 'UNSET_LOAD', 'SETTINGS', 'WORDS', 'OPENERS', 'StaleState', 'UnknownTable', 'TableItem', 'table_path',
-           'to_attributes', 'by_hand', 'by_others', 'from_attributes', 'with_settings', 'with_position',
-           'with_instruction', 'without_instruction', 'with_words', 'State', 'read_item', 'or_damaged', 'known_item',
-           'SqliteState', 'open_state']
+__all__ = ['ATTRIBUTES', 'UNSET_LOAD', 'NUMBER', 'NONE', 'KINDS', 'TOLD', 'HELD', 'LOADED', 'SETTINGS', 'WORDS', 'OPENERS',
+           'StaleState', 'UnknownTable', 'TableItem', 'table_path', 'table_in', 'to_attributes', 'by_hand', 'by_others',
+           'checked', 'from_attributes', 'with_settings', 'with_position', 'with_instruction', 'without_instruction',
+           'with_words', 'State', 'read_item', 'or_damaged', 'known_item', 'SqliteState', 'open_state']
 
 # %% ../notebooks/31_state.ipynb #cell-006
 class StaleState(RuntimeError):
@@ -70,6 +70,13 @@ ATTRIBUTES = (
 def table_path(table: TableRef) -> str:
     "The item's hash key: the table's folder below the landing."
     return f"{table.schema}/{table.name}/"
+
+
+def table_in(path: Any  # a hash key as it is stored
+             ) -> TableRef | None:  # None: it names no table
+    "The table that an item is about."
+    parts = path.rstrip("/").split("/")[-2:] if isinstance(path, str) else []
+    return TableRef(*parts) if len(parts) == 2 and all(parts) else None
 
 # %% ../notebooks/31_state.ipynb #cell-014
 UNSET_LOAD = "1900-01-01 00:00:00"
@@ -129,6 +136,37 @@ def by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" where th
     return (f"{' and '.join(news)}, and that was not us ({item.position}): the schedule of the 2019 solution seems "
             "to run still. Stop its Glue trigger; it knows no lease and writes into the same lake")
 
+# %% ../notebooks/31_state.ipynb #65f17e02
+NUMBER, NONE = (int, float), type(None)
+KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str, "format": str, "out_path": str,
+         "commit": int, "instruction": (dict, NONE), "intent": (dict, NONE), "status": dict}
+TOLD = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
+        "refused": (dict, NONE), "full_at": NUMBER}
+HELD = {"load": int, "last": str, "window_start": str, "shrunk": bool, "listed_at": NUMBER, "cut": str}
+LOADED = {"path": str, "size": int, "time": NUMBER}
+
+
+def _must_be(kinds: Mapping, parts: Mapping) -> None:
+    "Raises `TypeError` for a part that is of another kind."
+    for name, kind in kinds.items():
+        if name in parts and not isinstance(parts[name], kind):
+            raise TypeError(f"{name} cannot be {parts[name]!r}")
+
+
+def checked(item: TableItem  # as read
+            ) -> TableItem:  # the same
+    "An item whose parts are what they must be. Raises `TypeError`."
+    _must_be(KINDS, vars(item))
+    _must_be(TOLD, item.status)
+    asked = item.instruction
+    _must_be({"kind": str, "commit": (int, NONE)}, {} if asked is None else {"kind": None, **asked})
+    _must_be({"words": str}, item.status.get("refused") or {})
+    _must_be(HELD, vars(item.position) if item.position else {})
+    for file in item.position.load_files if item.position else ():
+        _must_be(LOADED, vars(file))
+    return item
+
+
 # %% ../notebooks/31_state.ipynb #cell-021
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",")) if text not in ("", "null") else ()
@@ -139,6 +177,7 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
     "An item as read; a progress that a person has changed there by hand becomes an instruction."
     texts = ("insert_only", "instruction", "intent", "status")
     position, folder = json.loads(stored["position"]), stored["folder"].strip("/")
+    _must_be({"position": (dict, NONE), "LastFullLoadDate": str}, {**stored, "position": position})
     item = TableItem(
         TableRef(*stored["path"].rstrip("/").split("/")[-2:]), folder=folder if f"{folder}/" != stored["path"] else "",
         key=_names(stored["PrimaryKey"]), partition=_names(stored["PartitionKey"]),
@@ -146,6 +185,7 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
         out_path="" if stored["out_path"] == "null" else stored["out_path"],
         position=Position.from_json(position) if position else None, commit=stored["commit_number"],
         **{name: json.loads(stored[name]) for name in texts})
+    checked(item)
     return replace(item, instruction=by_hand(item, stored) or item.instruction, moved=by_others(item, stored))
 
 # %% ../notebooks/31_state.ipynb #cell-027
@@ -309,8 +349,8 @@ class SqliteState(State, SqliteDecisions):
         "All tables ever seen or set."
         with transaction(self.path, write=False) as db:
             rows = list(db.execute("select * from DMSCDC_Controller order by path"))
-        tables = [TableRef(*row["path"].rstrip("/").split("/")[-2:]) for row in rows]
-        return [or_damaged(table, self.address, lambda: from_attributes(row)) for table, row in zip(tables, rows)]
+        found = ((table_in(row["path"]), row) for row in rows)
+        return [or_damaged(table, self.address, lambda: from_attributes(row)) for table, row in found if table]
 
     def get(self, table: TableRef) -> TableItem | None:
         "A table; None when it was never seen nor set."

@@ -13,8 +13,8 @@ from dmscdc.config import read_config
 from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.files import FolderLanding, TableRef
 from dmscdc.process import process_table
-from dmscdc.state import open_state
-from dmscdc.survey import survey
+from dmscdc.state import ATTRIBUTES, open_state
+from dmscdc.survey import status_of, survey
 
 SCHEMA = {"id": "int", "name": "string"}
 
@@ -163,6 +163,36 @@ def test_a_damaged_item_of_the_state_is_the_trouble_of_its_table(tmp_path):
     assert found["shop.good"].plan.kind == "initial" and "`dmscdc table forget shop.bad`" in found["shop.bad"].problem
     assert "is damaged" in dmscdc(home, "table", "list")[1] and dmscdc(home, "table", "forget", "shop.bad")[0] == 0
     assert dmscdc(home, "table", "set", "shop.bad", "--key", "id")[0] == 0 and looks(home)["shop.bad"].plan.kind == "initial"
+
+
+GARBAGE = ("[]", "1", "{", "null", "true", "x", "", 7, None, b"\xff")
+FIELDS = ('"x"', "{}", "1.5", "NaN", 1.5, "[[]]", '{"refused": 1}', '{"refused": {"words": 7}}', '{"full_at": "x"}', '{"last_words": 7}', '{"load": "x"}',
+           '{"load_files": [["a"]]}', '{"load_files": [[1, 2, 3]]}', '{"last": 7}', '{"window_start": 3}', '{"listed_at": "x"}', '{"window": {"a": 7}}', '{"kind": 7}', '{"commit": 0}', '{"kind": "rewind", "commit": "x"}')
+NOT_A_VALUE = {"status": ("[]", "1", "null", '"x"', "NaN", '{"refused": 1}', '{"full_at": "x"}'), "commit_number": ("[]", "1", "x", 1.5, None, b"\xff"), "instruction": ("[]", "1", "{}", '"x"', '{"kind": 7}'),
+               "intent": ("[]", "1", "true"), "position": ("[]", "1", "0", '{"last": 7}', '{"load": "x"}'), "insert_only": ("1", "[]", "null"), "ActiveFlag": ("1", "null"), "format": (7, None), "out_path": (7, None)}
+
+
+@pytest.mark.parametrize("column", [*ATTRIBUTES])
+def test_whatever_stands_in_a_column_of_an_item_is_the_trouble_of_its_table(tmp_path, column):
+    from dmscdc.leases import transaction
+
+    home, looked, told = landed(tmp_path, "shop.good", "shop.bad"), 0, set()
+    state = open_state(f"sqlite:{home / 'state.db'}")
+    with transaction(state.path) as db: sound = tuple(db.execute("select * from DMSCDC_Controller where path = 'shop/bad/'").fetchone())
+    for garbage in dict.fromkeys((*GARBAGE, *NOT_A_VALUE.get(column, ()), *FIELDS * (column in ("position", "status", "instruction")))):
+        for as_text in (False, True)[:1 + (type(garbage) is bytes)]:  # the second time as a text that is none
+            with transaction(state.path) as db:
+                db.execute("delete from DMSCDC_Controller where path is not 'shop/good/'")
+                db.execute(f"insert into DMSCDC_Controller values ({', '.join('?' * len(sound))})", sound)
+                db.execute(f"update DMSCDC_Controller set {column} = {'cast(? as text)' if as_text else '?'} where path = 'shop/bad/'", (garbage,))
+            found = looks(home)
+            assert found["shop.good"].plan.kind == "initial" and not found["shop.good"].problem, garbage
+            assert all(status_of(look)["table"] for look in found.values())
+            bad, looked = found.get("shop.bad"), looked + 1
+            assert bad.plan or bad.state in ("waiting", "paused") or "damaged (" in bad.problem and "`dmscdc table forget shop.bad`" in bad.problem or "format" in bad.problem or "LastFullLoadDate is" in bad.problem or "change files like" in bad.problem, (garbage, bad.problem)
+            if "damaged (" in bad.problem: told.add(garbage)
+    assert looked > len(GARBAGE) and told >= set(NOT_A_VALUE.get(column, ())), set(NOT_A_VALUE.get(column, ())) - told
+    for words in (("plan",), ("status",), ("table", "list")): assert "shop.good" in dmscdc(home, *words)[1]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'"text"', b'{"number": 1, "files": [], "adds": []}', b"\xff\xfe"])
