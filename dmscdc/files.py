@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 # %% auto #0
@@ -206,9 +207,11 @@ def _is_folder(entry: os.DirEntry, root: str) -> bool:
 
 # %% ../notebooks/00_files.ipynb #cell-042
 def _walk(folder: str, below: str = "") -> Iterator[RawFile]:
-    "Every file below a folder with size and time; links to folders are not followed."
+    "Every file below a folder with size and time; links to folders are not followed. What only has a name of DMS is marked."
     for entry in _entries(folder):
         if entry.is_dir(follow_symlinks=False):
+            if _kind(entry.name):
+                yield RawFile(f"{below}{entry.name} (a folder)", 0, 0.0)
             yield from _walk(entry.path, f"{below}{entry.name}/")
             continue
         try:
@@ -220,7 +223,8 @@ def _walk(folder: str, below: str = "") -> Iterator[RawFile]:
                 raise
             yield RawFile(below + entry.name, 0, 0.0)
             continue
-        yield RawFile(below + entry.name, found.st_size, found.st_mtime)
+        odd = "" if S_ISREG(found.st_mode) or not _kind(entry.name) else " (not a plain file)"
+        yield RawFile(below + entry.name + odd, found.st_size, found.st_mtime)
 
 # %% ../notebooks/00_files.ipynb #6355bde9
 def unreadable(error: OSError) -> str:

@@ -82,3 +82,17 @@ def test_near_misses_are_foreign_and_never_raise_in_a_listing(name):
         parse_name(name)
     listing = classify([RawFile(name, 1, 0.0)])
     assert listing.is_empty and len(listing.foreign) == 1
+
+
+@pytest.mark.parametrize("odd", [
+    ("LOAD00000002.parquet", "a pipe"), ("20181215-100311204.parquet", "a pipe"), ("2018/12/15/20181215-100311204.parquet", "a pipe"),
+    ("20181215-100311204.parquet", "a folder"), ("LOAD00000002.parquet", "a folder"), ("20181215-100311204.parquet", "a link to a folder")], ids=" is ".join)
+def test_what_only_has_the_name_of_a_file_of_dms_is_foreign_and_nobody_waits_for_it(tmp_path, odd):
+    put(tmp_path, "sampledb/product/LOAD00000001.parquet", "elsewhere/x")
+    name, what = odd
+    place = tmp_path / "sampledb/product" / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    {"a pipe": os.mkfifo, "a folder": os.mkdir, "a link to a folder": lambda at: os.symlink(tmp_path / "elsewhere", at)}[what](place)
+    found = FolderLanding(tmp_path).files(T)
+    assert [f.path for f in found.load] == ["LOAD00000001.parquet"] and not found.changes
+    assert [f.path for f in found.foreign] == [f"{name} (a folder)" if what == "a folder" else f"{name} (not a plain file)"]
