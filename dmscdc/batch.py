@@ -159,7 +159,7 @@ DIRECT = 128 << 20  # bytes of changes, before compression, up to which one task
 def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) -> dict[str, Any]:  # facts
     "Fold and write down, in one task or in shares."
     direct = int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
-    if files.bytes > direct:
+    if files.rows and files.bytes > direct:
         facts = together(fold_shuffled(spark, files, Staging(out, how, ())))
         read = facts.get("rows", 0) + facts.get("left_out", 0)
         check_rows(f"{len(files.footers):,} files of this batch", read, files.rows)

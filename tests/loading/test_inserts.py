@@ -1,6 +1,8 @@
 "A table without a key: rows are only added, and never twice."
 from __future__ import annotations
 
+import pytest
+
 from world import World, closed
 
 SCHEMA = {"id": "int", "name": "string"}
@@ -60,3 +62,13 @@ def test_a_replay_of_a_table_of_inserts_with_partitions_and_marked_deletes_leave
     assert done.verdict == "ok" and w.lake("id, name, Op") == [(0, "a", "I"), (1, "b", "I"), (3, "a", "I"), (4, "c", "I")]
     w.changes("20181215-100000500", [("I", 5, "late")])
     assert w.go().verdict == "ok" and w.lake("id, name") == [(0, "a"), (1, "b"), (3, "a"), (4, "c"), (5, "late")]
+
+
+@pytest.mark.parametrize("settings", [{"key": "id"}, {"insert_only": True}], ids=str)
+def test_a_batch_of_files_without_rows_moves_the_position_and_nothing_else(tmp_path, spark, settings):
+    w = World(tmp_path, spark, SCHEMA).set(**settings).load([(1, "a")])
+    assert w.go().verdict == "ok"
+    w.changes(1, []).changes(2, [])
+    done = w.go()
+    assert (done.verdict, done.commit, w.lake("id, name")) == ("ok", 2, [(1, "a")]), done.words
+    assert w.state.get(w.ref).position.last == f"{closed(2)}.parquet" and w.idle().verdict == "nothing"
