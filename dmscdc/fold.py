@@ -18,10 +18,10 @@ from .changes import GROUP, KIND, NAME, OPS, SEQUENCE, STANDARD, Sets, sequence_
 from .schema import FILE, OP, ROW, Schema
 
 # %% auto #0
-__all__ = ['WRITE', 'FRESH', 'FIRST', 'HAS', 'HIVE_NULL', 'NAME_BYTES', 'ESCAPED', 'places', 'alike', 'key_codes', 'bad_rows',
-           'Lives', 'latest', 'lives', 'Folding', 'known_at', 'next_upsert', 'pick', 'batch_rows', 'of_late_keys',
-           'fold', 'count_changes', 'count_true', 'carries', 'first_of', 'sequence_range', 'count_batch', 'count_late',
-           'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
+__all__ = ['WRITE', 'FRESH', 'FIRST', 'HAS', 'HIVE_NULL', 'NAME_BYTES', 'ROOM', 'ESCAPED', 'places', 'alike', 'key_codes',
+           'bad_rows', 'Lives', 'latest', 'lives', 'Folding', 'known_at', 'next_upsert', 'pick', 'batch_rows',
+           'of_late_keys', 'fold', 'count_changes', 'count_true', 'carries', 'first_of', 'sequence_range',
+           'count_batch', 'count_late', 'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
 
 # %% ../notebooks/17_fold.ipynb #cell-008
 def places(
@@ -288,6 +288,7 @@ def disorder(changes: pa.Table, how: Folding, at: Lives) -> dict[str, Any]:
 # %% ../notebooks/17_fold.ipynb #e70e9e98
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # what the folder of a null is called
 NAME_BYTES = 255  # that the name of a folder may have
+ROOM = 41  # of them for the longest value that is no text, a decimal of 38 digits behind its point; a null needs 26
 ESCAPED = r"""["#%'*/:=?\\\x7f{\[\]^\x01-\x1f]"""  # characters that take three in the name of a folder: %2F
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .batch import Batch, refuse_bad, stage
 from .changes import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, sequence_column
 from .files import RawFile
-from .fold import ESCAPED, HIVE_NULL, bytes_left
+from .fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from .loads import Loaded, Task, note_too_fine, planned
 from .position import Position
 from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
@@ -72,6 +72,11 @@ def check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None
             raise Refused(f"{task.table}: the partition column {p} was expected, its files carry {carried}. {other}")
         if types[p] == "binary":
             raise Refused(f"{task.table}: the partition column {p} is binary, folders are called by texts. {other}")
+        if (left := bytes_left(p)) < ROOM:
+            raise Refused(
+                f"{task.table}: the name of the partition column {p[:40]}… leaves {max(left, 0)} bytes of a folder's name to "
+                f"its values; {ROOM} were expected, which a decimal may need, and 26 of them a null. {other}"
+            )
     for what, names in (("key", task.key), ("partition", task.partition)):
         if once := ",".join(dict.fromkeys(names)) if len(set(names)) < len(names) else "":
             raise Refused(

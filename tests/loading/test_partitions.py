@@ -150,3 +150,15 @@ def test_a_batch_that_makes_a_layout_too_fine_says_so_once(tmp_path, spark):
     assert done.verdict == "attention" and "101 files in 101 folders, 1.0 rows a file on average" in done.words
     w.changes(2, [("I", 101, "guest 101")])
     assert w.go().verdict == "ok"
+
+
+def test_a_partition_column_whose_name_leaves_no_room_for_a_null_is_refused_and_one_that_leaves_it_is_kept(tmp_path, spark):
+    long, fits = "p" * 214, "p" * 213   # and the sign between: 40 or 41 of 255 bytes are left
+    for name, verdict in ((long, "refused"), (fits, "ok")):
+        w = World(tmp_path / verdict, spark, {"id": "int", name: "decimal(38,38)"}).set(key="id", partition=name)
+        w.load([(1, None), (2, "-0." + "1" * 38)])
+        done = w.go()
+        assert done.verdict == verdict, done.words
+    assert w.lake(f"id, {fits} is null") == [(1, True), (2, False)]
+    w = World(tmp_path / "refused", spark, {"id": "int", long: "decimal(38,38)"})
+    assert "leaves 40 bytes of a folder's name" in w.go().words and not w.folder.exists()
