@@ -207,7 +207,7 @@ def _is_folder(entry: os.DirEntry, root: str) -> bool:
 
 # %% ../notebooks/00_files.ipynb #cell-042
 def _walk(folder: str, below: str = "") -> Iterator[RawFile]:
-    "Every file below a folder with size and time; links to folders are not followed. What only has a name of DMS is marked."
+    "Every file below a folder; links to folders are not followed. What only has a name of DMS is marked."
     for entry in _entries(folder):
         if entry.is_dir(follow_symlinks=False):
             if _kind(entry.name):

@@ -74,8 +74,8 @@ def check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None
             raise Refused(f"{task.table}: the partition column {p} is binary, folders are called by texts. {other}")
         if (left := bytes_left(p)) < ROOM:
             raise Refused(
-                f"{task.table}: the name of the partition column {p[:40]}… leaves {max(left, 0)} bytes of a folder's name to "
-                f"its values; {ROOM} were expected, which a decimal may need, and 26 of them a null. {other}"
+                f"{task.table}: the name of the partition column {p[:40]}… leaves {max(left, 0)} bytes of a folder's "
+                f"name to its values; {ROOM} were expected, which a decimal may need, and 26 of them a null. {other}"
             )
     for what, names in (("key", task.key), ("partition", task.partition)):
         if once := ",".join(dict.fromkeys(names)) if len(set(names)) < len(names) else "":
