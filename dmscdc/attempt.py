@@ -17,7 +17,7 @@ from .copying import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, commit, located, name_prefix
 from .layout import describe
 from .places import spark_url
-from .schema import FILE, OURS, ROW, Column, Schema, ddl
+from .schema import FILE, OURS, ROW, Column, Schema, ddl, open_lake
 from .tables import Commit, Draft, PlainFile
 from .tasks import in_tasks
 from .unique import check_counted
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['lake_columns', 'to_facts', 'to_commit', 'Place', 'described', 'write_frame', 'copy_aside', 'read_files',
-           'plain_files', 'check_adopted', 'LostRows', 'commit_draft']
+           'plain_files', 'check_files', 'check_adopted', 'LostRows', 'commit_draft']
 
 # %% ../notebooks/26_attempt.ipynb #cell-006
 def lake_columns(
@@ -159,8 +159,15 @@ def plain_files(journal: Journal) -> tuple[Commit, list[PlainFile]] | None:
     commit, found = to_commit(entry), []
     for url, file in located(journal, entry).items():
         bounds = dict(zip(commit.key, zip(file.low, file.high)))
-        found.append(PlainFile(url, bounds, dict(zip(commit.partition, file.values))))
+        found.append(PlainFile(url, bounds, dict(zip(commit.partition, file.values)), file.rows))
     return commit, found
+
+
+def check_files(journal: Journal, entry: Entry) -> None:
+    "Each file of an entry must hold the rows that the entry says; one small read a file. Raises `LakeDamaged`."
+    with ThreadPoolExecutor(16) as pool:
+        for _ in pool.map(lambda found: open_lake(found[0], found[1].rows), located(journal, entry).items()):
+            pass
 
 # %% ../notebooks/26_attempt.ipynb #cell-028
 def check_adopted(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from .changes import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes
+from .changes import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes, refuse_lost
 from .fold import FIRST, FRESH, HAS, WRITE, Folding, fold
 from .places import spark_url
 from .schema import FILE, OP, OURS, ROW, Column, Refused, Schema, check_rows, ddl, open_raw, read_raw
@@ -161,12 +161,14 @@ def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) ->
     direct = int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
     if files.rows and files.bytes > direct:
         facts = together(fold_shuffled(spark, files, Staging(out, how, ())))
-        read = facts.get("rows", 0) + facts.get("left_out", 0)
+    else:
+        places = tuple((files.urls[f.path], f.path, *files.place[f.path]) for f in files.footers)
+        staged = encode_staging(Staging(out, how, places))
+        facts = together(in_tasks(spark, f"{out}.json", staged, 1, fold_files))
+    if (read := facts.get("rows", 0) + facts.get("left_out", 0)) != files.rows:
+        refuse_lost(spark, files)
         check_rows(f"{len(files.footers):,} files of this batch", read, files.rows)
-        return facts
-    places = tuple((files.urls[f.path], f.path, *files.place[f.path]) for f in files.footers)
-    staged = encode_staging(Staging(out, how, places))
-    return together(in_tasks(spark, f"{out}.json", staged, 1, fold_files))
+    return facts
 
 # %% ../notebooks/19_batch.ipynb #cell-024
 def stage(

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from .files import parse_name
 from .places import spark_url
-from .schema import FILE, OP, ROW, Column, Footer, Refused, Schema, ddl, open_raw, read_pieces
+from .schema import (FILE, OP, ROW, Column, Footer, Refused, Schema, check_rows, ddl, open_raw,
+                           read_pieces)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'Sets', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'BEHIND', 'AHEAD', 'ChangeFiles',
            'change_files', 'quoted', 'value_of', 'path_of', 'place_of', 'without_pattern', 'numbered', 'read_group',
-           'read_changes', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column',
-           'check_key', 'check_ops']
+           'read_changes', 'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded',
+           'sequence_column', 'check_key', 'check_ops']
 
 # %% ../notebooks/12_changes.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -179,6 +180,17 @@ def read_changes(
         rows = read_group(spark, same, files.urls, files.schema)
         frames.append(rows.withColumns({GROUP: F.lit(group), KIND: F.lit(kind)}))
     return reduce(lambda one, other: one.unionByName(other), frames)
+
+# %% ../notebooks/12_changes.ipynb #389008d6
+def refuse_lost(
+    spark: SparkSession,
+    files: ChangeFiles,
+) -> None:
+    "Raise `Unreadable` for the first file of which Spark reads fewer or more rows than its end says. One row a file."
+    counts = read_changes(spark, files).groupBy(FILE).count()
+    there = {row[FILE]: row["count"] for row in counts.collect()}
+    for footer in files.footers:
+        check_rows(footer.path, there.get(footer.path, 0), footer.rows)
 
 # %% ../notebooks/12_changes.ipynb #cf8b8eb5
 SEQUENCE, STANDARD = r"^[0-9]{35}$", "AR_H_CHANGE_SEQ"

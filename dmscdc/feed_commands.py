@@ -83,7 +83,7 @@ def asked(
 def refusals() -> Iterator[None]:
     "What the files do not tell is said in words."
     from dmscdc.past import NoPast
-    from dmscdc.schema import Refused
+    from dmscdc.schema import LakeDamaged, Refused
     from dmscdc.tables import StaleCommit
     from dmscdc.tasks import explained
 
@@ -91,7 +91,7 @@ def refusals() -> Iterator[None]:
         yield
     except NoPast as error:
         fail(error, 2)
-    except (Refused, LookupError, StaleCommit) as error:
+    except (Refused, LakeDamaged, LookupError, StaleCommit) as error:
         fail(error, 2 if isinstance(error, LookupError) else 1)
     except Exception as error:
         if words := explained(error):

@@ -89,7 +89,8 @@ def states_of(
     schema: Schema,  # of the lake
     lake: DataFrame,  # its rows
 ) -> DataFrame:  # a state of a key each: the lake's columns, and whether the key is gone
-    "What keys become by the changes under way."
+    """What keys become by the changes under way. Spark counts the values of every page against the file's end, which
+    `read_past` has compared with its row groups; where they differ it fails, and `tasks.explained` names the file."""
     comes = {f.path for f in under.files}
     rows, files = read_past(spark, under.past, {f.path for f in under.past.changes} - comes)
     if not under.is_reload:
@@ -139,7 +140,8 @@ def told_after(
 def in_milliseconds(
     past: Past,
 ) -> frozenset[str]:
-    "Timestamps that DMS has cut to milliseconds (`ParquetTimestampInMillisecond`), by the oldest and the newest file."
+    """Timestamps that DMS has cut to milliseconds (`ParquetTimestampInMillisecond`), by the oldest and the newest file,
+    of which the columns are looked at and no row."""
     ends = {f.path: past.urls[f.path] for f in (*past.files[:1], *past.files[-1:])}
     fields = [field for url in ends.values() for field in open_raw(url).schema_arrow]
     return frozenset(f.name for f in fields if pa.types.is_timestamp(f.type) and f.type.unit == "ms")

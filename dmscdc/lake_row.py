@@ -19,7 +19,7 @@ from .history import Known, Life, RawRow, Step, between, find_rows, late_files, 
 from .keys import WHOLE, Asked, KeyIndex, inside, look, plain_key, typed, utc
 from .past import NoPast, Past, held_by, is_held, moment, open_past, stands_on
 from .position import Position, change_order
-from .schema import FILE, OP, ROW, arrow_type
+from .schema import FILE, OP, ROW, arrow_type, check_rows, lake_damage
 from .tables import Commit, LakeTable, PlainFile
 
 if TYPE_CHECKING:
@@ -79,10 +79,13 @@ def rows_in(
     key: Mapping[str, Any],
     index: KeyIndex,  # of the key columns that are in the files
 ) -> list[LakeRow]:
-    "The rows of the key in one file of the lake, with the values of its partition."
+    "The rows of the key in one file of the lake, with the values of its partition. Raises `LakeDamaged`."
     inside = {name: value for name, value in key.items() if name not in file.values}
     raw = RawFile(file.url, WHOLE + 1, 0.0)  # opened where it lies, not fetched whole
-    found = look(index, raw, file.url, Asked(index.columns, [inside])) if inside else []
+    with lake_damage():
+        found = look(index, raw, file.url, Asked(index.columns, [inside])) if inside else []
+        if inside and file.rows is not None and (there := index.get(raw)).kinds:
+            check_rows(file.url, sum(group.rows for group in there.groups), file.rows)
     partition = {name: in_partition(text, kinds[name]) for name, text in file.values.items()}
     return [of_lake({**values, **partition}) for _, _, values in found]
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .attempt import (Place, check_adopted, commit_draft, copy_aside, described, lake_columns, plain_files,
-                            read_files, to_commit, write_frame)
+from .attempt import (Place, check_adopted, check_files, commit_draft, copy_aside, described, lake_columns,
+                            plain_files, read_files, to_commit, write_frame)
 from .batch import Batch, batch_frame
 from .bucket_store import open_store
 from .changes import quoted
@@ -43,8 +43,9 @@ def read_entry(
     journal: Journal,
     entry: Entry,
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
-    "The rows of one commit."
+    "The rows of one commit. Raises `LakeDamaged` for a file that does not hold those the journal says."
     at = to_commit(entry)
+    check_files(journal, entry)
     return read_files(spark, at.schema, at.partition, whereabouts(journal, entry))
 
 # %% ../notebooks/27_parquet.ipynb #cell-008

@@ -26,6 +26,7 @@ from .session import open_session
 from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
 from .state import open_state
 from .tables import Commit, LakeTable, open_table
+from .tasks import in_sentences
 
 # %% auto #0
 __all__ = ['Proof', 'key_words', 'counted', 'judge', 'Asked', 'lake_table', 'explained', 'beside', 'again', 'prove', 'rows_shown']
@@ -200,7 +201,7 @@ def prove(
     asked: Asked,
     spark: Callable[[], SparkSession] | None = None,  # called once; a session of our own if none is given
 ) -> Proof:
-    "Compare a lake table with its source. Raises `Refused`, `SourceRefused`, `SourceUnreachable`."
+    "Compare a lake table with its source. Raises `Refused`, `LakeDamaged`, `SourceRefused`, `SourceUnreachable`."
     start, url, (there, head) = time.perf_counter(), address(asked.source, asked.secret), lake_table(asked)
     position, command = Position.from_json(head.position), again(asked.table, asked.source, asked.secret)
     under, decided = "", ""
@@ -208,6 +209,7 @@ def prove(
     with ExitStack() as stack:
         look = stack.enter_context(snapshot(url, asked.clock))
         past, name = asked.past(position), TableRef.parse(asked.source_table) if asked.source_table else asked.table
+        stack.enter_context(in_sentences(past.urls if past else {}, there.location))
         millis = in_milliseconds(past) if past else frozenset()
         rules = rules_of(look.engine, head.schema, columns_of(look, name), millis)
         rows = there.read(session, head.number).where("Op IS NULL OR Op <> 'D'")

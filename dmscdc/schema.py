@@ -21,9 +21,9 @@ from .places import place
 # %% auto #0
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'SPARKS', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'NO_PAGES', 'LADDERS', 'Refused',
            'Unreadable', 'LakeDamaged', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'Footer', 'in_words',
-           'check_rows', 'open_raw', 'plain', 'read_raw', 'read_pieces', 'read_lake', 'is_sound', 'statistics',
-           'check_types', 'read_footer', 'read_footers', 'wider', 'Evolution', 'check_names', 'stored', 'missing',
-           'evolve']
+           'check_rows', 'open_raw', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake',
+           'is_sound', 'statistics', 'check_types', 'read_footer', 'read_footers', 'wider', 'Evolution', 'check_names',
+           'stored', 'missing', 'evolve']
 
 # %% ../notebooks/11_schema.ipynb #cell-005
 class Refused(Exception):
@@ -216,21 +216,38 @@ def read_pieces(
     check_rows(path, seen, promised)
 
 # %% ../notebooks/11_schema.ipynb #e87008c7
+@contextmanager
+def lake_damage() -> Iterator[None]:
+    "What is wrong with a file is said of one of the lake: raises `LakeDamaged`."
+    try:
+        yield
+    except Unreadable as error:
+        raise LakeDamaged(f"the lake's file {str(error).removesuffix(f'. {WAY}')}") from error
+
+
+def open_lake(
+    url: str,  # of a file that we wrote
+    rows: int | None = None,  # that it holds as the journal says; None where nobody knows
+    coded: Sequence[str] = (),  # columns that come as codes
+) -> pq.ParquetFile:
+    "A file of the lake, opened. Raises `LakeDamaged`."
+    with lake_damage():
+        file = open_raw(url, read_dictionary=list(coded))
+        check_rows(url, file.metadata.num_rows, file.metadata.num_rows if rows is None else rows)
+    return file
+
+
 def read_lake(
     url: str,  # of a file that we wrote
     rows: int | None = None,  # that it holds as the journal says; None where nobody knows
     names: Sequence[str] | None = None,  # columns, of which the file may lack some; None for all
     coded: Sequence[str] = (),  # columns that come as codes
 ) -> pa.Table:
-    "A file of the lake. Raises `LakeDamaged`."
-    try:
-        file = open_raw(url, read_dictionary=list(coded))
-        if rows is not None:
-            check_rows(url, file.metadata.num_rows, rows)
-        there = set(file.schema_arrow.names)
+    "The rows of a file of the lake. Raises `LakeDamaged`."
+    file = open_lake(url, rows, coded)
+    there = set(file.schema_arrow.names)
+    with lake_damage():
         return read_raw(file, url, names and [n for n in names if n in there])
-    except Unreadable as error:
-        raise LakeDamaged(f"the lake's file {str(error).removesuffix(f'. {WAY}')}") from error
 
 # %% ../notebooks/11_schema.ipynb #46c6d952
 AWAY = 64 << 20  # zeros, of which hardly one is touched, in the place of pages

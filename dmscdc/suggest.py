@@ -29,7 +29,7 @@ def some_rows(
     table: TableRef,
     file: RawFile,  # a Parquet file of the table
 ) -> pa.Table:  # at most SAMPLE rows; of a change file the inserts only
-    "The first rows of a file, in a few reads."
+    "The first rows of a file, in a few reads. A sample: what the file's end promises is not compared with it."
     there, path = place(landing.url(table, file.path))
     with pq.ParquetFile(path, filesystem=there) as parquet:
         batch = next(parquet.iter_batches(batch_size=SAMPLE), None)

@@ -173,6 +173,7 @@ class PlainFile:
     url: str
     bounds: Mapping[str, tuple[Any, Any]]  # smallest and largest value of key columns as JSON knows them, or None
     values: Mapping[str, str | None]  # of the partition's columns, which are not in the file, as text
+    rows: int | None = None  # that it holds; None where nobody knows
 
 # %% ../notebooks/20_tables.ipynb #cell-030
 class LakeTable(Protocol):

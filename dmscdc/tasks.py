@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['Batches', 'Piece', 'REFUSALS', 'UNREAD', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in',
            'put_text', 'get_text', 'is_text', 'first_bad', 'typed', 'lake_values', 'look_through', 'explained',
-           'footer', 'write_table', 'unique_columns']
+           'in_sentences', 'footer', 'write_table', 'unique_columns']
 
 # %% ../notebooks/16_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
@@ -209,6 +210,20 @@ def explained(
     except OSError:
         return None
     return Unreadable(f"{path}: Spark cannot read it: {str(error).splitlines()[0]}. {WAY}")
+
+# %% ../notebooks/16_tasks.ipynb #a7042513
+@contextmanager
+def in_sentences(
+    urls: Mapping[str, str] | None = None,  # as for `explained`
+    lake: str = "",
+) -> Iterator[None]:
+    "Errors of Spark about files are raised as such sentences."
+    try:
+        yield
+    except Exception as error:
+        if words := explained(error, urls, lake):
+            raise words from error
+        raise
 
 # %% ../notebooks/16_tasks.ipynb #cell-016
 SPARK = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}

@@ -19,7 +19,7 @@ from .bucket_landing import open_landing
 from .charts import seconds_of
 from .files import RawFile, TableRef, parse_name
 from .ledger import Ledger, records
-from .schema import OP, Refused, open_raw, statistics
+from .schema import OP, Refused, open_raw, read_raw, statistics
 from .shelf import Shelf, open_shelf
 
 # %% auto #0
@@ -69,7 +69,7 @@ def spread(
 
 def _operations(url: str) -> dict[str, int]:
     "Rows of a file by operation, from one column; an operation that is none has its own letters as name."
-    counts = pc.value_counts(open_raw(url).read([OP]).column(OP))
+    counts = pc.value_counts(read_raw(open_raw(url), url, [OP]).column(OP))
     return {NAMES.get(one["values"], str(one["values"])): one["counts"] for one in counts.to_pylist()}
 
 # %% ../notebooks/58_volumes.ipynb #cell-011
@@ -94,7 +94,7 @@ def operations(
 
 # %% ../notebooks/58_volumes.ipynb #cell-016
 def _oldest(url: str, column: str) -> float | None:
-    "The oldest commit in a file, as its footer tells it; None where it does not."
+    "The oldest commit in a file, as its footer tells it without a look at its rows; None where it does not."
     try:
         meta = open_raw(url).metadata
         names = [meta.schema.column(at).path for at in range(meta.num_columns)]

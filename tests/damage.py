@@ -48,6 +48,11 @@ def groups(meta: pq.FileMetaData) -> list[int]:
     return [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
 
 
+def more_throughout(raw: bytes) -> bytes:
+    "The end and one of its row groups promise the same row too many: only who reads the rows finds out."
+    more = end_with(raw, lambda m: m.num_rows == ROWS + 1 and sum(groups(m)) == ROWS)
+    return end_with(more, lambda m: m.num_rows == ROWS + 1 == sum(groups(m)))
+
 
 def in_page(raw: bytes, column: str, group: int = 1) -> bytes:
     "One bit of a page of a column, the first over which a reader stumbles."
@@ -75,6 +80,7 @@ def damages(op: str | None, first: int = 0) -> Iterator[tuple[str, bytes, list[s
     yield "the end promises fewer rows", end_with(sound, lambda m: m.num_rows < ROWS and sum(groups(m)) == ROWS), ["rows were promised, 150 are there"]
     yield "a row group promises fewer rows", end_with(sound, lambda m: m.num_rows == ROWS and sum(groups(m)) < ROWS), ["150 rows were promised"]
     yield "a row group promises more rows", end_with(sound, lambda m: m.num_rows == ROWS and sum(groups(m)) > ROWS), ["150 rows were promised"]
+    yield "the end and a row group promise more rows", more_throughout(sound), ["rows were promised"]
     for column in ("id", "site", "name", "price"):
         yield f"a bit in a page of {column}", in_page(sound, column), [f"column {column} cannot be read, it is damaged"]
     yield "cut off", sound[: len(sound) // 2], ["a Parquet file was expected"]

@@ -84,7 +84,7 @@ def controller_killed(house: House, counted: dict, point: list) -> bool:
     assert said["verdict"] in ("ok", "nothing"), said
     assert alive(case.world.root) == []
     assert kept(case)[-1]["verdict"] == said["verdict"]
-    if said["verdict"] == "nothing" and case.world.state.holder(case.world.ref): time_passes(case)  # a pass that has nothing to do takes no lease over
+    assert case.world.state.holder(case.world.ref) is None
     house.heal(case, house.calm[NAME])
     return True
 

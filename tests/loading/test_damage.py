@@ -3,6 +3,10 @@ from __future__ import annotations
 
 import pytest
 
+from dmscdc.batch import stage
+from dmscdc.changes import change_files
+from dmscdc.schema import Unreadable, evolve, read_footers
+
 from damage import ROWS, SOURCE, damages, encoded, in_page, put, rows_of
 from world import World, closed, query
 
@@ -29,7 +33,7 @@ def test_a_damaged_change_file_refuses_its_batch_by_name(tmp_path, spark, partit
         put(path, raw)
         check(w.go(), before, w, path.name, words, what)
         looked += 1
-    assert looked == 17
+    assert looked == 18
     put(path, encoded(rows_of("I", ROWS)))
     assert w.go().verdict == "ok" and [n for n, in w.lake("count(*)")] == [2 * ROWS]
 
@@ -53,3 +57,15 @@ def test_a_lake_file_that_is_not_what_the_journal_says_is_never_rewritten(tmp_pa
         looked += 1
     file.write_bytes(sound)
     assert looked == 4 and w.go().verdict == "ok" and [n for n, in w.lake("count(*)")] == [ROWS]
+
+
+def test_a_file_of_which_other_rows_are_read_than_its_end_promised_is_named(tmp_path, spark, way):
+    "Of three files one is another when it is read than when the batch was planned."
+    for number in range(3): put(tmp_path / f"{closed(number)}.parquet", encoded(rows_of("I", ROWS * number)))
+    urls = {path.name: str(path) for path in sorted(tmp_path.iterdir())}
+    footers = read_footers(urls)
+    files = change_files(footers, urls, evolve("shop.item", (), footers).schema)
+    assert stage(spark, files, ["id"], str(tmp_path / "sound")).facts["keys"] == 3 * ROWS
+    put(tmp_path / f"{closed(1)}.parquet", encoded(rows_of("I", ROWS).slice(0, 148)))
+    with pytest.raises(Unreadable, match=f"^{closed(1)}.parquet: damaged: 150 rows were promised, 148 are there"):
+        stage(spark, files, ["id"], str(tmp_path / "short"))

@@ -21,6 +21,6 @@ def test_a_damaged_load_file_refuses_the_load_by_name(tmp_path, spark, settings)
         put(path, raw)
         check(w.go(), before, w, path.name, words, what)
         looked += 1
-    assert looked == 17
+    assert looked == 18
     put(path, encoded(rows_of(None, ROWS)))
     assert w.go().verdict == "ok" and [n for n, in w.lake("count(*)")] == [2 * ROWS]

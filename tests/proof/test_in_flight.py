@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from awkward import COLUMNS
+from damage import SOURCE, encoded, more_throughout, put, rows_of
 from dmscdc.dms_writer import DmsSettings, write_changes
 from dmscdc.proof import Asked, Proof, prove
-from dmscdc.schema import Refused
+from dmscdc.schema import LakeDamaged, Refused, Unreadable
 from world import World, closed
 
 SCHEMA = {"id": "int", "name": "string", "price": "decimal(10,2)"}
@@ -233,3 +234,15 @@ def test_columns_of_any_name_are_compared_and_landed_changes_explain_them(spark,
     done = world.proof()
     assert counts(done) == ("attention", {"different": 1}, {"different": 1})
     assert [f.columns for f in done.done.findings if not f.in_flight] == [{list(shape)[-1]: ("other", row(2, "load")[-1])}]
+
+
+def test_a_file_under_way_and_one_of_the_lake_that_promise_more_rows_than_they_hold_are_named(spark, tmp_path):
+    world = Shop(tmp_path, spark, SOURCE).set(key="id")
+    put(world.raw / "LOAD00000001.parquet", encoded(rows_of(None)))
+    assert world.go().verdict == "ok"
+    world.holds([(1, "site 1")], "id integer primary key, site text")
+    put(world.raw / f"{closed(1)}.parquet", more_throughout(encoded(rows_of("U"))))
+    with pytest.raises(Unreadable, match=f"^{closed(1)}.parquet: damaged: 151 rows were promised, 150 are there"): world.proof()
+    (path,) = world.folder.glob("*.parquet")
+    pq.write_table(pq.read_table(path).slice(2), path)
+    with pytest.raises(LakeDamaged, match=f"^the lake's file .*{path.name}: damaged: 150 rows were promised, 148 are there$"): world.proof()
