@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['footers_of', 'files_of', 'load_rows', 'check_columns', 'partition_texts', 'has_unfit', 'why_unfit', 'refuse_unfit',
-           'check_rows', 'load_initial', 'replace_table', 'replaced_columns', 'change_sequence', 'fold_files',
-           'note_left_out', 'reached', 'is_proven', 'note_sequence', 'note_late', 'note_disorder', 'note_renamed',
-           'note_strangers', 'load_incremental', 'begin', 'batch_notes']
+           'check_load_ops', 'check_rows', 'load_initial', 'replace_table', 'replaced_columns', 'change_sequence',
+           'fold_files', 'note_left_out', 'reached', 'is_proven', 'note_sequence', 'note_late', 'note_disorder',
+           'note_renamed', 'note_strangers', 'load_incremental', 'begin', 'batch_notes']
 
 # %% ../notebooks/37_load.ipynb #cell-006
 def footers_of(
@@ -121,9 +121,24 @@ def refuse_unfit(task: Task, path: str, row: int, column: str, value: str) -> No
         f"dmscdc table set {task.table} --partition …, then dmscdc table rewind {task.table} --reload"
     )
 
+# %% ../notebooks/37_load.ipynb #fa8500f6
+def check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
+    "`Op` of a load row is I, where there is one. Raises `Refused` for the first other value, which is the source's."
+    from pyspark.sql import functions as F
+
+    carry = tuple(f for f in files.footers if OP in [c.name for c in f.schema])
+    odd = read_changes(spark, replace(files, footers=carry)).where(~F.col(OP).eqNullSafe("I")) if carry else None
+    if row := odd.select(FILE, ROW, OP).first() if odd is not None else None:
+        raise Refused(
+            f"{task.table}: row {row[ROW]} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I there. A "
+            f"column {OP} of the source must be renamed on its way (rename-column, a rule of the DMS task), "
+            f"then: dmscdc table rewind {task.table} --reload"
+        )
+
 # %% ../notebooks/37_load.ipynb #cell-011
 def check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
     "The key must identify the rows of a load, and each partition be fit to name a folder. Raises `Refused`."
+    check_load_ops(spark, task, files)
     if task.key:
         check_unique(spark, str(task.table), files, task.key)
     for name in partition_texts(files.schema, task.partition):

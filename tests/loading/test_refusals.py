@@ -82,6 +82,16 @@ def test_a_load_that_does_not_fit_its_settings_writes_nothing(tmp_path, spark, r
     assert done.verdict == "refused" and words in done.words and w.standing() == before and not w.folder.exists()
 
 
+@pytest.mark.parametrize("settings", [{"key": "id"}, {"key": "id", "partition": "site"}, {"insert_only": True}], ids=str)
+def test_a_load_whose_only_op_is_a_column_of_the_source_is_refused_and_dms_s_own_is_not(tmp_path, spark, settings):
+    w = World(tmp_path, spark, {"Op": "string", **SCHEMA}).set(**settings).load([("I", 1, "a", "1.00"), ("Z", 2, "b", "2.00")])
+    before, done = w.standing(), w.go()
+    assert (done.verdict, w.standing(), w.folder.exists()) == ("refused", before, False)
+    assert "row 1 of LOAD00000001.parquet: column Op is 'Z'; in a load DMS writes I there" in done.words and "rename-column" in done.words, done.words
+    w.gone("LOAD00000001").load([("I", 1, "a", "1.00"), ("I", 2, "b", "2.00")])
+    assert w.go().verdict == "ok" and w.lake("Op, id, site") == [("I", 1, "a"), ("I", 2, "b")]
+
+
 def test_a_load_that_was_applied_before_its_changes_were_refused_is_said_too(tmp_path, spark):
     w = World(tmp_path, spark, SCHEMA).set(key="id,site")
     w.load([(1, "a", "1.00"), (2, "a", "2.00")]).changes(1, [("X", 1, "a", "1.50")])
