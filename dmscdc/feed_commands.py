@@ -84,14 +84,14 @@ def refusals() -> Iterator[None]:
     "What the files do not tell is said in words."
     from dmscdc.past import NoPast
     from dmscdc.schema import LakeDamaged, Refused
-    from dmscdc.tables import StaleCommit
+    from dmscdc.tables import NotOurs, StaleCommit
     from dmscdc.tasks import explained
 
     try:
         yield
     except NoPast as error:
         fail(error, 2)
-    except (Refused, LakeDamaged, LookupError, StaleCommit) as error:
+    except (Refused, LakeDamaged, LookupError, StaleCommit, NotOurs) as error:
         fail(error, 2 if isinstance(error, LookupError) else 1)
     except Exception as error:
         if words := explained(error):

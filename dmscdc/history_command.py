@@ -127,14 +127,14 @@ def history(
     "A row's life: every change with its file and what differed, the lake's row, and what cannot be told. No Spark."
     from dmscdc.past import NoPast
     from dmscdc.schema import LakeDamaged, Refused
-    from dmscdc.tables import StaleCommit
+    from dmscdc.tables import NotOurs, StaleCommit
 
     times = {"since": time_of(since), "until": time_of(until)}
     try:
         stories, words = lives(config, table, key_of(key), stamp=timestamp_column, **times)
     except NoPast as error:
         fail(error, 2)
-    except (StaleCommit, Refused, LakeDamaged) as error:
+    except (StaleCommit, NotOurs, Refused, LakeDamaged) as error:
         fail(error, 1)
     save(table, stories, svg, html)
     answer(table, stories, words, json)

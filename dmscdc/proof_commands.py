@@ -70,6 +70,7 @@ def reconcile(
     from dmscdc.source import SourceUnreachable
     from dmscdc.proof_runs import check_source, check_tables, run_proofs
     from dmscdc.schema import Refused
+    from dmscdc.tables import NotOurs
 
     refs = [TableRef.parse(name) for name in tables]
     more = {"source_table": source_table, "interval": interval, "wait": wait, "limit": limit}
@@ -81,7 +82,7 @@ def reconcile(
         runs = run_proofs(config, refs, classic=classic, say=lambda text: None, **more)
     except Refused as error:
         fail(error, 2)
-    except SourceUnreachable as error:
+    except (SourceUnreachable, NotOurs) as error:
         fail(error, 1)
     show_json(as_json(runs)) if json else show_runs(runs)
     raise typer.Exit(worst(runs))

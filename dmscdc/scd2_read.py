@@ -114,6 +114,7 @@ def files_of(stand: Stand, step: Step) -> ChangeFiles:
     footers = read_footers({f.path: past.urls[f.path] for f in step.files})
     schema = evolve(table, source_columns(stand.head) if woven else (), footers).schema
     check_key(table, schema, stand.item.key, footers)
+    version_schema(table, schema)  # names that are taken
     before = woven.position.load if woven else 0
     numbers = {f.path: step.number if f.is_load or f in step.whole else before for f in step.files}
     kinds = {f.path: kind_of(numbers[f.path], f in step.load, f not in step.again) for f in step.files}

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from .batch import Batch, batch_types
 from .bucket_store import decided_by
-from .changes import quoted, read_changes
+from .changes import ChangeFiles, quoted, read_changes
 from .files import TableRef
 from .past import open_past
 from .places import spark_url
@@ -103,12 +103,13 @@ def weave_step(
     spark: SparkSession,
     stand: Stand,
     step: Step,
+    files: ChangeFiles,  # of the step
     draft: Callable[..., Draft],  # takes the columns and the key
     chosen: tuple[tuple[str, ...], str],  # columns that are ignored, the time column
     listed_at: float,  # epoch seconds
 ) -> Done:
     "Read, weave, commit."
-    files, old = files_of(stand, step), stand.woven
+    old = stand.woven
     how = weaving(stand, step, files, *chosen)
     facts = look(read_changes(spark, files), how)
     by_sequence, highest = ordered(stand, step, how, facts)
@@ -191,10 +192,11 @@ def weave_table(
         chosen, step = settings_of(at, ignored, time_column), step_of(at, landed, settle)
         if not step.has_work:
             return reported(at, step, None)
+        files = files_of(at, step)  # what is refused is said before Spark is started
         session = spark() if spark else open_session(places=(landing, at.there.location))
         draft = partial(Draft, at.head, {}, run, guard=partial(unchanged, at, step, landing, archive))
         listed_at = now if landed else at.mirror.listed_at
-        return reported(at, step, weave_step(session, at, step, draft, chosen, listed_at))
+        return reported(at, step, weave_step(session, at, step, files, draft, chosen, listed_at))
 
 # %% ../notebooks/63_scd2_table.ipynb #cell-017
 def read_versions(
