@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmscdc.tables import LakeTable
 
 # %% auto #0
-__all__ = ['SINCE', 'key_of', 'time_of', 'table_of', 'lives', 'show_story', 'save', 'history', 'answer']
+__all__ = ['SINCE', 'key_of', 'time_of', 'table_of', 'lost_of', 'lives', 'show_story', 'save', 'history', 'answer']
 
 # %% ../notebooks/96_history_command.ipynb #cell-007
 def key_of(
@@ -64,6 +64,20 @@ def table_of(
     return open_table(item.format, item.out_path or config.lake, table, **more), item
 
 # %% ../notebooks/96_history_command.ipynb #45d5f0ac
+def lost_of(
+    config: Config,
+    table: str,  # schema.table
+) -> str:  # "" where all is well
+    "What the state remembers and the lake does not hold, in the words of the plan."
+    from dmscdc.process import lost_since
+
+    lake, item = table_of(config, table)
+    try:
+        return lost_since(item, lake, lake.head())
+    except LookupError:  # the entry of an older commit was removed
+        return ""
+
+
 def lives(
     config: Config,
     table: str,  # schema.table
@@ -132,12 +146,13 @@ def history(
     times = {"since": time_of(since), "until": time_of(until)}
     try:
         stories, words = lives(config, table, key_of(key), stamp=timestamp_column, **times)
+        lost = lost_of(config, table)
     except NoPast as error:
         fail(error, 2)
     except (StaleCommit, NotOurs, Refused, LakeDamaged) as error:
         fail(error, 1)
     save(table, stories, svg, html)
-    answer(table, stories, words, json)
+    answer(table, stories, words, json, lost)
 
 # %% ../notebooks/96_history_command.ipynb #cell-014
 def answer(
@@ -145,11 +160,13 @@ def answer(
     stories: Sequence[Story],
     words: Sequence[str],  # about the question
     json: bool,
+    lost: str = "",  # what the state knows and the lake does not hold
 ) -> None:
-    "Print the answer. Exit code 3 where the lake's row is another than the files say."
+    "Print the answer. Exit code 3 where the lake's row is another than the files say, or the lake is lost."
     from dmscdc.lake_row import DIFFERS
     from dmscdc.row_page import to_plain
 
+    words = [*[f"{table}: {lost}"] * bool(lost), *words]
     if json:
         show_json({"table": table, "words": words, "lives": [to_plain(story) for story in stories]})
     else:
@@ -159,4 +176,4 @@ def answer(
             show_story(story)
         if not stories:
             console().print("No row ever had these values.", markup=False)
-    raise typer.Exit(3 if any(story.verdict == DIFFERS for story in stories) else 0)
+    raise typer.Exit(3 if lost or any(story.verdict == DIFFERS for story in stories) else 0)

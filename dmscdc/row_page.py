@@ -117,7 +117,7 @@ def life_lines(life: Life) -> list[dict[str, Any]]:
 def lake_sentence(story: Story) -> str:
     "The lake's row, and whether it is what the files say."
     if story.head is None:
-        return "There is no lake table yet."
+        return "The lake holds no commit of this table."
     row = story.rows[0] if story.rows else None
     where = f"The lake (commit {story.head.number})"
     is_there = f"{where} holds the row, from {row.file} row {row.row}" if row else f"{where} does not hold the row"
