@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from .changes import quoted
 from .copying import Copying, Part, copy_numbers, encode_copying
-from .journal import Entry, Journal, LakeFile, commit, located, name_prefix
+from .journal import Entry, Journal, LakeFile, check_kinds, commit, located, name_prefix
 from .layout import describe
 from .places import spark_url
+from .position import Position
 from .schema import FILE, OURS, ROW, Column, Schema, ddl, open_lake
 from .tables import Commit, Draft, PlainFile
 from .tasks import in_tasks
@@ -58,8 +59,11 @@ def to_facts(
 def to_commit(
     entry: Entry,
 ) -> Commit:
-    "An entry as floor 3 knows it."
+    "An entry as floor 3 knows it. Raises `ValueError` and its like for facts that are none of ours."
     facts = dict(entry.facts)
+    kinds = {"schema": list, "key": list, "partition": list}
+    check_kinds(facts, {"position": dict, "run": str, "rows": int, "at": str} | kinds)
+    str(Position.from_json(facts["position"]))  # raises for what is no position
     schema = tuple(Column(*c) for c in facts.pop("schema"))
     facts |= {name: tuple(facts[name]) for name in ("key", "partition")}
     folders = {file.name.rpartition("/")[0] for file in entry.files}
@@ -156,7 +160,8 @@ def plain_files(journal: Journal) -> tuple[Commit, list[PlainFile]] | None:
     "The head and its files; None without a commit. Raises `StaleCommit` where the table moved on meanwhile."
     if (entry := journal.head()) is None:
         return None
-    commit, found = to_commit(entry), []
+    with journal.reading(entry.number):
+        commit, found = to_commit(entry), []
     for url, file in located(journal, entry).items():
         bounds = dict(zip(commit.key, zip(file.low, file.high)))
         found.append(PlainFile(url, bounds, dict(zip(commit.partition, file.values)), file.rows))

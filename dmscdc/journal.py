@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -17,8 +18,8 @@ from .store import ENTRY_NAME, Exists, Store, Unfit, number_aside
 from .tables import NotOurs, StaleCommit
 
 # %% auto #0
-__all__ = ['OUR_NAME', 'name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Journal', 'settle', 'abandon', 'commit',
-           'located', 'whereabouts']
+__all__ = ['OUR_NAME', 'name_prefix', 'commit_of', 'LakeFile', 'Entry', 'check_kinds', 'decode', 'Journal', 'settle', 'abandon',
+           'commit', 'located', 'whereabouts']
 
 # %% ../notebooks/21_journal.ipynb #cell-012
 OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
@@ -70,8 +71,24 @@ class Entry:
         return (json.dumps(head)[:-1] + f', "files": [\n{files}\n]}}\n').encode()
 
 # %% ../notebooks/21_journal.ipynb #cell-018
+def _no_entry(place: str, error: Exception) -> str:
+    return (f"{place} is no entry of a journal of ours ({type(error).__name__}: {error}). "
+            "Bring it back from a backup, or an earlier version of the object; without it nobody "
+            "knows which files of the folder are the table's")
+
+
 def _lake_file(fields: Mapping[str, Any]) -> LakeFile:
-    return LakeFile(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    file = LakeFile(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    kinds = {"name": str, "aside": str, "rows": int, "bytes": int, "low": tuple, "high": tuple, "values": tuple}
+    check_kinds(vars(file), kinds)
+    return file
+
+
+def check_kinds(fields: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
+    "Raises `ValueError` for the first field that is of another kind."
+    for name, kind in kinds.items():
+        if not isinstance(fields[name], kind):
+            raise ValueError(f"{name} is {fields[name]!r:.60}, {kind.__name__} was expected")
 
 
 def decode(content: bytes) -> Entry:
@@ -111,14 +128,19 @@ class Journal:
 
     def entry(self, number: int) -> Entry:
         "A commit. Raises `NotOurs` where its entry is damaged."
-        name = self.entry_name(number)
+        with self.reading(number):
+            entry = decode(self.store.read(self.entry_name(number)))
+            if entry.number != number:
+                raise ValueError(f"it says that it is commit {entry.number}")
+            return entry
+
+    @contextmanager
+    def reading(self, number: int) -> Iterator[None]:
+        "What goes wrong with the content of an entry is raised as `NotOurs`, with its path."
         try:
-            return decode(self.store.read(name))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            what = f"{self.store.path(name)} is no entry of a journal of ours"
-            raise NotOurs(f"{what} ({type(error).__name__}: {error}). "
-                          "Bring it back from a backup, or an earlier version of the object; without it nobody "
-                          "knows which files of the folder are the table's") from error
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
+            raise NotOurs(_no_entry(self.store.path(self.entry_name(number)), error)) from error
 
     def head(self) -> Entry | None:
         "The newest commit. List and position are always taken from this one entry."

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'replaced_range', 'rewrite_touched', 'put_down', 'insert_in_tasks',
            'new_rows', 'rows_a_file', 'insert_rows', 'gather', 'removed', 'total', 'counts_of', 'written',
-           'apply_batch', 'base_of', 'move_on', 'left_there', 'replace_rows', 'adopt_files', 'commit_at', 'plain_of',
-           'read_table', 'ParquetTable', 'open_table']
+           'apply_batch', 'base_of', 'move_on', 'left_there', 'replace_rows', 'adopt_files', 'commit_in', 'commit_at',
+           'plain_of', 'read_table', 'ParquetTable', 'open_table']
 
 # %% ../notebooks/27_parquet.ipynb #cell-006
 def read_entry(
@@ -300,12 +300,18 @@ def adopt_files(table: ParquetTable, spark: SparkSession, files: LoadFiles, draf
     return written(entry, {}, [done], clock)
 
 
+def commit_in(journal: Journal, number: int) -> Commit:
+    "An entry that is there, whole. Raises `NotOurs`."
+    with journal.reading(number):
+        return to_commit(journal.entry(number))
+
+
 def commit_at(table: ParquetTable, number: int) -> Commit:
     "A commit by its number; every entry of the journal stays."
     newest = table.journal.newest()
     if not 1 <= number <= newest:
         raise LookupError(f"{table.table}: there is no commit {number}; there are 1 to {newest}")
-    return to_commit(table.journal.entry(number))
+    return commit_in(table.journal, number)
 
 
 def plain_of(table: ParquetTable) -> tuple[Commit, list[PlainFile]] | None:
@@ -329,7 +335,7 @@ class ParquetTable:
         self.location = self.journal.store.path(self.journal.folder)
 
     def head(self) -> Commit | None:
-        return to_commit(entry) if (entry := self.journal.head()) else None
+        return commit_in(self.journal, number) if (number := self.journal.newest()) else None
 
     def settle(self) -> list[str]:
         return settle(self.journal, self.journal.head())

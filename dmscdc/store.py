@@ -67,9 +67,11 @@ def _unless_gone(error: OSError) -> None:
 # %% ../notebooks/07_store.ipynb #cell-015
 def _move(source: str, target: str) -> bool:  # False: the source is gone
     "Makes the target from the source, in one step."
-    os.makedirs(os.path.dirname(target), exist_ok=True)
     try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
         os.rename(source, target)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Unfit(f"{error.filename} is a file where the table's folder was expected: move it away") from error
     except FileNotFoundError:
         return False
     except OSError as error:
