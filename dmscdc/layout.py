@@ -39,7 +39,10 @@ def _bounds(meta: pq.FileMetaData, key: str) -> tuple[Any, Any]:
     is_decimal = meta.schema.column(index).logical_type.type == "DECIMAL"
     if is_decimal and not isinstance(stats[0].min, Decimal):
         return None, None
-    return _bound(min(s.min for s in stats)), _bound(max(s.max for s in stats))
+    try:
+        return _bound(min(s.min for s in stats)), _bound(max(s.max for s in stats))
+    except (OverflowError, ValueError):  # a date before year 1 or after 9999, which Python does not know
+        return None, None
 
 # %% ../notebooks/23_layout.ipynb #cell-013
 def partition_values(name: str  # e.g. "create_dt=2018-11-27/….parquet"
@@ -120,4 +123,5 @@ def unit(journal: Journal,  # of the table
     urls = tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group)
     names, folder = tuple(file.name for file in group), first.name.rpartition("/")[0]
     low, high = (first.low, first.high) if len(group) == 1 else (unknown, unknown)
-    return Unit(urls, names, folder, first.values, low, high, force, tuple(file.rows for file in group))
+    rows, sizes = (tuple(getattr(file, name) for file in group) for name in ("rows", "bytes"))
+    return Unit(urls, names, folder, first.values, low, high, force, rows, sizes)

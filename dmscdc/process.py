@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['ALL_EVERY', 'HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'table_of', 'lost_since', 'stand', 'needs_all',
            'plan_standing', 'Processed', 'lag_of', 'InputChanged', 'Busy', 'hold', 'held', 'check_inputs', 'guard_of',
-           'after_load', 'begin', 'places_of', 'carry_out', 'move_position', 'check_ready', 'problem_of',
+           'after_load', 'begin', 'places_of', 'carry_out', 'move_position', 'check_ready', 'overtaken', 'problem_of',
            'process_table', 'with_archive', 'task_of', 'saver', 'said_of', 'ended_by', 'processed']
 
 # %% ../notebooks/39_process.ipynb #cell-004
@@ -356,21 +356,42 @@ def check_ready(item: TableItem) -> None:
         f"Set one: dmscdc table set {item.table} --key …, or --insert-only"
     )
 
+# %% ../notebooks/39_process.ipynb #7c1de0a4
+def overtaken(
+    standing: Standing,  # before the run
+    loads: Sequence[Loaded],  # that the run committed
+    run: str,  # its id
+) -> StaleCommit | None:  # None: nobody has
+    "Another writer committed during the run: its settling clears away what a loser has put aside."
+    head, known = standing.lake.head(), loads[-1].written.commit.number if loads else standing.number
+    if head is None or head.number == known or head.run == run:
+        return None
+    by = head.run or "another writer"
+    words = f"commit {head.number} was made by {by} meanwhile; nothing more of this run is in the table"
+    return StaleCommit(f"{standing.item.table}: {words}. Two states or two controllers seem to write to one lake")
+
 # %% ../notebooks/39_process.ipynb #cell-031
 def problem_of(
     error: Exception,  # that ended a run
     landing: FolderLanding,
     plan: Plan,
-    lake: str = "",  # where the table's files lie
+    standing: Standing | None = None,  # before the run; None: it did not come so far
+    loads: Sequence[Loaded] = (),  # that were committed
+    run: str = "",  # the run's id
 ) -> Exception:
     "What to say of an error; one that nobody expected is raised on."
-    if isinstance(error, EXPECTED):
+    if isinstance(error, EXPECTED) and not isinstance(error, LakeDamaged):
+        return error
+    if standing and (stale := overtaken(standing, loads, run)):
+        return stale
+    if isinstance(error, LakeDamaged):
         return error
     try:
         check_inputs(landing, plan)
     except InputChanged as changed:
         return changed
     files = (*plan.load, *plan.changes, *plan.late, *plan.again)
+    lake = standing.lake.location if standing else ""
     if words := explained(error, {f.path: landing.url(plan.table, f.path) for f in files}, lake):
         return words
     raise error
@@ -405,7 +426,7 @@ def process_table(
             finally:  # a load may have been committed before the changes were refused
                 told = Told() if standing.lost and not loads else tell(catalog, standing.lake)
     except Exception as error:
-        problem = problem_of(error, source, plan, standing.lake.location if standing else "")
+        problem = problem_of(error, source, plan, standing, loads, run)
     return processed(standing, plan, loads, problem, clock, told)
 
 # %% ../notebooks/39_process.ipynb #cell-036

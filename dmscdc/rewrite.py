@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from .fold import FIRST, FRESH, HAS, WRITE, alike
 from .places import place
-from .schema import FILE, OP, ROW, arrow_type, read_lake
+from .schema import FILE, OP, ROW, LakeDamaged, arrow_type, read_lake
 from .tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Unit:
     high: tuple  # the largest
     force: bool = False  # write even when no row changes: the columns changed, or small files become one
     rows: tuple[int, ...] = ()  # of each file, as the journal says; () where it does not know them
+    sizes: tuple[int, ...] = ()  # its bytes, the same
 
 # %% ../notebooks/22_rewrite.ipynb #cell-007
 @dataclass(frozen=True)
@@ -283,9 +284,14 @@ def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
 
 
 def _size(unit: Unit) -> int:
-    "Bytes of the unit's files."
+    "Bytes of the unit's files. Raises `LakeDamaged` where the journal knows other ones: a file was replaced."
     places = map(place, unit.files)
-    return sum(fs.get_file_info(path).size for fs, path in places)
+    found = [fs.get_file_info(path).size for fs, path in places]
+    for url, size, promised in zip(unit.files, found, unit.sizes or found):
+        if size is None or size != promised:
+            there = "it is gone" if size is None else f"it has {size:,} bytes, {promised:,} were written"
+            raise LakeDamaged(f"the lake's file {url}: damaged or replaced: {there}")
+    return sum(found)
 
 # %% ../notebooks/22_rewrite.ipynb #cell-036
 def _told(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
