@@ -15,7 +15,7 @@ from typing import Any
 
 from .files import TableRef
 from .store import ENTRY_NAME, Exists, Store, Unfit, number_aside
-from .tables import NotOurs, StaleCommit
+from .tables import FilesGone, NotOurs, StaleCommit
 
 # %% auto #0
 __all__ = ['OUR_NAME', 'name_prefix', 'commit_of', 'LakeFile', 'Entry', 'check_kinds', 'decode', 'Journal', 'settle', 'abandon',
@@ -198,7 +198,7 @@ def _some(names: list[str]) -> str:
 
 def _missing(folder: str, entry: Entry, names: list[str]) -> str:
     return (f"{folder}: commit {entry.number} lists {_some(names)}, which neither the folder nor its aside "
-            "holds. Somebody removed it by hand; bring it back, or reload the table")
+            "holds: somebody removed it by hand")
 
 
 def _foreign(folder: str, names: list[str]) -> list[str]:
@@ -214,9 +214,9 @@ def settle(journal: Journal,
         return []
     _switch(journal, entry)
     names = _sweep(journal, entry)
-    missing = sorted(set(entry.adds) - set(names))
+    missing = sorted({f.name for f in entry.files} - set(names))  # of earlier commits, too
     if missing and journal.newest() == entry.number:
-        raise NotOurs(_missing(journal.store.path(journal.folder), entry, missing))
+        raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
     strange, others = [name for name in names if commit_of(name) is None], _free(journal, entry)
     return _foreign(journal.folder, strange) + _foreign(journal.aside, others)
 

@@ -37,7 +37,7 @@ from .schema import LakeDamaged, Refused, Unreadable
 from .session import open_session
 from .state import SqliteState, TableItem, open_state
 from .store import Unfit
-from .tables import Clock, Commit, Draft, LakeTable, NotOurs, StaleCommit
+from .tables import Clock, Commit, Draft, FilesGone, LakeTable, NotOurs, StaleCommit
 from .tables import check_mirror, check_settings, open_table, versions
 from .tasks import explained
 from .worklist import Plan, announce, changed_inputs, gone_names, some, union, warn
@@ -52,7 +52,7 @@ class Standing:
     head: Commit | None  # the newest commit
     position: Position | None  # what it has applied
     notes: tuple[str, ...] = ()  # what settling found
-    lost: str = ""  # what the state remembers and the lake does not hold, in words
+    lost: str = ""  # what the lake should hold, as state or journal say, and does not, in words
 
     @property
     def number(self) -> int:
@@ -122,7 +122,11 @@ def stand(
     check_mirror(str(table), head)
     if lost := lost_since(item, there, head):
         return Standing(item, there, head, item.position, (), lost)
-    notes, position = there.settle(), Position.from_json(head.position) if head else None
+    try:
+        notes, position = there.settle(), Position.from_json(head.position) if head else None
+    except FilesGone as gone:
+        words = f"{gone}. Nothing is touched. Bring it back; or {_ways_on(item, None)}"
+        return Standing(item, there, head, item.position, (), words)
     if head and head.number != item.commit:
         asked = item.instruction if adopts(item.instruction) else None  # the lake is ours already
         state.save_position(table, position, head.number, item.commit, asked)

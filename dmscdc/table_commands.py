@@ -272,7 +272,9 @@ def table_rebuild(
             print(f"{table}: {note}")
         else:
             now = stand(state, table, config.lake)
-            print(f"{table}: commit {now.head.number}, {now.position}" if now.head else f"{table}: no lake table")
+            unsure = unsure or bool(now.lost)
+            there = f"commit {now.head.number}, {now.position}" if now.head else "no lake table"
+            print(f"{table}: {now.lost or there}")
     if unsure:
         raise typer.Exit(3)
 

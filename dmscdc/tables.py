@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['VERSIONS', 'FORMATS', 'Commit', 'new_attempt', 'no_guard', 'Draft', 'check_mirror', 'check_settings', 'Written',
            'Clock', 'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeTable', 'StaleCommit', 'NotOurs',
-           'open_table']
+           'FilesGone', 'open_table']
 
 # %% ../notebooks/20_tables.ipynb #cell-006
 @dataclass(frozen=True)
@@ -227,6 +227,10 @@ class StaleCommit(Exception):
 
 class NotOurs(Exception):
     "The folder holds files that no commit of ours knows."
+
+
+class FilesGone(NotOurs):
+    "The folder lacks files of the newest commit."
 
 # %% ../notebooks/20_tables.ipynb #cell-033
 FORMATS = {"parquet": "dmscdc.parquet"}

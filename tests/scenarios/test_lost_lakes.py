@@ -133,3 +133,26 @@ def test_a_state_behind_the_lake_is_brought_forward_and_a_table_never_committed_
     for ending in ("-wal", "-shm"): (other.root / f"state.db{ending}").unlink(missing_ok=True)
     shutil.copy(other.root / "old.db", other.root / "state.db")
     assert other.idle().verdict == "nothing" and other.state.get(other.ref).commit == 3
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_file_that_any_commit_wrote_and_somebody_removed_is_said_and_loaded_anew_on_request(w, which):
+    for number in range(4, 7): w.changes(number, [("I", number, "x" * number)]), w.go()
+    files = sorted(w.files())  # by their commits
+    assert len(files) > 2
+    lost = w.folder / files[which]
+    kept = lost.read_bytes()
+    lost.unlink()
+    w.changes(7, [("I", 99, "new")])
+    before = everything(w)
+    done = w.idle()
+    assert (done.verdict, everything(w)) == ("attention", before)
+    assert lost.name in done.words and "`dmscdc table rewind shop.item --reload`" in done.words, done.words
+    code, said = command(w, "rebuild", "--only", "shop.item")
+    assert code == 3 and lost.name in said, said
+    lost.write_bytes(kept)
+    assert w.go().verdict == "ok"
+    next(w.folder / name for name in w.files()).unlink()
+    assert w.idle().verdict == "attention" and command(w, "rewind", "shop.item", "--reload")[0] == 0
+    assert w.go().verdict == "ok" and w.settled()
+    assert w.lake("id, name") == [(1, "A"), (2, "b"), (3, "c"), (4, "xxxx"), (5, "xxxxx"), (6, "xxxxxx"), (99, "new")]
