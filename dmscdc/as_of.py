@@ -17,7 +17,7 @@ from .changes import (GROUP, KIND, NAME, OPS, ChangeFiles, check_key, first_text
 from .past import NoPast, Past, check_told, closed_by, held_by, read_files, read_past, upto
 from .position import Position
 from .schema import FILE, OP, ROW
-from .tables import LakeTable, StaleCommit
+from .tables import FilesGone, LakeTable, StaleCommit
 
 # %% auto #0
 __all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'STAMP', 'has_key', 'can_apply', 'proven', 'place_of', 'struct', 'carried',
@@ -338,7 +338,7 @@ def as_known(
     try:
         rows, gaps = lake.read(spark, number).where(F.col(OP) != "D").drop(OP), ()
         told = ("commit of the lake", f"the lake's commits, of which {number} is still there", gaps)
-    except StaleCommit:
+    except (StaleCommit, FilesGone):
         rows, *told = replayed(spark, line(), position, commit.key)
     return AsOf(rows, f"commit {number}: {position}", *told)
 

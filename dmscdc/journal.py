@@ -285,8 +285,8 @@ def located(journal: Journal, entry: Entry) -> dict[str, LakeFile]:
     gone = next((f.name for f in entry.files if f.name not in found), None)
     if gone:
         if journal.newest() == entry.number:
-            raise NotOurs(f"{journal.folder}: {gone}, which commit {entry.number} lists, is missing from the lake. "
-                          f"Restore it, or: dmscdc table rewind {TableRef(*journal.meta.split('/')[-2:])} --reload")
+            raise FilesGone(f"{journal.folder}: {gone}, which commit {entry.number} lists, is missing from the lake. "
+                            f"Restore it, or: dmscdc table rewind {TableRef(*journal.meta.split('/')[-2:])} --reload")
         raise StaleCommit(f"{journal.folder}: {gone} of commit {entry.number} is gone; "
                           "the table has moved on, read it again")
     return {journal.store.path(found[f.name]): f for f in entry.files}
