@@ -23,4 +23,4 @@ def test_a_damaged_load_file_refuses_the_load_by_name(tmp_path, spark, settings)
         looked += 1
     assert looked == 18
     put(path, encoded(rows_of(None, ROWS)))
-    assert w.go().verdict == "ok" and [n for n, in w.lake("count(*)")] == [2 * ROWS]
+    assert w.go().verdict == ("attention" if settings.get("partition") == "at" else "ok") and [n for n, in w.lake("count(*)")] == [2 * ROWS]
