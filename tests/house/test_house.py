@@ -105,7 +105,7 @@ def test_no_two_notebooks_have_one_number(): assert len({path.stem[:2] for path 
 
 LOADERS = {"fold", "unique", "batch", "rewrite", "layout", "copying", "worklist", "plan", "attempt", "load", "loads", "adopt", "process"}
 SHARED = {  # rooms at which the closure ends, and the names that may be taken from them: how a lake is opened, read and written, never what stands in its rows
-    "tables": {"LakeTable", "Commit", "Draft", "Written", "PlainFile", "StaleCommit", "VERSIONS", "open_table"},
+    "tables": {"LakeTable", "Commit", "Draft", "Written", "PlainFile", "StaleCommit", "FilesGone", "VERSIONS", "open_table"},
     "attempt": {"lake_columns"},  # the order of the columns
     "batch": {"Batch", "batch_types"},  # the form in which a type-2 table hands its rows to the lake's writer
 }
