@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 # %% auto #0
-__all__ = ['BUCKETS', 'ATTEMPTS', 'is_bucket', 'split_url', 'time_of', 'client', 'code_of']
+__all__ = ['BUCKETS', 'ATTEMPTS', 'NEEDED', 'is_bucket', 'split_url', 'time_of', 'client', 'code_of']
 
 # %% ../notebooks/03_aws.ipynb #cell-006
 BUCKETS = ("s3://", "s3a://")
@@ -56,6 +56,7 @@ def _session() -> Any:
 
 # %% ../notebooks/03_aws.ipynb #cell-013
 ATTEMPTS = 8  # of a request, with waits of up to 20 seconds between them
+NEEDED = "AWS needs boto3: pip install 'dmscdc[aws]'"
 _MAKING = Lock()  # boto3's session is not for several threads at once; its clients are
 
 
@@ -75,7 +76,7 @@ def client(service: str  # "s3", "dynamodb", "glue", …
         with _MAKING:
             return _client(service)
     except ImportError as error:
-        raise ImportError("AWS needs boto3: pip install 'dmscdc[aws]'") from error
+        raise ImportError(NEEDED) from error
 
 
 client.cache_clear = _client.cache_clear  # for tests that change the configuration

@@ -200,7 +200,8 @@ def _bars(found: list[dict[str, Any]], step: int, colours: dict[str, str]) -> An
     alt, x = _parts(found, step)
     rows = [piece for slot in found for piece in _stacked(slot, tuple(colours))]
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    y = alt.Y("from:Q", axis=alt.Axis(format="~s", tickMinStep=1))  # there is no fifth of a file
+    most = min(4, max((piece["to"] for piece in rows), default=1))  # labels: there is no half of a file
+    y = alt.Y("from:Q", axis=alt.Axis(format="~s", tickCount=most))
     bars = alt.Chart(alt.Data(values=rows)).mark_rect()
     return bars.encode(x=x, x2="end:T", y=y, y2="to:Q", color=alt.Color("what:N", scale=scale, legend=None))
 

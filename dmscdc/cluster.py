@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .aws import NEEDED
 from .config import FILE, Config, read_config
 from .server import SparkServer, plugin_port, serve
 from .session import own_python, submitted_session
@@ -94,9 +95,11 @@ def checked(
     request: dict[str, Any],
 ) -> str:  # as JSON
     "A request that boto3 would send. Raises `ValueError` for a field that it does not know, misses, or has otherwise."
-    from botocore.session import get_session
-    from botocore.validate import ParamValidator
-
+    try:
+        from botocore.session import get_session
+        from botocore.validate import ParamValidator
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
     shape = get_session().get_service_model(service).operation_model(operation).input_shape
     report = ParamValidator().validate(request, shape)
     if report.has_errors():

@@ -1,6 +1,7 @@
 """Every command of the README typed as it is written: the wheel in an empty environment with what a laptop needs, in a folder like a clone."""
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -143,6 +144,36 @@ def test_what_goes_on_until_it_is_stopped(clone, told):
     assert code == 0 and "0 passes ran" in said, said
     code, said = ended(clone, ELSEWHERE["dmscdc serve-spark --master spark://host:7077"], "SPARK_REMOTE")
     assert code == 0, said
+
+
+def test_the_instructions_for_a_table(clone, told):
+    "What the table of commands names behind a comma; the lake holds the same rows before and after."
+    assert "`dmscdc table list`, `set`, `forget`, `rewind`, `replay`, `accept`, `rebuild`, `init`" in README
+    shutil.copytree(clone / "demo", clone / "told")
+    file = sorted(path.name for path in (clone / "told/landing/sampledb/product").glob("2*.parquet"))[-1]
+    go, before = ". .venv/bin/activate && cd told", rows_of(clone / "told/lake/sampledb")
+    told_to = ["rewind sampledb.store --reload", f"replay sampledb.product {file}", "accept sampledb.productorder"]
+    said = typed(clone, [go, *(f"dmscdc table {each}" for each in told_to), "dmscdc pass", "dmscdc table rebuild", "dmscdc table forget sampledb.store"])
+    assert said.count("is carried out by the next pass") == 3 and "sampledb.store is forgotten" in said, said
+    assert rows_of(clone / "told/lake/sampledb") == before and len(before) == 3 and min(before.values()) > 1
+    assert "sampledb.store" not in typed(clone, [go, "dmscdc table list"])
+
+
+def rows_of(lake: Path) -> dict[str, int]: return {path.name: pq.read_table(path).num_rows for path in lake.iterdir()}
+
+
+def test_every_exploration_runs_after_the_demo(clone, told, wheel):
+    "The notebooks that the wheel brings, where a clone has them, in the environment of the README. Boto3 is asked for by one of them, in words."
+    (clone / "notebooks").mkdir()
+    run = 'for book in *.ipynb; do python -m papermill --log-level ERROR --no-progress-bar "$book" "../$book"; done'
+    go = [". .venv/bin/activate", "cp -r .venv/lib/python3*/site-packages/dmscdc/explore notebooks", "cd notebooks/explore"]
+    lacks = typed(clone, [*go, f"{run.replace('*', 'on_a_*')} 2>&1 || true"])
+    assert "ImportError: AWS needs boto3: pip install 'dmscdc[aws]'" in lacks, lacks
+    installed(clone, f"dmscdc[aws] @ {wheel.as_uri()}")
+    typed(clone, [*go, run])
+    books = {path.stem: json.loads(path.read_text())["cells"] for path in (clone / "notebooks").glob("*.ipynb")}
+    shown = {name: sum(bool(cell["outputs"]) for cell in cells if cell["cell_type"] == "code") for name, cells in books.items()}
+    assert set(shown) == {path.stem for path in (HOME / "notebooks/explore").glob("*.ipynb")} and min(shown.values()) >= 3, shown
 
 
 def test_what_prose_and_tables_name(clone, told, tmp_path):

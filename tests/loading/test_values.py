@@ -5,12 +5,14 @@ import struct
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.dms_writer import DmsSettings
 
-from world import World, query, raw_rows, replay
+from world import World, closed, query, raw_rows, replay
 
 SCHEMA = {"id": "int", "flag": "boolean", "i1": "tinyint", "i2": "smallint", "i8": "bigint", "u1": "uint1", "u2": "uint2", "u4": "uint4", "u8": "uint8",
           "f": "float", "g": "double", "s": "string", "b": "binary", "day": "date", "clock": "time", "moment": "timestamp", "d5": "decimal(5,0)", "d38": "decimal(38,10)"}
@@ -104,3 +106,18 @@ def test_keys_of_floating_point_are_one_key_where_they_are_equal(tmp_path, spark
     w.changes(2, [("D", -0.0, 1, "b", None), ("D", -0.0, 9, "a", None), ("U", nan, 3, "c", "newer")])
     done = w.go()
     assert (done.verdict, done.rows["updated"], done.rows["deleted"]) == ("ok", 1, 2) and w.lake("id, name") == [(2, "new"), (3, "newer"), (4, "stays")]
+
+
+def test_columns_that_a_writer_kept_as_dictionaries_hold_their_values(tmp_path, spark, way):
+    "The Arrow schema in the footer says dictionary: in the load, in changes, as key and as Op."
+    w = World(tmp_path, spark, {"id": "string", "name": "string", "size": "bigint"}).set(key="id")
+    rows = {"LOAD00000001": [("a", "red", 1), ("b", "green", 2), ("c", None, 3)], f"{closed(1)}": [("U", "b", "blue", 2), ("I", "d", "blue", 4), ("D", "a", "red", 1)]}
+    for name, values in rows.items():
+        names = ["Op", "id", "name", "size"][-len(values[0]):]
+        columns = [pa.array(column).dictionary_encode() for column in zip(*values)]
+        w.raw.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_arrays(columns, names), w.raw / f"{name}.parquet")
+        kept = {field.name for field in pq.read_schema(w.raw / f"{name}.parquet") if pa.types.is_dictionary(field.type)}
+        assert kept == {*names} - {"size"}, "pyarrow keeps texts so, and no numbers"
+        assert w.go().verdict == "ok"
+    assert w.lake("id, name, size") == [("b", "blue", 2), ("c", None, 3), ("d", "blue", 4)]

@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import sys
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -366,3 +367,22 @@ def test_runs_are_listed_by_table_verdict_and_time(runs, tmp_path):
         ("--verdict", "failed", "--since", "2026-01-19T12"): "verdict = 'failed' and start >= '2026-01-19T12'",
     }.items():
         assert listed(*words) == [run for run, in asked(runs, f"select run from (select *, row_number() over () as n from ledger) where {where} order by n")] != []
+
+
+@pytest.mark.parametrize("name", ["rows", "files"])
+def test_an_axis_counts_rows_and_files_in_whole_numbers(name):
+    runs = [{"end": f"2018-12-15T10:0{minute}:00Z", "files": 1, "rows": {"inserted": 1}} for minute in range(3)]
+    svg = str(charts.CHARTS[name](charts.slots(runs, 60), 60))
+    labels = re.findall(r"<text[^>]*>([^<]+)</text>", svg)
+    numbers = [label for label in labels if ":" not in label]
+    assert {"0", "1"} <= set(numbers) and all(label.isdigit() for label in numbers), labels
+
+
+def test_the_front_page_says_when_its_lag_was_true(tmp_path, monkeypatch):
+    monkeypatch.setattr(charts, "can_draw", lambda: False)
+    Ledger(tmp_path).append(a_line("shop.a", 1, random.Random(4)))
+    write_front_page(tmp_path, [])
+    page = (tmp_path / "index.html").read_text()
+    moment = re.search(r'to <time datetime="([^"]+)">([\d-]+ )(\d\d:\d\d)', page)
+    assert f">lag at {moment[3]} UTC<" in page and "when this page was written" in page
+    assert abs(datetime.fromisoformat(moment[1].replace("Z", "+00:00")) - datetime.now(timezone.utc)) < timedelta(minutes=10)
