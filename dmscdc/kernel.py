@@ -85,12 +85,13 @@ class Watch:
     kernel: AsyncKernelManager | None = None
     process: subprocess.Popen | None = None
     ended: tuple[str, str] = ("", "")  # cause and words, where this watch ended the run
+    begun: bool = False  # the kernel has answered
     until: float = float("inf")  # when the time is over, on the monotonic clock
     over: threading.Event = field(default_factory=threading.Event)
 
     def begin(self, **notebook: Any) -> None:
         "The kernel is there and the first cell is next: from now on the time counts."
-        self.until = time.monotonic() + (self.timeout or float("inf"))
+        self.begun, self.until = True, time.monotonic() + (self.timeout or float("inf"))
 
     def reason(self) -> tuple[str, str]:
         "Cause and words where the run has to end now."
@@ -113,8 +114,9 @@ def _look(watch: Watch) -> None:
         watch.process = watch.process or getattr(provisioner, "process", None)
         if watch.process and (reason := watch.reason())[0]:
             watch.ended = reason
-            kill_group(watch.process, signal.SIGINT)
-            if not watch.over.wait(GRACE):
+            if watch.begun:  # a kernel that still imports would answer with a traceback
+                kill_group(watch.process, signal.SIGINT)
+            if not (watch.begun and watch.over.wait(GRACE)):
                 kill_group(watch.process)
             return
 

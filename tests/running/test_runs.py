@@ -216,6 +216,14 @@ def test_a_run_can_be_stopped(a_job, tmp_path):
     assert (run.verdict, run.cause, run.words) == ("failed", "stopped", "stopped on request before it was done")
 
 
+def test_a_run_that_is_stopped_while_its_kernel_starts_says_so_in_a_line_and_prints_no_traceback(a_job, tmp_path, capfd):
+    stop = threading.Event()
+    stop.set()
+    run = run_notebook(a_job("never_begun", "1"), {}, runs=tmp_path, stop=stop)
+    assert (run.verdict, run.cause, run.words) == ("failed", "stopped", "stopped on request before it was done")
+    assert "".join(capfd.readouterr()) == "" and kernels_at_work() == []
+
+
 def test_ctrl_c_ends_the_kernel_and_keeps_the_run(a_job, tmp_path):
     job = a_job("interrupts", "import signal", "os.kill(os.getppid(), signal.SIGINT)\n" + WAIT)
     with pytest.raises(KeyboardInterrupt):
