@@ -163,6 +163,8 @@ def without_run(
         return Outcome(name, "nothing", "not begun: the pass was stopped", f"dmscdc pass --only {name}")
     if look.state == "waiting":
         return _waiting(look)
+    if look.problem:
+        return Outcome(name, "failed", look.problem, f"dmscdc pass --only {name}")
     if look.state == "paused":
         return Outcome(name, "nothing", "paused", f"dmscdc table set {name} --active")
     verdict, words = "attention" if plan.kind == "attention" else "nothing", plan.sentence.removeprefix(f"{name}: ")
@@ -255,7 +257,8 @@ def run_table(
         if crew.state.get(look.table).commit != look.item.commit:
             look = crew.again(look.table)
             if not look.has_work:
-                return replace(without_run(look), words="another pass has done it meanwhile")
+                outcome = without_run(look)
+                return outcome if look.problem else replace(outcome, words="another pass has done it meanwhile")
         return run_job(crew, look, held)
 
 # %% ../notebooks/71_crew.ipynb #cell-031
@@ -269,7 +272,7 @@ def run_job(
     session = session_of(lease.owner, lease.fence, name)
     url, server = crew.servers.address(look.item.format) if look.needs_spark else ("", None)
     given = {"format": look.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
-    crew.say(f"{name}: {look.problem}" if look.problem else look.plan.sentence)
+    crew.say(look.plan.sentence)
     crew.log("run begun", table=name, run=run_id)
     try:
         run = run_notebook(
@@ -377,6 +380,8 @@ def once_more(
     if crew.stop.is_set():
         return outcome
     look = crew.again(table)
+    if look.problem:
+        return without_run(look)
     if not look.has_work:
         return replace(outcome, verdict="ok", words="it had committed before the server died")
     crew.say(f"{table}: its server died, so once more, alone")

@@ -198,9 +198,10 @@ def _entries(folder: str) -> list[os.DirEntry]:
 
 
 def _is_folder(entry: os.DirEntry, root: str) -> bool:
-    "A folder, or a link to one that does not lead back to the landing or above it."
+    "A folder, or a link to one that does not lead back to where it lies, to the landing, or above them."
     try:
-        back = entry.is_symlink() and Path(os.path.realpath(root)).is_relative_to(os.path.realpath(entry.path))
+        here, there = (os.path.dirname(entry.path), root), os.path.realpath(entry.path)
+        back = entry.is_symlink() and any(Path(os.path.realpath(one)).is_relative_to(there) for one in here)
         return entry.is_dir() and not back
     except OSError:  # a link that leads to itself
         return False

@@ -49,15 +49,15 @@ class Look:
 
     @property
     def has_work(self) -> bool:
-        "A run is worth it: there is something to load, or a problem that belongs into a report."
-        if self.state != "ready" or self.refusal and not self.behind:
+        "A run is worth it: there is something to load, or to tell the catalogue. One without a plan is of no use."
+        if self.state != "ready" or self.plan is None or self.refusal and not self.behind:
             return False
-        return bool(self.problem) or self.behind or not self.plan.is_empty
+        return self.behind or not self.plan.is_empty
 
     @property
     def needs_spark(self) -> bool:
-        "There is something to load, or nobody knows: to tell the catalogue takes no Spark."
-        return self.plan is None or not self.plan.is_empty
+        "There is something to load: to tell the catalogue takes no Spark."
+        return not self.plan.is_empty
 
     @property
     def bytes(self) -> int:
@@ -144,7 +144,7 @@ def look_at(
         behind = not standing.lost and is_behind(config.catalog, standing.head, told)
         look = Look(table, kind, standing.item, plan, standing, behind=behind)
         look = replace(look, holder=state.holder(table)) if look.has_work else look
-    except Exception as error:  # of one table: the others go on, and a run of this one keeps it in a report
+    except Exception as error:  # of one table: the others go on
         look = Look(table, kind, item, standing=standing, problem=problem_words(table, error))
     return look if retry else recalled(look)
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from awkward import TABLES
 from dmscdc.cli import app
 from dmscdc.config import read_config
+from dmscdc.controller import run_pass
 from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.files import FolderLanding, TableRef
 from dmscdc.process import process_table
@@ -154,6 +155,13 @@ def test_a_link_back_to_the_landing_makes_no_tables(tmp_path, to):
     assert list(looks(home)) == ["shop.good"]
 
 
+def test_a_link_back_to_its_own_schema_is_no_table_of_what_cannot_be_read(tmp_path, closed):
+    home = landed(tmp_path, "shop.good", "shop.shut")
+    (home / "landing/shop/loop").symlink_to(".")
+    for folder in ("shop/shut", "shop/loop/shut", "shop/loop"): closed(home / "landing" / folder)
+    assert list(looks(home)) == ["shop.good", "shop.shut"]
+
+
 def test_a_damaged_item_of_the_state_is_the_trouble_of_its_table(tmp_path):
     from dmscdc.leases import transaction
 
@@ -163,6 +171,20 @@ def test_a_damaged_item_of_the_state_is_the_trouble_of_its_table(tmp_path):
     assert found["shop.good"].plan.kind == "initial" and "`dmscdc table forget shop.bad`" in found["shop.bad"].problem
     assert "is damaged" in dmscdc(home, "table", "list")[1] and dmscdc(home, "table", "forget", "shop.bad")[0] == 0
     assert dmscdc(home, "table", "set", "shop.bad", "--key", "id")[0] == 0 and looks(home)["shop.bad"].plan.kind == "initial"
+
+
+def test_a_table_that_cannot_be_planned_is_said_by_a_pass_without_a_server_and_without_a_run(tmp_path):
+    home = landed(tmp_path, "shop.bad", "shop.new")
+    open_state(f"sqlite:{home / 'state.db'}").remove(TableRef.parse("shop.new"))
+    entry = home / "lake/_dmscdc/shop/bad/journal/000000000001.json"
+    entry.parent.mkdir(parents=True)
+    entry.write_bytes(b"{}")
+    config, lines = read_config(home, landing=str(home / "landing"), lake=str(home / "lake"), settle=0), []
+    done = run_pass(config, start=lambda *given, **more: pytest.fail("a server was started"), on_event=lines.append)
+    bad = done.tables["shop.bad"]
+    assert (done.verdict, done.exit_code, bad.verdict, bad.run) == ("failed", 1, "failed", None) and bad.words.startswith(f"{entry} is no entry")
+    assert [line for line in lines if f"{entry} is no entry" in line] and not [*Path(config.runs).rglob("*.ipynb")]
+    assert f"{entry} is no entry" in (Path(config.runs) / "index.html").read_text()
 
 
 GARBAGE = ("[]", "1", "{", "null", "true", "x", "", 7, None, b"\xff")
