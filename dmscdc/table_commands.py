@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from dmscdc.process import Standing
 
 # %% auto #0
-__all__ = ['tables', 'LISTED', 'ACTIVE', 'NEW', 'CHANGES', 'table_list', 'check_known', 'beware', 'table_set', 'instruct',
-           'table_rewind', 'table_replay', 'table_accept', 'take_back', 'table_rebuild', 'table_forget', 'table_init']
+__all__ = ['tables', 'LISTED', 'BEFORE', 'ACTIVE', 'NEW', 'CHANGES', 'table_list', 'check_known', 'beware', 'of_deleted',
+           'table_set', 'instruct', 'table_rewind', 'table_replay', 'table_accept', 'take_back', 'table_rebuild',
+           'table_forget', 'table_init']
 
 # %% ../notebooks/92_table_commands.ipynb #cell-005
 tables = typer.Typer(help="Settings of tables, and instructions for their next pass.", no_args_is_help=True)
@@ -137,6 +138,23 @@ def beware(
             f"for {folders:,} folders, so that one holds about {average(rows, folders)} rows on average, or fewer. "
             f"{coarser(item.table)}")
 
+# %% ../notebooks/92_table_commands.ipynb #0d1e7ed5
+BEFORE = {  # what becomes of rows that were deleted before, by what deletes do from now on
+    "soft": "Rows deleted from now on stay, marked. Those deleted before are not in the lake; to get them, marked",
+    "hard": "Rows deleted from now on go. Those deleted before stay in the lake, marked with Op D; to remove them",
+}
+
+
+def of_deleted(
+    before: TableItem | None,  # None: never seen
+    item: TableItem,  # as it is set now
+) -> str:  # "" where nothing changes, or nothing has been loaded
+    "What it means for rows deleted before that deletes remove rows no more, or do so now."
+    if before is None or before.delete == item.delete or not item.commit:
+        return ""
+    anew = f"dmscdc table rewind {item.table} --reload"
+    return f"{BEFORE[item.delete]}, load the table anew, which needs all change files since its load: {anew}"
+
 # %% ../notebooks/92_table_commands.ipynb #cell-013
 ACTIVE = "Passes load it, or pass it by"
 NEW = "The table, or a column named here, is not in the landing yet"
@@ -163,8 +181,10 @@ def table_set(
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
     if not new:
         check_known(open_landing(config.landing), state, ref, with_settings(TableItem(ref), given))
-    item = state.put_settings(ref, **given)
+    before, item = state.get(ref), state.put_settings(ref, **given)
     print(_sentence_of(item))
+    if words := of_deleted(before, item):
+        print(words)
     if partition and not new and (words := beware(open_landing(config.landing), item)):
         print(words)
 

@@ -83,6 +83,17 @@ def test_settings_can_be_made_before_the_table_was_ever_seen(tmp_path, dmscdc):
     assert (row["key"], row["partition"], row["delete"], row["active"]) == (["id", "store"], ["day"], "soft", False)
 
 
+def test_who_changes_what_deletes_do_is_told_what_that_means_for_rows_deleted_before(shop, tmp_path):
+    assert "deleted before" not in shop("table", "set", "sampledb.product", "--key", "id", "--delete", "soft").output, "nothing has been loaded"
+    from dmscdc.position import Position
+    [item] = [one for one in open_state(f"sqlite:{tmp_path / 'state.db'}").items() if one.key]
+    open_state(f"sqlite:{tmp_path / 'state.db'}").save_position(item.table, Position(), 1, 0)
+    said = {words: " ".join(shop("table", "set", "sampledb.product", *words).output.split()) for words in (("--delete", "hard"), ("--paused",), ("--delete", "soft"))}
+    assert "Those deleted before stay in the lake, marked with Op D; to remove them, load the table anew" in said["--delete", "hard"]
+    assert "Those deleted before are not in the lake; to get them, marked, load the table anew" in said["--delete", "soft"]
+    assert all(one.endswith("dmscdc table rewind sampledb.product --reload") for words, one in said.items() if words[1:]) and "deleted" not in said[("--paused",)]
+
+
 @pytest.mark.parametrize("words, kind", [
     (("rewind", "--reload"), {"kind": "reload", "changes": "keep"}),
     (("rewind", "--reload", "--supersede"), {"kind": "reload", "changes": "supersede"}),
