@@ -16,7 +16,7 @@ from .changes import quoted
 from .copying import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, check_kinds, commit, located, name_prefix
 from .layout import describe
-from .places import spark_url
+from .places import read_url, spark_url
 from .position import Position
 from .schema import FILE, OURS, ROW, Column, Schema, ddl, open_lake
 from .tables import Commit, Draft, PlainFile
@@ -149,7 +149,7 @@ def read_files(
     wanted = lake_columns(schema)
     stored = sorted(wanted, key=lambda c: c.name in partition)  # the partition's columns come last
     reader = spark.read.schema(ddl(stored))
-    found = [reader.option("basePath", spark_url(base)).parquet(*map(spark_url, urls)) for base, urls in places.items()]
+    found = [reader.option("basePath", spark_url(base)).parquet(*map(read_url, urls)) for base, urls in places.items()]
     if not found:
         return spark.createDataFrame([], ddl(wanted))
     whole = reduce(lambda one, other: one.unionByName(other), found)

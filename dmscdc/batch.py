@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from .changes import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes, refuse_lost
 from .fold import FIRST, FRESH, HAS, WRITE, Folding, fold
-from .places import spark_url
+from .places import read_url
 from .schema import FILE, OP, OURS, ROW, Column, Refused, Schema, check_rows, ddl, open_raw, read_raw
 from .tasks import Batches, facts_in, facts_out, get_text, in_tasks, lake_values, numbers_in, put_text
 from .tasks import unique_columns, with_access, write_table
@@ -138,7 +138,7 @@ class Batch:
 def batch_frame(spark: SparkSession, batch: Batch) -> DataFrame:
     "The batch rows as a frame."
     types = batch_types(batch.schema, len(batch.sets))
-    return spark.read.schema(ddl([Column(*column) for column in types.items()])).parquet(spark_url(batch.url))
+    return spark.read.schema(ddl([Column(*column) for column in types.items()])).parquet(read_url(batch.url))
 
 # %% ../notebooks/19_batch.ipynb #cell-020
 def together(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from .files import parse_name
-from .places import spark_url
+from .places import read_url
 from .schema import (FILE, OP, ROW, Column, Footer, Refused, Schema, check_rows, ddl, open_raw,
                            read_pieces)
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'Sets', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'BEHIND', 'AHEAD', 'ChangeFiles',
-           'change_files', 'quoted', 'value_of', 'path_of', 'place_of', 'without_pattern', 'numbered', 'read_group',
-           'read_changes', 'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded',
-           'sequence_column', 'check_key', 'check_ops']
+           'change_files', 'quoted', 'value_of', 'path_of', 'place_of', 'numbered', 'read_group', 'read_changes',
+           'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column',
+           'check_key', 'check_ops']
 
 # %% ../notebooks/12_changes.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -118,11 +118,6 @@ def place_of(frame: DataFrame) -> SparkColumn:
     hidden = getattr(frame, "metadataColumn", F.col)  # of Spark 4: the source may have a column of this name
     return hidden("_metadata")
 
-
-def without_pattern(path: str) -> str:
-    "A path in which Spark sees no pattern."
-    return "".join("\\" + ch if ch in "{}[]*?\\" else ch for ch in path)
-
 # %% ../notebooks/12_changes.ipynb #bd69ea78
 NOT_UTF8 = "there is a text that is not UTF-8 in"  # Spark then says of which file
 
@@ -156,7 +151,7 @@ def read_group(
 
     file = {c.name: c.type for c in footers[0].schema}
     natural = tuple(Column(c.name, "int" if c.type == "time" else c.type) for c in footers[0].schema)
-    frame = spark.read.schema(ddl(natural)).parquet(*[without_pattern(spark_url(urls[f.path])) for f in footers])
+    frame = spark.read.schema(ddl(natural)).parquet(*[read_url(urls[f.path]) for f in footers])
     op = F.col(OP) if OP in file else F.lit(None).cast("string")
     read = place_of(frame)
     texts = [F.col(quoted(c.name)) for c in natural if c.type == "string"]

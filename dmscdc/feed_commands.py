@@ -18,7 +18,7 @@ import typer
 from .config import Config, absolute
 from .files import TableRef
 from .flags import Json, Name, fail, with_config
-from .places import place, spark_url
+from .places import place, read_url, spark_url
 from .position import Position
 from .screen import console, show_json, show_table
 from .session import open_session
@@ -210,7 +210,7 @@ def show_answer(one: Asked, answer: AsOf, out: str, note: str, json: bool) -> No
     rows = answer.rows
     if out:
         write_rows(rows, out)
-        rows = rows.sparkSession.read.schema(rows.schema).parquet(spark_url(out))
+        rows = rows.sparkSession.read.schema(rows.schema).parquet(read_url(out))
     facts = shown(answer, rows)
     if json:
         show_json({"table": str(one.table), **facts, "note": note})

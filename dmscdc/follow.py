@@ -18,7 +18,7 @@ from .aws import is_bucket
 from .feed import CHANGE_TYPE, Feed, NoFeed, feed, span
 from .files import TableRef
 from .past import Past
-from .places import new_place, place, spark_url
+from .places import new_place, place, read_url, spark_url
 from .position import Position
 from .tasks import get_text, put_text
 
@@ -152,7 +152,7 @@ def deliver(
     if not is_visible(folder):
         told = feed(spark, past, key, cursor.position, cursor.until, cursor.net, time_column)
         write_part(told, out, cursor.part)
-    rows = spark.read.parquet(spark_url(folder)).groupBy(CHANGE_TYPE).count().collect()  # at most five
+    rows = spark.read.parquet(read_url(folder)).groupBy(CHANGE_TYPE).count().collect()  # at most five
     counts = {kind: number for kind, number in sorted(map(tuple, rows))}
     if told and cursor.net and key and not told.span.reset:
         unchanged = told.keys - sum(counts.get(kind, 0) for kind in ("insert", "update_postimage", "delete"))

@@ -21,7 +21,7 @@ from .files import TableRef
 from .fold import WRITE
 from .journal import Entry, Journal, LakeFile, commit_of, settle, whereabouts
 from .layout import candidates, describe, gather_small, unit
-from .places import files_in, spark_url
+from .places import files_in, read_url
 from .rewrite import Inserting, Work, encode_work, insert_numbers, rewrite_numbers
 from .schema import Schema, ddl
 from .strangers import cut_folders, still_there, strangers
@@ -128,7 +128,7 @@ def new_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], 
     "Rows that no file held, and rows that moved to another partition."
     rows = lake_columns(schema)
     keys, names = [c for c in rows if c.name in batch.keys], [quoted(c.name) for c in rows]
-    matched, moved = (list(map(spark_url, put_down(done, kind))) for kind in ("matched", "moved"))
+    matched, moved = (list(map(read_url, put_down(done, kind))) for kind in ("matched", "moved"))
     fresh = batch_frame(spark, batch).where(WRITE)
     if matched:
         fresh = fresh.join(spark.read.schema(ddl(keys)).parquet(*matched), list(batch.keys), "left_anti")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['GIVEN', 'CLOUD', 'SDK', 'LISTS', 'Access', 'own_endpoint', 'given', 'access', 'access_for', 'place', 'new_place',
-           'files_in', 'spark_url', 's3a_packages', 's3a_parts', 'ivy_settings', 's3a_settings', 's3a_environment',
-           'lent', 's3a', 'joined']
+           'files_in', 'spark_url', 'read_url', 's3a_packages', 's3a_parts', 'ivy_settings', 's3a_settings',
+           's3a_environment', 'lent', 's3a', 'joined']
 
 # %% ../notebooks/05_places.ipynb #cell-006
 @dataclass(frozen=True)
@@ -135,6 +135,11 @@ def files_in(url: str  # a folder
 def spark_url(url: str) -> str:
     "The address as Spark opens it: a bucket by S3A."
     return f"s3a://{url.partition('://')[2]}" if is_bucket(url) else url
+
+
+def read_url(url: str) -> str:
+    "The address as Spark reads it: one in which it sees no pattern."
+    return "".join("\\" + ch if ch in "{}[]*?\\" else ch for ch in spark_url(url))
 
 # %% ../notebooks/05_places.ipynb #cell-020
 CLOUD = {  # Spark writes where the file will stay, instead of renaming, which S3 does by copying

@@ -19,7 +19,7 @@ from .bucket_store import decided_by
 from .changes import ChangeFiles, quoted, read_changes
 from .files import TableRef
 from .past import open_past
-from .places import spark_url
+from .places import read_url, spark_url
 from .schema import Column, Schema, ddl
 from .scd2 import CHANGE, FROM, HIDDEN, TO, WHAT, version_schema
 from .scd2_files import Step, Woven, versions_of, woven_of, woven_position
@@ -49,7 +49,7 @@ def put_aside(spark: SparkSession, found: DataFrame, url: str, schema: Schema) -
     flags = {write: F.col(WHAT) != "removed", fresh: F.lit(True), first: F.lit("I"), has: F.lit(True)}
     found.withColumns(flags).write.parquet(spark_url(url))
     more = (Column(WHAT, "string"), Column(CHANGE, "int"), Column(HIDDEN, "int"))
-    staged = spark.read.schema(ddl((*[Column(*c) for c in types.items()], *more))).parquet(spark_url(url))
+    staged = spark.read.schema(ddl((*[Column(*c) for c in types.items()], *more))).parquet(read_url(url))
     whats = {what: F.count(F.when(F.col(WHAT) == what, 1)) for what in ("opened", "closed", "changed", "removed")}
     counts = {"keys": F.count("*"), **whats, "change": F.sum(CHANGE), "hidden": F.sum(HIDDEN)}
     facts = staged.agg(*[F.coalesce(value, F.lit(0)).alias(n) for n, value in counts.items()]).collect()[0].asDict()
