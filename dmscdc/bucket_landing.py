@@ -93,7 +93,7 @@ def _dashed_from(begin: str) -> str:
     found = re.match(r"(\d{4})-(\d\d)(?:-(\d\d))?", begin.rpartition("/")[0])
     try:
         return f"{date(*(int(part or 1) for part in found.groups())) - timedelta(days=1)}" if found else ""
-    except ValueError:
+    except (ValueError, OverflowError):  # no day, or none before it
         return ""
 
 

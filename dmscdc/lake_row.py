@@ -164,7 +164,8 @@ class Commits:
 
     def since(self, time: datetime) -> int:
         "The number of the first commit that was made after a time, or of one before: a lost entry counts as late."
-        wanted, numbers = f"{time - SLACK:%Y-%m-%dT%H:%M:%SZ}", range(1, self.head.number + 1)
+        begin = max(time, datetime.min.replace(tzinfo=timezone.utc) + SLACK) - SLACK  # no year comes before it
+        wanted, numbers = begin.isoformat(timespec="seconds"), range(1, self.head.number + 1)
         return 1 + bisect_left(numbers, wanted, key=lambda number: getattr(self.at(number), "at", "~"))
 
     def first(self, past: Past, file: RawFile) -> Known | None:
