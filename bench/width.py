@@ -1,23 +1,29 @@
-"""A table of 10, 100, 500 and 1,000 columns: a load with changes, as-of, feed and versions. `python bench/width.py [COLUMNS…]`
+"""A table of 10, 100, 500 and 1,000 columns: a load with changes, and every question. `python bench/width.py [COLUMNS…]`
 
 One session on two cores; few rows, so what is measured is what a column costs. Read the ratios: the time should grow with the columns, not with
 their square. `direct` and `shuffled` are the two ways of the load; a first round with three columns warms Java and is not counted.
 """
 from __future__ import annotations
 
+import sqlite3
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from dmscdc.as_of import as_of
 from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.feed import feed, landed
 from dmscdc.files import TableRef
+from dmscdc.lake_row import tell
+from dmscdc.parquet import ParquetTable
 from dmscdc.past import open_past, upto
 from dmscdc.process import process_table
+from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import weave_table
 from dmscdc.session import open_session
 from dmscdc.state import open_state
@@ -36,6 +42,15 @@ def landing(home: Path, columns: int) -> str:
     write_changes(home, TABLE, [["U", *row(id, shape)] for id in range(0, ROWS, 10)], "20181215-100100000", shape)
     write_changes(home, TABLE, [["D" if id % 20 else "U", *row(id, some)] for id in range(0, ROWS, 5)], "20181215-100200000", some)
     return str(home)
+
+
+def source(lake: Path, file: Path) -> str:
+    "A SQLite database with the rows of the lake."
+    rows = pq.read_table(lake).drop_columns(["Op", "_cdc_file", "_cdc_row"])
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute(f"create table item ({', '.join(f'{name} int' for name in rows.column_names)})")
+        db.executemany(f"insert into item values ({','.join('?' * rows.num_columns)})", zip(*rows.to_pydict().values()))
+    return f"sqlite:{file}"
 
 
 def run(rows: DataFrame) -> None: rows.write.format("noop").mode("overwrite").save()
@@ -66,6 +81,8 @@ def measured(spark: SparkSession, columns: int) -> dict[str, float]:
             "feed full": lambda: run(feed(spark, past, ["id"], first, net=False).rows),
             "feed reset": lambda: run(feed(spark, past, ["id"], net=False).rows),
             "scd2": lambda: weave_table(str(TABLE), raw, lake, state, landed=True, **session),
+            "history": lambda: tell(raw, ParquetTable(lake, TABLE), {"id": "140"}),
+            "reconcile": lambda: prove(Asked(TABLE, raw, lake, f"sqlite:{folder}/direct.db", source(Path(lake, "wide/item"), Path(folder, "shop.db"))), session["spark"]),
         }
         for name, ask in questions.items():
             start = time.perf_counter()
