@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.as_of import as_of
@@ -23,6 +24,7 @@ from dmscdc.scd2_files import Woven, next_step
 from dmscdc.scd2_table import Increment, read_versions, valid_at, weave_table
 from dmscdc.state import BadSetting, SqliteState, UnknownTable
 from dmscdc.tables import Draft, StaleCommit
+from world import World, closed
 
 TABLE, KEY = "shop.item", ("a", "b")
 SCHEMA = {"a": "int", "b": "string", "name": "string", "price": "int", "seen": "string"}
@@ -355,3 +357,25 @@ def test_a_late_file_of_a_load_that_was_replaced_is_said(tmp_path):
         woven = Woven(Position(2, past.load, listed_at=at(listed), cut=past.before[-1].path), 0, 1, at(20))
         notes = next_step(past, 2, past.changes, woven).notes
         assert [name for note in notes for name in said if name in note] == said and len(notes) == len(said), notes
+
+
+@pytest.mark.parametrize("kind", ["double", "float"])
+def test_both_zeros_have_one_line_of_versions_and_so_have_all_nans(tmp_path, spark, kind):
+    world = World(tmp_path, spark, {"k": kind, "name": "string"}).set(key="k")
+    world.load([(-0.0, "zero"), (1.5, "other"), (float("nan"), "none")], time=DAY).changes(1, [("U", 0.0, "nought"), ("U", float("nan"), "no number")])
+    world.changes(3, [("D", -0.0, None), ("U", -float("nan"), "nothing")]).changes(4, [("I", 0.0, "again")])
+
+    def versions() -> dict[str, tuple[bool, int]]:
+        "By name: whether it is valid, and how many versions its key has."
+        rows = [row for path in Path(weave_table(*world.places, landed=True, settle=0, spark=lambda: spark).location).rglob("*.parquet") for row in pq.read_table(path).to_pylist()]
+        same = lambda a, b: a == b or a != a and b != b  # noqa: E731
+        return {row["name"]: (row["is_current"], sum(same(row["k"], other["k"]) for other in rows)) for row in rows}
+
+    late = {name: world.raw / f"{closed(name)}.parquet" for name in (3, 4)}
+    kept = {name: path.rename(tmp_path / path.name) for name, path in late.items()}
+    assert versions() == {"zero": (False, 2), "nought": (True, 2), "other": (True, 1), "none": (False, 2), "no number": (True, 2)}
+    for name, path in kept.items(): path.rename(late[name])
+    told = {"zero": (False, 3), "nought": (False, 3), "again": (True, 3), "other": (True, 1), "none": (False, 3), "no number": (False, 3), "nothing": (True, 3)}
+    assert versions() == told
+    world.changes(2, [("U", 0.0, "late"), ("U", float("nan"), "late too")])
+    assert versions() == {**{name: (now, count + (count > 1)) for name, (now, count) in told.items()}, "late": (False, 4), "late too": (False, 4)}
