@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dmscdc.survey import Look
 
 # %% auto #0
-__all__ = ['app', 'COLUMNS', 'demo', 'init', 'show_lines', 'show_people', 'plan', 'pass_', 'needs_somebody', 'status', 'schedule',
-           'until_stopped', 'serve_spark', 'capture', 'conformance', 'about', 'main']
+__all__ = ['app', 'TROUBLE', 'COLUMNS', 'demo', 'init', 'needs_somebody', 'show_lines', 'show_people', 'plan', 'pass_', 'status',
+           'schedule', 'until_stopped', 'serve_spark', 'capture', 'conformance', 'about', 'main']
 
 # %% ../notebooks/99_cli.ipynb #cell-005
 app = typer.Typer(
@@ -97,6 +97,16 @@ def init(
         print(f"wrote {write_config(folder, **given)}; next: dmscdc plan")
 
 # %% ../notebooks/99_cli.ipynb #cell-016
+TROUBLE = ("attention", "failed", "refused")  # verdicts for which a person must look
+
+
+def needs_somebody(
+    row: dict[str, Any],  # of `status_of`
+) -> bool:
+    "Whether a person must look at a table."
+    return row["state"] == "waiting" or row["verdict"] in TROUBLE
+
+
 def show_lines(
     lines: list[str],
 ) -> None:
@@ -112,7 +122,7 @@ def show_people(
     from dmscdc.front_page import commands_in
 
     for row in rows:
-        if row["state"] == "waiting":
+        if row["state"] == "waiting" and not row["words"]:
             words = f"{row['table']} waits for its key: {row['suggestion']}. Set it: {row['command']}"
             console().print(words, markup=False)
         elif row["words"]:
@@ -139,18 +149,22 @@ def plan(
     only: Only = None,
     json: Json = False,
 ) -> None:
-    "What a pass would do now, and for which files. Starts no Spark."
+    """What a pass would do now, and for which files. Starts no Spark.
+
+    Exit codes: 0, and 3 where a table wants attention; a key that is still to be named does not count."""
     from dmscdc.survey import status_of, survey
 
     left: list[str] = []
     looks = survey(config, only or (), say=console(sys.stderr).print, tell=left.append)
+    rows = [status_of(look) for look in looks]
     if json:
-        show_json([{**status_of(look), "files": look.plan.to_dict() if look.plan else {}} for look in looks])
-        return
-    rows = [{**status_of(look), "plan": _plan_words(look)} for look in looks]
-    show_table(rows, ["table", "state", "key", "suggested", "plan"])
-    show_people([status_of(look) for look in looks if look.state == "waiting"])
-    show_lines(left)
+        show_json([{**row, "files": look.plan.to_dict() if look.plan else {}} for row, look in zip(rows, looks)])
+    else:
+        planned = [{**row, "plan": _plan_words(look)} for row, look in zip(rows, looks)]
+        show_table(planned, ["table", "state", "key", "suggested", "plan"])
+        show_people([row for row, look in zip(rows, looks) if look.suggestion])
+        show_lines(left)
+    raise typer.Exit(3 if any(row["verdict"] in TROUBLE for row in rows) else 0)
 
 # %% ../notebooks/99_cli.ipynb #cell-023
 @app.command("pass", epilog="Example: dmscdc pass --only sampledb.product")
@@ -186,16 +200,12 @@ def _with_last_verdict(
 ) -> dict[str, Any]:
     "A status whose verdict is the last run's where there is nothing to say now, unless nothing is left of its trouble."
     now, last = row["verdict"], row["last_verdict"]
+    if not now and last == "refused" and row["mended"]:
+        words = "was refused by the last run, and its files or settings have changed since. The next pass takes them"
+        return {**row, "words": f"{words}: {row['command']}"}
     if now not in ("", "nothing") or not last or now and last in ("failed", "refused", "busy"):
         return row
     return {**row, "verdict": last, "words": "" if last in ("ok", "nothing") else row["last_words"]}
-
-
-def needs_somebody(
-    row: dict[str, Any],  # of `status_of`
-) -> bool:
-    "Whether a person must look at a table."
-    return row["state"] == "waiting" or row["verdict"] in ("attention", "failed", "refused")
 
 
 @app.command(epilog="Example: dmscdc status --json")

@@ -24,7 +24,7 @@ from .config import Config
 from .crew import (Crew, LeaseKeeper, Outcome, Servers, attempt, inherit, is_bereft, once_more, say_line,
                          without_run)
 from .files import LandingEmpty, TableRef
-from .front_page import write_front_page
+from .front_page import first_sentence, write_front_page
 from .ledger import EXIT_CODES, Ledger, Run, ShelfError
 from .metrics import open_metrics, pass_facts, table_facts
 from .runs import close_lost, iso
@@ -35,8 +35,8 @@ from .work import is_gone, stop_work, this_process
 
 # %% auto #0
 __all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'heeding_signals', 'run_all', 'a_crew', 'run_needed', 'free_idle',
-           'status_after', 'finish', 'weighed', 'told', 'close_lost_runs', 'left_alone', 'unseen', 'one_round',
-           'run_pass']
+           'status_after', 'finish', 'weighed', 'told', 'close_lost_runs', 'still_refused', 'left_alone', 'unseen',
+           'one_round', 'run_pass']
 
 # %% ../notebooks/73_controller.ipynb #cell-006
 def _plain(
@@ -271,6 +271,15 @@ def close_lost_runs(
     return closed
 
 
+def still_refused(
+    look: Look,  # with a refusal
+) -> str:
+    "An old refusal in short, for those who have heard it before."
+    since = f" since {look.refusal['at'][:16]}Z" if look.refusal.get("at") else ""
+    words = first_sentence(look.refusal["words"]).rstrip(".")
+    return f"{look.table}: refused{since}, {words}. Nothing has changed; `dmscdc status` shows it whole"
+
+
 def left_alone(
     crew: Crew,
     look: Look,  # at a table that was not run
@@ -278,7 +287,7 @@ def left_alone(
     "What a pass says of a table without a run; it is said aloud where there is something to do or to wait for."
     outcome = without_run(look)
     if outcome.verdict != "nothing" or outcome.waits:
-        crew.say(str(outcome))
+        crew.say(still_refused(look) if look.refusal else str(outcome))
     return outcome
 
 # %% ../notebooks/73_controller.ipynb #661fc36f
@@ -303,6 +312,7 @@ def one_round(
     now = iso(datetime.now(timezone.utc))
     begun = PassResult(uuid.uuid4().hex[:8], now, now, "attention", "")
     log = open_metrics(config.metrics, landing=config.landing, **{"pass": begun.id})
+    open_state(config.state, config.landing)  # made where it is missing
     close_lost_runs(config, Path(more["job"]).stem)
     unread, left = [], []
     try:

@@ -176,9 +176,9 @@ def _waiting(
 ) -> Outcome:
     "A new table, and the command that sets the key which its data suggests."
     guess, name = look.suggestion, str(look.table)
-    seen = guess.words if guess else look.problem
-    command = guess.command if guess else f"dmscdc table set {name} --key COLUMN"
-    return Outcome(name, "attention", f"new, waits for its key; {seen}", command, waits=True)
+    if guess is None:
+        return Outcome(name, "attention", look.problem, f"dmscdc plan --only {name}", waits=True)
+    return Outcome(name, "attention", f"new, waits for its key; {guess.words}", guess.command, waits=True)
 
 # %% ../notebooks/71_crew.ipynb #cell-026
 @dataclass
@@ -327,7 +327,8 @@ def refused_input(
         after = crew.again(look.table)
         if after.plan is None or not set(after.plan.inputs) <= set(look.plan.inputs):
             return None
-    return {"mark": input_mark(after), "words": run.words.removeprefix(f"{look.table}: ")[:1_000], "run": run.id}
+    words = run.words.removeprefix(f"{look.table}: ")[:1_000]
+    return {"mark": input_mark(after), "words": words, "run": run.id, "at": run.end}
 
 # %% ../notebooks/71_crew.ipynb #cell-035
 def noted(

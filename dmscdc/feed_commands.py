@@ -66,24 +66,27 @@ def asked(
     config: Config,
     table: str,  # schema.table
 ) -> Asked:
-    "The table with its key. Raises `UnknownTable` where nobody has named a key yet."
+    "The table with its key. Raises `UnknownTable` where nobody has named a key yet, and where there is no such table."
+    from dmscdc.survey import check_here
     from dmscdc.tables import open_table
 
     ref = TableRef.parse(table)
-    item = open_state(config.state, config.landing).get(ref)
+    item = open_state(config.state, config.landing, ask=True).get(ref)
     where = {"folder": item.folder} if item and item.folder else {}
     lake = open_table(item.format if item else config.format, (item and item.out_path) or config.lake, ref, **where)
     head = lake.head()
+    if not (head or item):
+        check_here(config, ref)
     if not head and not (item and (item.key or item.insert_only)):
         raise UnknownTable(f"{ref} has no key yet: dmscdc table set {ref} --key … (or --insert-only)")
     return Asked(ref, head.key if head else item.key, lake, head, config.landing, config.archive)
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-010
 @contextmanager
-def refusals() -> Iterator[None]:
+def refusals(table: str) -> Iterator[None]:
     "What the files do not tell is said in words."
     from dmscdc.past import NoPast
-    from dmscdc.schema import LakeDamaged, Refused
+    from dmscdc.schema import LakeDamaged, Refused, Unreadable
     from dmscdc.tables import NotOurs, StaleCommit
     from dmscdc.tasks import explained
 
@@ -91,11 +94,13 @@ def refusals() -> Iterator[None]:
         yield
     except NoPast as error:
         fail(error, 2)
+    except Unreadable as error:  # the file that it names is known by its table
+        fail(Unreadable(f"{table}: {error}"), 1)
     except (Refused, LakeDamaged, LookupError, StaleCommit, NotOurs) as error:
         fail(error, 2 if isinstance(error, LookupError) else 1)
     except Exception as error:
         if words := explained(error):
-            fail(words, 1)
+            fail(Unreadable(f"{table}: {words}"), 1)
         raise
 
 
@@ -195,7 +200,7 @@ def as_of_command(
     if sum(one is not None for one in (at, file, commit)) > 1:
         raise ValueError("--at, --file and --commit name one position each: give one of them")
     when, note = moment_of(at) if at else (None, "")
-    with refusals():
+    with refusals(table):
         out, one = here(out), asked(config, table)
         if out:
             check_new(out)
@@ -265,7 +270,7 @@ def feed_command(
     "What happened since last time, with the rows before and after, as one part more; then the cursor moves."
     from dmscdc.follow import follow
 
-    with refusals():
+    with refusals(table):
         one, out, cursor = asked(config, table), here(out), here(cursor)
         stands, until = ends_of(one, cursor, begin, to)
         spark = session(config, out, cursor)
@@ -310,8 +315,9 @@ def scd2_command(
     how |= {"archive": config.archive, "settle": config.settle, "spark": lambda: session(config)}
     done: list[Increment] = []
     try:
-        with refusals():
-            for table in tables:
+        for table in tables:
+            with refusals(table):
+                asked(config, table)
                 done.append(weave_table(table, config.landing, config.lake, config.state, run="dmscdc scd2", **how))
     finally:
         show_woven(done, json)

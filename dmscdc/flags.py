@@ -17,7 +17,7 @@ from rich.markup import escape
 from typer.models import OptionInfo
 
 from .config import ConfigError, read_config
-from .files import LandingEmpty
+from .files import LandingEmpty, LandingUnreachable
 from .position import BadInstruction
 from .schedule import BadSchedule
 from .screen import console
@@ -83,7 +83,6 @@ WRONG_USE = (
     BadSetting,
     BadInstruction,
     UnknownTable,
-    LandingEmpty,
     FormatMissing,
     FileExistsError,
     BadSchedule,
@@ -108,6 +107,8 @@ def exit_codes() -> Iterator[None]:
     "Errors that a person can understand become a line and an exit code; all others stay what they are."
     try:
         yield
+    except LandingEmpty as error:
+        fail(error, 2 if isinstance(error, LandingUnreachable) else 3)
     except WRONG_USE as error:
         fail(error, 2)
     except (ShelfError, StaleState) as error:

@@ -22,8 +22,8 @@ from .schema import OP, Refused
 
 # %% auto #0
 __all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawRow', 'Found', 'said', 'find_rows', 'check_files', 'sequence_of',
-           'in_order', 'committed', 'late_files', 'Cell', 'Known', 'Step', 'Row', 'same', 'meaning', 'after', 'Life',
-           'steps_of', 'put_at', 'states_of', 'between']
+           'in_order', 'committed', 'late_files', 'Cell', 'Known', 'Step', 'Row', 'same', 'meaning', 'after', 'unknown',
+           'Life', 'steps_of', 'put_at', 'states_of', 'without', 'between']
 
 # %% ../notebooks/52_history.ipynb #cell-010
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Found:
 
     rows: tuple[tuple[RawRow, ...], ...]  # of each key, file by file
     words: tuple[str, ...]  # what was not read
+    broken: tuple[RawFile, ...] = ()  # files that cannot be read
 
 
 def said(
@@ -71,7 +72,7 @@ def find_rows(
         try:
             return look(index, file, past.urls[file.path], asked)
         except (pa.ArrowException, OSError, Refused, UnicodeDecodeError) as error:
-            broken.append((file, str(error).removeprefix(f"{file.path}: ")))
+            broken.append((file, str(error).removeprefix(f"{file.path}: ").removeprefix("the file cannot be read, ")))
             return []
 
     with ThreadPoolExecutor(32 if any(map(is_bucket, past.urls.values())) else 4) as pool:
@@ -82,8 +83,11 @@ def find_rows(
                 values = {n: value for n, value in values.items() if n != OP}
                 rows[number].append(RawRow(file, name, row, op, values, place))
     lacking = check_files(past, asked, index)
-    lost = said(past.table, [f for f, _ in broken], f"cannot be read: {broken[0][1]}") if broken else []
-    return Found(tuple(map(tuple, rows)), tuple(lost + lacking))
+    broken.sort(key=lambda one: files.index(one[0]))
+    lost = [file for file, _ in broken]
+    known = "From there on only what later files carry is known"
+    words = said(past.table, lost, f"cannot be read: {broken[0][1]}. {known}") if broken else []
+    return Found(tuple(map(tuple, rows)), (*words, *lacking), tuple(lost))
 
 # %% ../notebooks/52_history.ipynb #cell-014
 def check_files(
@@ -256,6 +260,10 @@ def after(
     whole = row.is_whole or (begins and op == "I")
     return Row({**(row.values or {}), **values}, whole, row.lives + begins)
 
+def unknown(row: Row) -> Row:
+    "The row after changes that cannot be read: perhaps there, in the life that it had."
+    return Row(None, False, row.lives - (row.values is not None))
+
 # %% ../notebooks/52_history.ipynb #cell-033
 @dataclass(frozen=True)
 class Life:
@@ -278,14 +286,18 @@ def steps_of(
     late: Container[RawFile],  # as `late_files` tells
     stamp: str = "",  # column of the commit time, if there is one
     key: Container[str] = (),  # its columns, which never differ
+    broken: Sequence[RawFile] = (),  # files that could not be read, and may hold changes of the row
 ) -> list[Step]:
     "One key's rows as steps."
-    rows, early, steps = list(rows), {*past.before}, []
+    rows, early, steps, whole = list(rows), {*past.before}, [], past.is_whole and not {*broken} & {*past.load}
+    gaps = [at for at, f in enumerate((*past.before, *past.files)) if not f.is_load and f in broken] if broken else []
     sequence = sequence_of(rows)
     quiet = {sequence, stamp, *key}
     old, new = ([r for r in rows if (r.file in early) == flag] for flag in (True, False))
-    for part, row in ((old, Row(None, False)), (new, Row(None, past.is_whole))):
+    for part, row in ((old, Row(None, False)), (new, Row(None, whole))):
         for raw in in_order(part, sequence):
+            if gaps and gaps[0] < raw.place:
+                gaps, row = [at for at in gaps if at > raw.place], unknown(row)
             cells = row.cells(raw.values, quiet) if raw.op in ("I", "U") else ()
             meant, row = meaning(row, raw.op, bool(cells)), after(row, raw.op, raw.values)
             at = committed(raw, sequence, stamp), raw.file.stamp, put_at(past, raw.file), raw.file in late
@@ -312,8 +324,15 @@ def states_of(
     columns = tuple(keys[0])
     found = find_rows(past, Asked(columns, keys), index or KeyIndex(columns))
     words, late = (*past.gaps, *found.words), late_files(past)
-    told = (tuple(steps_of(past, rows, late, stamp, columns)) for rows in found.rows)
-    return [Life(key, steps, past.begins, words) for key, steps in zip(keys, told)]
+    told = (tuple(steps_of(past, rows, late, stamp, columns, found.broken)) for rows in found.rows)
+    begins = without(past, found.broken).begins
+    return [Life(key, steps, begins, words) for key, steps in zip(keys, told)]
+
+
+def without(past: Past, broken: Sequence[RawFile]) -> Past:
+    "The line without files that cannot be read."
+    load, changes = (tuple(f for f in part if f not in broken) for part in (past.load, past.changes))
+    return replace(past, load=load, changes=changes, is_whole=past.is_whole and load == past.load)
 
 # %% ../notebooks/52_history.ipynb #cell-040
 def between(

@@ -59,7 +59,7 @@ def table_of(
     from dmscdc.tables import open_table
 
     table = TableRef.parse(name)
-    item = open_state(config.state, config.landing).get(table) or TableItem(table, format=config.format)
+    item = open_state(config.state, config.landing, ask=True).get(table) or TableItem(table, format=config.format)
     more = {"folder": item.folder} if item.folder else {}
     return open_table(item.format, item.out_path or config.lake, table, **more), item
 
@@ -84,11 +84,17 @@ def lives(
     key: Mapping[str, Any],  # of the row, by column
     **more: Any,  # stamp, since, until: see `lake_row.tell`
 ) -> tuple[list[Story], list[str]]:  # a story a row; words about the question
-    "What has happened to a row. Raises what `tell` raises."
+    "What has happened to a row. Raises what `tell` raises, and `UnknownTable`."
     from dmscdc.lake_row import tell
+    from dmscdc.past import NoPast
+    from dmscdc.survey import check_here
 
     lake, item = table_of(config, table)
-    return tell(config.landing, lake, key, key=item.key, archive=config.archive, **more)
+    try:
+        return tell(config.landing, lake, key, key=item.key, archive=config.archive, **more)
+    except NoPast:
+        check_here(config, lake.table)
+        raise
 
 # %% ../notebooks/96_history_command.ipynb #cell-012
 def show_story(
@@ -152,6 +158,7 @@ def history(
     except (StaleCommit, NotOurs, Refused, LakeDamaged) as error:
         fail(error, 1)
     save(table, stories, svg, html)
+    words = [*filter(None, [open_state(config.state, config.landing, ask=True).words]), *words]
     answer(table, stories, words, json, lost)
 
 # %% ../notebooks/96_history_command.ipynb #cell-014
@@ -162,7 +169,7 @@ def answer(
     json: bool,
     lost: str = "",  # what the state knows and the lake does not hold
 ) -> None:
-    "Print the answer. Exit code 3 where the lake's row is another than the files say, or the lake is lost."
+    "Print the answer. Exit code 3 where lake and files differ, the lake is lost, or a file cannot be read."
     from dmscdc.lake_row import DIFFERS
     from dmscdc.row_page import to_plain
 
@@ -176,4 +183,4 @@ def answer(
             show_story(story)
         if not stories:
             console().print("No row ever had these values.", markup=False)
-    raise typer.Exit(3 if lost or any(story.verdict == DIFFERS for story in stories) else 0)
+    raise typer.Exit(3 if lost or any(story.verdict == DIFFERS or story.unread for story in stories) else 0)

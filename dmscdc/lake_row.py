@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from .changes import quoted
 from .files import RawFile
-from .history import Known, Life, RawRow, Step, between, find_rows, late_files, same, steps_of
+from .history import Known, Life, RawRow, Step, between, find_rows, late_files, same, steps_of, without
 from .keys import WHOLE, Asked, KeyIndex, inside, look, plain_key, typed, utc
 from .past import NoPast, Past, held_by, is_held, moment, open_past, stands_on
 from .position import Position, change_order
@@ -240,6 +240,7 @@ class Story:
     why: str  # the columns, or a sentence
     differs: tuple[Difference, ...]
     waiting: tuple[int, ...]  # numbers of the steps that the lake has not applied
+    unread: tuple[str, ...] = ()  # files that cannot be read
 
 
 def with_known(
@@ -304,13 +305,13 @@ def story_of(
     found = find_rows(past, Asked(tuple(key), [key]), index or KeyIndex(tuple(key)))
     rows, every = found.rows[0], every or past
     head, there = lake_rows(table, as_stored(key, rows), spark)
-    told = steps_of(past, rows, late_files(past), stamp, key)
+    told, could = steps_of(past, rows, late_files(past), stamp, key, found.broken), without(past, found.broken)
     steps = with_known(told, {row.name: row.file for row in rows}, Commits(table, head), every)
-    life, line = Life(key, steps, past.begins, (*past.gaps, *found.words)), held(every, head)
-    there = there if there is None else tuple(there)
-    if isinstance(line, str) or not compare:
-        why = line if isinstance(line, str) else "changes after the time asked for were not read"
-        return Story(life, past.ends, head, there, OPEN, why, (), ())
+    life, line = Life(key, steps, could.begins, (*past.gaps, *found.words)), held(every, head)
+    there, unread = there if there is None else tuple(there), tuple(file.path for file in found.broken)
+    if isinstance(line, str) or not compare or unread:
+        why = f"{unread[0]} cannot be read" if unread else "changes after the time asked for were not read"
+        return Story(life, could.ends, head, there, OPEN, line if isinstance(line, str) else why, (), (), unread)
     line = within(line, past)
     applied = {f.path for f in line.changes} | {f"{f.path}#{past.number}" for f in line.load}
     waiting = tuple(step.number for step in steps if not step.before and step.file not in applied)
@@ -325,11 +326,11 @@ def keys_with(
     given: Mapping[str, Any],  # columns that are not the key
     key: Sequence[str],  # the table's
     index: KeyIndex | None = None,  # of these columns
-) -> list[dict[str, Any]]:  # in the order in which they first had it
+) -> tuple[list[dict[str, Any]], bool]:  # in the order in which they first had it; all files could be read
     "Keys of the rows that once had these values. Raises `BadKey`."
     found = find_rows(past, Asked(tuple(given), [given]), index or KeyIndex(tuple(given)))
     keys = (tuple(row.values.get(name) for name in key) for row in found.rows[0])
-    return [dict(zip(key, values)) for values in dict.fromkeys(keys) if None not in values]
+    return [dict(zip(key, values)) for values in dict.fromkeys(keys) if None not in values], not found.broken
 
 # %% ../notebooks/53_lake_row.ipynb #cell-034
 def tell(
@@ -353,7 +354,8 @@ def tell(
     if set(key) != set(given):
         is_key = f"is {', '.join(key)}" if key else "is not known"
         words = [f"{lake.table}: several rows may have the same {', '.join(given)}; its key {is_key}"]
-        keys = keys_with(past, given, key) if key else [dict(given)]
+        keys, is_all = keys_with(past, given, key) if key else ([dict(given)], True)
+        keys = keys if keys or is_all else [dict(given)]  # a life without a step, which says what cannot be read
         words += [f"{lake.table}: {len(keys):,} rows had these values; the first {MANY} are told"] * (len(keys) > MANY)
     index = KeyIndex(tuple(keys[0])) if keys else None
     how = {"stamp": stamp, "spark": spark, "compare": until is None, "index": index, "every": every}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ['ALL_EVERY', 'HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'table_of', 'lost_since', 'stand', 'needs_all',
            'plan_standing', 'Processed', 'lag_of', 'InputChanged', 'Busy', 'hold', 'held', 'check_inputs', 'guard_of',
            'after_load', 'begin', 'places_of', 'carry_out', 'move_position', 'check_ready', 'overtaken', 'problem_of',
-           'process_table', 'with_archive', 'task_of', 'saver', 'said_of', 'ended_by', 'processed']
+           'process_table', 'with_archive', 'task_of', 'saver', 'then', 'said_of', 'ended_by', 'processed']
 
 # %% ../notebooks/39_process.ipynb #cell-004
 from .adopt import adopt_lake, adopts, beyond
@@ -462,10 +462,15 @@ def saver(state: SqliteState, standing: Standing, plan: Plan) -> Callable[[Commi
     return save
 
 
+def then(table: str) -> str:
+    "What follows once a file was put right."
+    return f". Then: dmscdc pass --only {table}"
+
+
 def said_of(problem: Exception, table: str) -> str:
     "What ended a run in words; a file that cannot be read knows neither its table nor a command."
     if isinstance(problem, Unreadable):
-        return f"{table}: {problem}. Then: dmscdc pass --only {table}"
+        return f"{table}: {problem}{then(table)}"
     if isinstance(problem, LakeDamaged):
         return f"{table}: {problem}. Load the table anew: dmscdc table rewind {table} --reload"
     return str(problem)

@@ -141,7 +141,7 @@ def lake_table(
     asked: Asked,
 ) -> tuple[LakeTable, Commit]:  # with its newest commit
     "The lake's table as the passes know it. Raises `Refused` where there is nothing to prove."
-    item = open_state(asked.state, asked.landing).get(asked.table)
+    item = open_state(asked.state, asked.landing, ask=True).get(asked.table)
     folder = {"folder": item.folder} if item and item.folder else {}
     there = open_table(item.format if item else "parquet", item and item.out_path or asked.lake, asked.table, **folder)
     if head := there.head():

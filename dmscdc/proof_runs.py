@@ -18,13 +18,14 @@ from .front_page import write_front_page
 from .ledger import Run
 from .proof import Asked, again, lake_table
 from .runs import run_notebook
+from .schema import Refused
 from .schedule import next_tick, ticks_between
 from .source import PASSWORD, SourceRefused, address
 from .state import open_state
-from .survey import status_of, survey
+from .survey import check_here, status_of, survey
 
 # %% auto #0
-__all__ = ['job_parameters', 'run_proof', 'check_source', 'check_tables', 'run_proofs', 'loaded', 'with_proofs']
+__all__ = ['job_parameters', 'run_proof', 'check_tables', 'check_source', 'run_proofs', 'loaded', 'with_proofs']
 
 # %% ../notebooks/75_proof_runs.ipynb #cell-006
 def job_parameters(
@@ -60,6 +61,19 @@ def run_proof(
         server_death=server.death if server else None,
     )
 
+# %% ../notebooks/75_proof_runs.ipynb #5d0c1a2e
+def check_tables(
+    config: Config,
+    tables: Iterable[TableRef],
+) -> None:
+    "A table of which the lake has no commit is said before anything starts. Raises `Refused`, `UnknownTable`."
+    for table in tables:
+        try:
+            lake_table(Asked(table, config.landing, config.lake, config.state, config.source))
+        except Refused:
+            check_here(config, table)
+            raise
+
 # %% ../notebooks/75_proof_runs.ipynb #cell-008
 def check_source(
     config: Config,
@@ -68,15 +82,6 @@ def check_source(
     if not config.source:
         raise SourceRefused("no source: give --source, or set it in dmscdc.toml")
     address(config.source, config.secret)
-
-
-def check_tables(
-    config: Config,
-    tables: Iterable[TableRef],
-) -> None:
-    "A table of which the lake has no commit is said before anything starts. Raises `Refused`."
-    for table in tables:
-        lake_table(Asked(table, config.landing, config.lake, config.state, config.source))
 
 
 def run_proofs(

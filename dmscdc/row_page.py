@@ -136,7 +136,10 @@ def sentences(story: Story) -> list[str]:
     found = [] if story.life.steps else ["No file names this key."]
     late = [step.number for step in story.life.steps if step.is_late]
     words = [f"Put late: step {', '.join(map(str, late))}; it sorts before files that had been there."] if late else []
-    return [*found, lake_sentence(story), f"Told from {story.life.begins} to {story.ends}.", *words, *story.life.words]
+    told = f"Told from {story.life.begins} to {story.ends}."
+    if not story.ends:
+        told = "What can be read tells nothing of how the row is now."
+    return [*found, lake_sentence(story), told, *words, *story.life.words]
 
 # %% ../notebooks/54_row_page.ipynb #cell-020
 def to_plain(story: Story) -> dict[str, Any]:

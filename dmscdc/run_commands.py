@@ -17,7 +17,7 @@ from .files import LandingEmpty
 from .flags import Json, with_config
 from .front_page import write_front_page
 from .ledger import EXIT_CODES, Ledger, records
-from .report import report_html
+from .report import duration, report_html
 from .screen import show_json, show_table
 from .shelf import borrowed, open_shelf
 from .state import BadSetting
@@ -90,7 +90,8 @@ def runs_show(
     if json:
         show_json({**line, "records": records(open_shelf(config.runs).get(line["notebook"]))})
     else:
-        show_table([{"what": name, "is": value} for name, value in line.items()], ["what", "is"])
+        plain = line if line.get("lag") is None else {**line, "lag": duration(line["lag"])}
+        show_table([{"what": name, "is": value} for name, value in plain.items()], ["what", "is"])
 
 # %% ../notebooks/94_run_commands.ipynb #cell-025
 def remade(

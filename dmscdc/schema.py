@@ -20,10 +20,10 @@ from .places import place
 
 # %% auto #0
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'SPARKS', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'NO_PAGES', 'LADDERS', 'Refused',
-           'Unreadable', 'LakeDamaged', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'Footer', 'in_words',
-           'check_rows', 'open_raw', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake',
-           'is_sound', 'statistics', 'check_types', 'read_footer', 'read_footers', 'wider', 'Evolution', 'check_names',
-           'stored', 'missing', 'evolve']
+           'Unreadable', 'LakeDamaged', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'Footer', 'brief',
+           'in_words', 'check_rows', 'open_raw', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake',
+           'read_lake', 'is_sound', 'statistics', 'check_types', 'read_footer', 'read_footers', 'wider', 'Evolution',
+           'check_names', 'stored', 'missing', 'evolve']
 
 # %% ../notebooks/11_schema.ipynb #cell-005
 class Refused(Exception):
@@ -123,6 +123,13 @@ class Footer:
 WAY = "Take it out of the landing and let DMS write it again, or reload the table"
 
 
+def brief(
+    error: Exception | None,  # of a library
+) -> str:  # one line, without its full stop
+    "An error's words as a part of a sentence of ours."
+    return " ".join(str(error).split()).rstrip(". ")
+
+
 @contextmanager
 def in_words(
     path: str,  # of the file
@@ -138,7 +145,8 @@ def in_words(
             raise
         if isinstance(error, UnicodeDecodeError):
             raise Unreadable(f"{path}: {what or 'a name'} is not UTF-8: {error.object!r:.60}. {WAY}") from error
-        raise Unreadable(f"{path}: {what or 'the file'} cannot be read, it is damaged: {error}. {WAY}") from error
+        found = f"{what or 'the file'} cannot be read, it is damaged: {brief(error)}"
+        raise Unreadable(f"{path}: {found}. {WAY}") from error
 
 # %% ../notebooks/11_schema.ipynb #3e0c9227
 def check_rows(
@@ -286,12 +294,12 @@ def statistics(
 
 # %% ../notebooks/11_schema.ipynb #92b1e838
 def check_types(path: str, fields: pa.Schema) -> Schema:
-    "The columns in the lake's types. Raises `Refused` for a type that Spark cannot read."
+    "The columns in the lake's types. Raises `Unreadable` for a type that Spark cannot read."
     schema = tuple(Column(f.name, column_type(f.type)) for f in fields)
     for column, f in zip(schema, fields):
         if not column.type:
             digits = ": a decimal has at most 38 digits" if pa.types.is_decimal(f.type) else ""
-            raise Refused(
+            raise Unreadable(
                 f"{path}: column {column.name} has type {f.type}, which Spark cannot read{digits}. "
                 "Map it to another type in the task, e.g. to a string, and reload the table"
             )
@@ -309,7 +317,7 @@ def read_footer(
         if isinstance(error.__cause__, UnicodeDecodeError) or error.__cause__ is None:
             raise
         raise Unreadable(
-            f"{path}: a Parquet file was expected, reading its footer failed: {error.__cause__}. {WAY}"
+            f"{path}: a Parquet file was expected, reading its footer failed: {brief(error.__cause__)}. {WAY}"
         ) from error
     schema, meta = check_types(path, file.schema_arrow), file.metadata
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]

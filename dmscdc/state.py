@@ -24,7 +24,7 @@ from .position import Position, change_order, check_instruction, fit_window
 __all__ = ['ATTRIBUTES', 'UNSET_LOAD', 'NUMBER', 'NONE', 'KINDS', 'TOLD', 'HELD', 'LOADED', 'SETTINGS', 'WORDS', 'OPENERS',
            'StaleState', 'UnknownTable', 'TableItem', 'table_path', 'table_in', 'to_attributes', 'by_hand', 'by_others',
            'checked', 'from_attributes', 'with_settings', 'with_position', 'with_instruction', 'without_instruction',
-           'with_words', 'State', 'read_item', 'or_damaged', 'known_item', 'SqliteState', 'open_state']
+           'with_words', 'State', 'read_item', 'or_damaged', 'known_item', 'SqliteState', 'NoState', 'open_state']
 
 # %% ../notebooks/31_state.ipynb #cell-006
 class StaleState(RuntimeError):
@@ -263,6 +263,7 @@ def with_words(item: TableItem, words: Mapping  # some of `WORDS`
 # %% ../notebooks/31_state.ipynb #cell-043
 class State:
     "What every state does with items, wherever it keeps them; it brings `change`."
+    words = ""  # what a person must be told of it
 
     def change(self, table: TableRef, how: Callable[[TableItem], TableItem],
                create: bool = False,  # a table that nobody has seen yet is a new one, not an error
@@ -369,11 +370,32 @@ class SqliteState(State, SqliteDecisions):
             return changed
 
 # %% ../notebooks/31_state.ipynb #cell-052
-def _open_sqlite(path: str, landing: str, create: bool) -> SqliteState:
-    return SqliteState(path)  # which makes the file anyway
+class NoState(State):
+    "A state whose file is not there: it knows nothing and keeps nothing. For those who only ask."
+
+    def __init__(self, address: str):
+        self.address = address
+        self.words = f"there is no state {address} yet: dmscdc table set makes it, unless --state is another one"
+
+    def items(self) -> list[TableItem]:
+        "No table."
+        return []
+
+    def get(self, table: TableRef) -> None:
+        "Never seen nor set."
+
+    def change(self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False,
+               lease: Lease | None = None) -> TableItem:
+        "What would be stored."
+        return how(known_item(table, None, create))
 
 
-def _open_dynamodb(name: str, landing: str, create: bool) -> Any:
+def _open_sqlite(path: str, landing: str, create: bool, ask: bool) -> SqliteState | NoState:
+    missing = ask and not Path(path).exists()
+    return NoState(f"sqlite:{Path(path).absolute()}") if missing else SqliteState(path)  # which makes the file
+
+
+def _open_dynamodb(name: str, landing: str, create: bool, ask: bool) -> Any:
     return import_module("dmscdc.dynamodb").open_dynamodb(name, landing, create)
 
 
@@ -382,11 +404,12 @@ OPENERS = {"sqlite": _open_sqlite, "dynamodb": _open_dynamodb}
 
 def open_state(url: str,  # "sqlite:state.db", "dynamodb:DMSCDC_Controller"
                landing: str = "",  # where DMS writes
-               create: bool = False  # make the table in DynamoDB if it is missing
+               create: bool = False,  # make the table in DynamoDB if it is missing
+               ask: bool = False  # make nothing: a file that is missing is a state that knows nothing
                ) -> Any:  # `SqliteState`, or another `State` with leases
     "The state behind an address."
     kind, _, rest = url.partition(":")
     if kind not in OPENERS or not rest:
         kinds = " or ".join(f"{kind}:NAME" for kind in OPENERS)
         raise BadSetting(f"a state is {kinds}, like sqlite:state.db, not {url!r}")
-    return OPENERS[kind](rest, landing, create)
+    return OPENERS[kind](rest, landing, create, ask)

@@ -17,8 +17,8 @@ from .files import FolderLanding, Listing, RawFile, TableRef
 from .places import place
 
 # %% auto #0
-__all__ = ['SAMPLE', 'COUNTED', 'some_rows', 'rank', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'suggest_key',
-           'folders_in']
+__all__ = ['SAMPLE', 'COUNTED', 'some_rows', 'rank', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'judged_by',
+           'suggest_key', 'folders_in']
 
 # %% ../notebooks/06_suggest.ipynb #cell-006
 SAMPLE = 10_000  # rows
@@ -102,6 +102,13 @@ class Suggestion:
     command: str  # that sets it
 
 # %% ../notebooks/06_suggest.ipynb #cell-022
+def judged_by(
+    listing: Listing,  # of a table
+) -> RawFile | None:  # None where there is none
+    "The file that tells what may be the key: the first that is Parquet."
+    return next((f for f in listing.load + listing.changes if f.format == "parquet"), None)
+
+
 def suggest_key(
     landing: FolderLanding,
     table: TableRef,
@@ -109,7 +116,7 @@ def suggest_key(
 ) -> Suggestion:
     "What identifies a row of a new table, judged from its first file."
     listing = landing.files(table) if listing is None else listing
-    file = next((f for f in listing.load + listing.changes if f.format == "parquet"), None)
+    file = judged_by(listing)
     only = f"dmscdc table set {shlex.quote(str(table))}"
     if file is None:
         return Suggestion((), "there is no Parquet file to look into", f"{only} --key COLUMN")

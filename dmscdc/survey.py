@@ -18,18 +18,19 @@ from .aws import is_bucket
 from .bucket_landing import THREADS, BucketLanding, open_landing
 from .catalog import is_behind
 from .config import Config, is_wanted
-from .files import FolderLanding, LandingEmpty, TableRef
+from .files import FolderLanding, LandingEmpty, LandingUnreachable, TableRef
 from .leases import Lease
 from .load_set import clock
-from .process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand
+from .process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand, then
+from .schema import Unreadable, in_words, read_footer
 from .state import SETTINGS, SqliteState, TableItem, UnknownTable, open_state
-from .suggest import Suggestion, suggest_key
+from .suggest import Suggestion, judged_by, suggest_key
 from .work import is_gone, spoken
 from .worklist import Plan, count, some
 
 # %% auto #0
-__all__ = ['Look', 'state_of', 'input_mark', 'recalled', 'refusal_words', 'busy_words', 'problem_words', 'look_at',
-           'chosen_tables', 'wanted_tables', 'waits_for_aws', 'survey', 'status_of']
+__all__ = ['Look', 'state_of', 'input_mark', 'recalled', 'refusal_words', 'busy_words', 'problem_words', 'proposed', 'look_at',
+           'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws', 'survey', 'is_mended', 'status_of']
 
 # %% ../notebooks/70_survey.ipynb #cell-006
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ def refusal_words(
 ) -> str:
     "What was said, and that it still holds."
     again = f"`dmscdc pass --only {look.table} --retry`"
-    return f"{look.refusal['words'].rstrip('.')}. Nothing has changed since, so it is not tried again before {again}"
+    words = look.refusal["words"].replace(then(str(look.table)), "").rstrip(".")
+    return f"{words}. Nothing has changed since, so it is not tried again before {again}"
 
 
 def busy_words(
@@ -118,6 +120,25 @@ def problem_words(
     words = str(error).removeprefix(f"{table}: ")
     return words if isinstance(error, EXPECTED) else f"{type(error).__name__}: {words}"
 
+# %% ../notebooks/70_survey.ipynb #0db52bcc
+def proposed(
+    landing: FolderLanding | BucketLanding,
+    table: TableRef,  # that waits for its key
+) -> Suggestion:
+    "The key that a table's data suggests. Raises `Unreadable`, with the command that looks again."
+    listing = landing.files(table)
+    file = judged_by(listing)
+    try:
+        if file:
+            read_footer(file.path, landing.url(table, file.path))
+        with in_words(file.path if file else ""):
+            return suggest_key(landing, table, listing)
+    except PermissionError as error:
+        words = f"{file.path} cannot be read ({error}): let us in, then: dmscdc plan --only {table}"
+        raise Unreadable(words) from error
+    except Unreadable as error:
+        raise Unreadable(f"{error}. Then: dmscdc plan --only {table}") from error
+
 # %% ../notebooks/70_survey.ipynb #cell-012
 def look_at(
     table: TableRef,  # with files in the landing, or known to the state
@@ -133,7 +154,7 @@ def look_at(
         item = state.get(table) or state.put_settings(table, format=config.format)
         kind = state_of(item)
         if kind == "waiting":
-            return Look(table, kind, item, suggestion=suggest_key(landing, table))
+            return Look(table, kind, item, suggestion=proposed(landing, table))
         if kind == "paused":
             return Look(table, kind, item)
         standing = stand(state, table, config.lake)
@@ -154,7 +175,8 @@ def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding | B
     known = ", ".join(map(str, there[:10]))
     more = f" and {len(there) - 10:,} more" if len(there) > 10 else ""
     return UnknownTable(
-        f"no table {' or '.join(names)} in {landing.root} or in the state; there are: {known}{more}"
+        f"no table {' or '.join(names)} in {landing.root} or in the state; there are: {known}{more}. "
+        "All of them: dmscdc status"
     )
 
 # %% ../notebooks/70_survey.ipynb #cell-016
@@ -173,6 +195,19 @@ def chosen_tables(
     if unknown := [str(table) for table in asked if table not in there]:
         raise _unknown(unknown, there, landing)
     return asked or there
+
+
+def check_here(
+    config: Config,
+    table: TableRef,
+) -> None:
+    "Raises `UnknownTable` for a table of which there are neither files nor settings."
+    try:
+        chosen_tables(open_landing(config.landing), open_state(config.state, config.landing, ask=True), [str(table)])
+    except LandingUnreachable:
+        raise
+    except LandingEmpty as error:
+        raise UnknownTable(f"no table {table}: {error}") from error
 
 # %% ../notebooks/70_survey.ipynb #fd9846f4
 def wanted_tables(
@@ -205,15 +240,15 @@ def survey(
     now: float | None = None,  # epoch seconds
     retry: bool = False,  # as if nothing had ever been refused
     say: Callable[[str], None] = lambda words: None,  # told of what could not be looked into
-    tell: Callable[[str], None] = lambda words: None,  # told once of the tables that the settings leave out
+    tell: Callable[[str], None] = lambda words: None,  # told what tables are left out, and of no state
 ) -> list[Look]:  # by table
     "What every table needs now."
-    landing, state = open_landing(config.landing), open_state(config.state, config.landing)
+    landing, state = open_landing(config.landing), open_state(config.state, config.landing, ask=True)
     now = time.time() if now is None else now
     only = tuple(only)
     tables, left = wanted_tables(config, chosen_tables(landing, state, only), bool(only))
-    if left:
-        tell(left)
+    for words in filter(None, [left, state.words]):
+        tell(words)
     for schema, why in landing.unread.items():
         say(f"the tables of {schema} could not be looked for: {why}")
     if not waits_for_aws(config):
@@ -223,7 +258,9 @@ def survey(
 
 # %% ../notebooks/70_survey.ipynb #cell-030
 def _verdict_of(look: Look) -> tuple[str, str]:
-    "Verdict and words of a ready table that no run has to find out about; nothing for any other."
+    "Verdict and words of a table that no run has to find out about; nothing for any other."
+    if look.state == "waiting" and look.problem:
+        return "attention", look.problem
     if look.state != "ready":
         return "", ""
     if look.refusal:
@@ -241,8 +278,8 @@ def _proposal_of(look: Look) -> dict[str, Any]:
     "The key that the data suggests, and the command that goes on from here."
     guess = look.suggestion
     if guess is None:
-        command = f"dmscdc pass --only {look.table}"
-        return {"suggested": [], "suggestion": look.problem, "command": command}
+        verb = "plan" if look.state == "waiting" else "pass"
+        return {"suggested": [], "suggestion": look.problem, "command": f"dmscdc {verb} --only {look.table}"}
     return {"suggested": list(guess.key), "suggestion": guess.words, "command": guess.command}
 
 
@@ -253,6 +290,13 @@ def _plan_words(plan: Plan | None) -> dict[str, str]:
     return {"plan": plan.kind, "sentence": plan.sentence, "waits": plan.waits}
 
 # %% ../notebooks/70_survey.ipynb #cell-033
+def is_mended(
+    look: Look,
+) -> bool:
+    "Something else is to be loaded than what was refused last."
+    return look.has_work and not look.refusal and bool(look.item.status.get("refused"))
+
+
 def status_of(
     look: Look,  # at one table
 ) -> dict[str, Any]:  # plain values
@@ -273,6 +317,7 @@ def status_of(
         "commit": head.number if head else item.commit,
         "rows": head.rows if head else None,
         "lag": lag_of(position, time.time()),
+        "mended": is_mended(look),
         "last_verdict": item.status.get("last_verdict", ""),
         "last_words": item.status.get("last_words", ""),
         "verdict": verdict,

@@ -5,6 +5,7 @@
 # %% ../notebooks/92_table_commands.ipynb #cell-003
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -17,7 +18,7 @@ from .files import FolderLanding, LandingEmpty, TableRef
 from .flags import Json, Name, Only, with_config
 from .position import Position, change_order
 from .screen import show_json, show_table
-from .state import BadSetting, SqliteState, TableItem, UnknownTable, open_state, with_settings
+from .state import BadSetting, NoState, SqliteState, TableItem, UnknownTable, open_state, with_settings
 from .worklist import some
 
 if TYPE_CHECKING:
@@ -61,11 +62,14 @@ def table_list(
     json: Json = False,
 ) -> None:
     "Settings of all tables."
-    rows = [_settings_of(item) for item in open_state(config.state, config.landing).items()]
+    state = open_state(config.state, config.landing, ask=True)
+    rows = [_settings_of(item) for item in state.items()]
     if json:
         show_json(rows)
-    else:
+    elif rows or not isinstance(state, NoState):
         show_table(rows, LISTED)
+    else:
+        print(state.words)
 
 # %% ../notebooks/92_table_commands.ipynb #cell-012
 def _sentence_of(
@@ -79,41 +83,53 @@ def _sentence_of(
 
 # %% ../notebooks/92_table_commands.ipynb #7f9b98d5
 def _columns_of(
-    landing: FolderLanding | BucketLanding,
-    table: TableRef,
-) -> tuple[str, set[str]]:  # the file that was looked into, "" for none, and its columns
-    "The columns of a table, as its newest Parquet file has them."
+    config: Config,
+    item: TableItem,
+    wanted: set[str],  # once all of these are found no more files are opened
+) -> set[str]:  # empty where a file cannot be read, which may have any
+    "The columns of the files that count: of the load, and of the change files on top of it."
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from dmscdc.past import NoPast, open_past
     from dmscdc.places import place
 
-    listing = landing.files(table)
-    files = [file for file in listing.load + listing.changes if file.format == "parquet"]
-    if not files:
-        return "", set()
-    there, path = place(landing.url(table, files[-1].path))
-    return files[-1].path, set(pq.read_schema(path, filesystem=there).names) - {"Op"}
+    def names_in(url: str) -> list[str]:
+        there, path = place(url)
+        return pq.read_schema(path, filesystem=there).names
+
+    try:
+        past, found = open_past(config.landing, item.table, archive=config.archive, position=item.position), set()
+        for files in (past.load, past.changes):
+            with ThreadPoolExecutor(16) as pool:
+                found.update(*pool.map(names_in, [past.urls[file.path] for file in files]))
+            if wanted <= found:
+                break
+    except (NoPast, LandingEmpty, OSError, UnicodeDecodeError, pa.ArrowException):
+        return set()
+    return found - {"Op"}
 
 # %% ../notebooks/92_table_commands.ipynb #3090053d
 def check_known(
-    landing: FolderLanding | BucketLanding,
+    config: Config,
     state: SqliteState,
-    table: TableRef,
     item: TableItem,  # what is to be set
 ) -> None:
     "The table is in the landing or in the state, and has the columns. Raises `BadSetting`."
+    landing, table = open_landing(config.landing), item.table
     try:
         known = sorted({*landing.tables(), *(one.table for one in state.items())})
-        file, columns = _columns_of(landing, table) if table in known else ("", set())
-    except (LandingEmpty, OSError, ValueError):  # a landing, or a file, that cannot be read says nothing
+    except LandingEmpty:  # a landing that cannot be read says nothing
         return
     if known and table not in known:
         near = get_close_matches(str(table), map(str, known), n=1)
         hint = f"Did you mean {near[0]}?" if near else f"There are: {some(map(str, known))}."
         raise BadSetting(f"{table}: neither {landing.root} nor the state knows this table. {hint} "
                          "If DMS is to write it later, add --new")
-    if missing := [name for name in (*item.key, *item.partition) if file and name not in columns]:
-        raise BadSetting(f"{table} has no column {', '.join(missing)}: {file} has {', '.join(sorted(columns))}. "
+    wanted = dict.fromkeys((*item.key, *item.partition))
+    columns = _columns_of(config, item, {*wanted}) if wanted and table in known else set()
+    if missing := [name for name in wanted if columns and name not in columns]:
+        raise BadSetting(f"{table} has no column {', '.join(missing)}; its files have {', '.join(sorted(columns))}. "
                          "If DMS is to write it later, add --new")
 
 # %% ../notebooks/92_table_commands.ipynb #23bb9dd4
@@ -129,7 +145,7 @@ def beware(
     files = [file for file in listing.load or listing.changes if file.format == "parquet"]
     try:
         folders, rows = folders_in(landing, item.table, files[-1], item.partition) if files else (0, 0)
-    except (OSError, ValueError):  # a file that cannot be read says nothing
+    except (OSError, ValueError, LookupError):  # a file that cannot be read, or lacks the column, says nothing
         return ""
     rows = rows * sum(file.size for file in files) // files[-1].size if files else 0
     if not is_too_fine(folders, rows):
@@ -180,7 +196,8 @@ def table_set(
         given["format"] = config.format
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
     if not new:
-        check_known(open_landing(config.landing), state, ref, with_settings(TableItem(ref), given))
+        position = known.position if (known := state.get(ref)) else None
+        check_known(config, state, with_settings(TableItem(ref, position=position), given))
     before, item = state.get(ref), state.put_settings(ref, **given)
     print(_sentence_of(item))
     if words := of_deleted(before, item):

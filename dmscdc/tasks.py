@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from .changes import NOT_UTF8
 from .places import access_for, given, new_place, place
-from .schema import (ROW, WAY, Column, LakeDamaged, Refused, Schema, Unreadable, arrow_type, open_raw,
+from .schema import (ROW, WAY, Column, LakeDamaged, Refused, Schema, Unreadable, arrow_type, brief, open_raw,
                           read_footer, read_pieces, stored)
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ def typed(
         return column.cast(t)
     except pa.ArrowInvalid as error:
         row = first_bad(column, lambda some: _holds(lambda: some.cast(t)))
-        words = f"row {first + row} of {path}: column {c.name} holds a value that does not fit {c.type}: {error}. {WAY}"
-        raise Unreadable(words) from error
+        words = f"row {first + row} of {path}: column {c.name} holds a value that does not fit {c.type}"
+        raise Unreadable(f"{words}: {brief(error)}. {WAY}") from error
 
 # %% ../notebooks/16_tasks.ipynb #781d498c
 def lake_values(
@@ -209,7 +209,7 @@ def explained(
         return said
     except OSError:
         return None
-    return Unreadable(f"{path}: Spark cannot read it: {str(error).splitlines()[0]}. {WAY}")
+    return Unreadable(f"{path}: Spark cannot read it: {str(error).splitlines()[0].rstrip('. ')}. {WAY}")
 
 # %% ../notebooks/16_tasks.ipynb #a7042513
 @contextmanager

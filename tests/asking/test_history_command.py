@@ -95,7 +95,7 @@ def test_an_unknown_key_is_an_answer(shop):
         (["shop.item", "--key", "id"], "a key is written name=value"),
         (["shop.item", "--key", "id=1", "--key", "id=2"], "each column once"),
         (["shop.item", "--key", "id=1", "--until", "yesterday"], "not 'yesterday'"),
-        (["shop.cart", "--key", "id=1"], "no Parquet file of DMS"),
+        (["shop.cart", "--key", "id=1"], "no table shop.cart in "),
         (["cart", "--key", "id=1"], "a table is written schema.table"),
     ],
 )
@@ -144,3 +144,51 @@ def test_the_exploration_shows_the_life_of_a_row_of_the_shop_as_table_and_pictur
     assert ["<svg" in "".join(one.get("image/svg+xml", "")) for one in data].count(True) == 1
     assert "load 1, put 2018-12-15 09:00:00 UTC" in json.dumps(data)
 
+
+LAST, MIDDLE, LOAD = "20181215-092000000.parquet", "20181215-091000000.parquet", "LOAD00000001.parquet"
+UNREAD = (  # what is damaged, and of each step what is said: meaning, old name or ? for unknown, new name, life; then where the telling begins and ends
+    (LAST, [("inserted", None, "Lamp", 1), ("updated", "Lamp", "Desk", 1)], "load 1, put 2018-12-15 09:00:00 UTC", MIDDLE),
+    (MIDDLE, [("inserted", None, "Lamp", 1), ("updated", "?", "Sofa", 1)], "load 1, put 2018-12-15 09:00:00 UTC", LAST),
+    (LOAD, [("updated", "?", "Desk", 1), ("updated", "Desk", "Sofa", 1)], f"before {MIDDLE}; what was there before is not known", LAST),
+)
+
+
+@pytest.mark.parametrize("name, expected, begins, ends", UNREAD, ids=["last", "middle", "load"])
+def test_of_a_file_that_cannot_be_read_nothing_is_claimed_and_somebody_must_look(tmp_path, name, expected, begins, ends):
+    write_config(tmp_path, landing="landing", lake="lake")
+    open_state(f"sqlite:{tmp_path / 'state.db'}").put_settings(TableRef("shop", "item"), key="id,part")
+    write_load(tmp_path / "landing", "shop.item", [(1, "a", "Lamp")], SHAPE, time=NINE)
+    for minutes, value in ((10, "Desk"), (20, "Sofa")):
+        closed = NINE + timedelta(minutes=minutes)
+        write_changes(tmp_path / "landing", "shop.item", [("U", 1, "a", value)], closed, SHAPE, time=closed + timedelta(seconds=1))
+    whole = ask(tmp_path, "shop.item", "--key", "id=1", "--key", "part=a", "--json")
+    assert whole.exit_code == 0 and [step["meant"] for step in json.loads(whole.stdout)["lives"][0]["steps"]] == ["inserted", "updated", "updated"]
+    file = tmp_path / "landing/shop/item" / name
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    file.write_bytes(b"damaged")
+    os.utime(file, ns=times)
+    done = ask(tmp_path, "shop.item", "--key", "id=1", "--key", "part=a", "--json")
+    life, = json.loads(done.stdout)["lives"]
+    told = [(step["meant"], *[(cell["old"] if cell["is_known"] else "?", cell["new"]) for cell in step["cells"] if cell["column"] == "name"], step["life"]) for step in life["steps"]]
+    assert told == [(meant, (old, new), number) for meant, old, new, number in expected]
+    assert (done.exit_code, life["begins"], life["ends"], life["lake"]["verdict"]) == (3, begins, ends, "not compared")
+    said = ask(tmp_path, "shop.item", "--key", "id=1", "--key", "part=a")
+    assert said.exit_code == 3 and f"shop.item: {name} cannot be read: " in said.stdout and "only what later files carry is known" in said.stdout
+    by_value = ask(tmp_path, "shop.item", "--key", "name=Bed")
+    assert by_value.exit_code == 3 and f"{name} cannot be read" in by_value.stdout and "No row ever had" not in by_value.stdout
+
+
+def test_of_a_table_whose_only_file_cannot_be_read_nothing_is_told(tmp_path):
+    (tmp_path / "landing/shop/item").mkdir(parents=True)
+    (tmp_path / "landing/shop/item" / LOAD).write_bytes(b"damaged")
+    done = ask(tmp_path, "shop.item", "--key", "id=1", "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake"))
+    assert done.exit_code == 3 and "What can be read tells nothing of how the row is now." in done.stdout and f"{LOAD} cannot be read" in done.stdout
+    assert f"there is no state sqlite:{tmp_path}/state.db" in done.stdout and not (tmp_path / "state.db").exists()
+
+
+def test_the_exploration_says_in_words_that_a_row_has_no_history(shop, tmp_path):
+    for number, key in enumerate(({"id": "7", "part": "a"}, {"name": "Bed"})):
+        papermill.execute_notebook(NOTEBOOK, tmp_path / f"{number}.ipynb", {"folder": str(shop), "table": "shop.item", "key": key}, progress_bar=False)
+        cells = json.loads((tmp_path / f"{number}.ipynb").read_text())["cells"]
+        shown = ["".join(out.get("text", [])) or "".join(out["data"].get("text/plain", [])) for cell in cells for out in cell.get("outputs", [])]
+        assert "[]" not in shown and any(words in " ".join(shown) for words in ("No file names this key.", "No row ever had these values.")), shown

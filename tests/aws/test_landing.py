@@ -343,7 +343,7 @@ def test_an_address_on_the_wrong_level_is_told_the_right_one(dmscdc, bucket, pre
     for key in {"": (), "deep": ("deep/raw/sampledb/product/20181215-100311204.parquet",)}.get(prefix, ("raw/sampledb/product/LOAD00000001.parquet",)):
         client("s3").put_object(Bucket=bucket, Key=key, Body=b"x")
     done = dmscdc("plan", "--landing", f"s3://{bucket}/{prefix}", "--lake", "lake")
-    assert done.exit_code == 2 and says.format(bucket) in done.output, done.output
+    assert done.exit_code == 3 and says.format(bucket) in done.output, done.output
 
 
 def test_the_command_says_in_a_line_what_aws_said(dmscdc):

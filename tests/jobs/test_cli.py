@@ -57,7 +57,7 @@ def test_an_empty_landing_says_where_files_were_expected_and_what_was_found(tmp_
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "notes.txt").write_text("x")
     done = dmscdc("plan", "--landing", "raw", "--lake", "lake")
-    assert done.exit_code == 2
+    assert done.exit_code == 3
     assert "<schema>/<table>/LOAD00000001.parquet" in done.output and "found 1 file" in done.output
 
 

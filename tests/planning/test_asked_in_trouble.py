@@ -2,21 +2,30 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from dmscdc.bucket_landing import open_landing
 from dmscdc.cli import app
+from dmscdc.config import read_config
 from dmscdc.dms_writer import write_load
+from dmscdc.feed_commands import refusals
 from dmscdc.files import TableRef
+from dmscdc.front_page import commands_in
 from dmscdc.keys import KeyIndex
 from dmscdc.lake_row import rows_in
+from dmscdc.ledger import Ledger
 from dmscdc.position import Position
-from dmscdc.schema import LakeDamaged, Refused
-from dmscdc.scd2_table import weave_table
-from dmscdc.state import open_state
+from dmscdc.process import ended_by, said_of
+from dmscdc.schema import LakeDamaged, Refused, Unreadable, read_footer
+from dmscdc.scd2_table import Increment, weave_table
+from dmscdc.state import TableItem, open_state
+from dmscdc.survey import Look, input_mark, refusal_words, survey
 from dmscdc.tables import PlainFile
 
 T = TableRef("shop", "item")
@@ -68,3 +77,107 @@ def test_a_damaged_file_of_the_lake_is_none_of_the_landing(tmp_path):
     with pytest.raises(LakeDamaged, match="the lake's file .*part.parquet.*damaged") as error:
         rows_in(PlainFile(str(tmp_path / "part.parquet"), {}, {}), {"id": pa.int32()}, {"id": 1}, KeyIndex(["id"]))
     assert "landing" not in str(error.value)
+
+
+def said_by(home, *words):
+    "Exit code and words of a command, on one line; what is wrong comes out as words."
+    done = CliRunner().invoke(app, [*words, "--folder", str(home), "--landing", str(home / "landing"), "--lake", str(home / "lake")])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, " ".join(done.output.split())
+
+
+CUT = (("no Parquet", lambda raw: b"no Parquet", "a Parquet file was expected"), ("empty", lambda raw: b"", "a Parquet file was expected"),
+       ("half", lambda raw: raw[:len(raw) // 2], "a Parquet file was expected"), ("a page", lambda raw: raw[:4] + b"\x07" * 40 + raw[44:], "damaged"))
+
+
+@pytest.mark.parametrize("damage, found", [case[1:] for case in CUT], ids=[case[0] for case in CUT])
+def test_a_damaged_file_of_a_table_without_a_key_is_said_as_damage_and_no_key_is_asked_for(tmp_path, damage, found):
+    for table in ("shop.bad", "shop.good"): write_load(tmp_path / "landing", table, [(n, "a") for n in range(50)], {"id": "int", "name": "string"})
+    file = tmp_path / "landing/shop/bad/LOAD00000001.parquet"
+    file.write_bytes(damage(file.read_bytes()))
+    for command in ("plan", "status", "pass"):
+        code, said = said_by(tmp_path, command)
+        assert "shop.bad" in said and "LOAD00000001.parquet: " in said and found in said, (command, said)
+        assert "Take it out of the landing and let DMS write it again" in said and "Then: dmscdc plan --only shop.bad" in said
+        assert "shop.bad waits" not in said and "bad: new, waits" not in said and "Arrow" not in said and ".." not in said.replace("...", ""), (command, said)
+        assert "dmscdc table set shop.good --key id" in said or command == "pass"
+    row = next(row for row in json.loads(CliRunner().invoke(app, ["status", "--json", "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")]).stdout) if row["table"] == "shop.bad")
+    assert (row["verdict"], row["state"], row["suggested"]) == ("attention", "waiting", []) and row["words"].startswith("LOAD00000001.parquet: ")
+
+
+def test_a_type_that_is_refused_is_said_with_table_and_file_and_what_to_do(tmp_path, capsys):
+    folder = tmp_path / "landing/shop/item"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "price": pa.array([Decimal(1)], pa.decimal256(41, 0))}), folder / "LOAD00000001.parquet")
+    expected = "LOAD00000001.parquet: column price has type decimal256(41, 0), which Spark cannot read: a decimal has at most 38 digits. Map it to another type in the task"
+    with pytest.raises(Unreadable) as refused: read_footer("LOAD00000001.parquet", str(folder / "LOAD00000001.parquet"))
+    words = said_of(refused.value, "shop.item")
+    assert words.startswith(f"shop.item: {expected}") and words.endswith(". Then: dmscdc pass --only shop.item") and ".." not in words
+    code, said = said_by(tmp_path, "status")
+    assert code == 3 and f"shop.item: {expected}" in said and "waits for its key" not in said
+    with pytest.raises(typer.Exit), refusals("shop.item"): raise refused.value
+    assert f"error shop.item: {expected}" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_refusal_that_holds_names_one_command_and_that_one_works():
+    words = ended_by(Unreadable("x"), said_of(Unreadable("LOAD00000001.parquet: damaged"), "shop.item"), [], None, None)[1]
+    assert words == "shop.item: LOAD00000001.parquet: damaged. Then: dmscdc pass --only shop.item"
+    recalled = Look(TableRef("shop", "item"), "ready", TableItem(TableRef("shop", "item")), refusal={"words": f"{words}. The lake is as it was (never loaded)"})
+    assert commands_in(refusal_words(recalled)) == ["dmscdc pass --only shop.item --retry"]
+    assert "damaged. The lake is as it was (never loaded). Nothing has changed since" in refusal_words(recalled)
+
+
+ASKED = [("as-of", "shop.nosuch"), ("feed", "shop.nosuch", "--out", "OUT"), ("scd2", "shop.nosuch"), ("scd2", "shop.item", "shop.nosuch"), ("history", "shop.nosuch", "--key", "id=1"),
+         ("reconcile", "shop.nosuch", "--source", "sqlite:SOURCE"), ("plan", "--only", "shop.nosuch")]
+
+
+@pytest.mark.parametrize("words", ASKED, ids=["-".join(words[:2]) for words in ASKED])
+def test_of_a_table_that_is_not_here_this_is_said_with_those_that_are_before_spark_is_started(tmp_path, monkeypatch, words):
+    monkeypatch.setattr("dmscdc.feed_commands.session", lambda *given: pytest.fail("Spark was started"))
+    monkeypatch.setattr("dmscdc.proof_runs.run_proof", lambda *given, **more: pytest.fail("a run was begun"))
+    monkeypatch.setattr("dmscdc.scd2_table.weave_table", lambda table, *given, **more: pytest.fail("Spark was started") if table == "shop.nosuch" else weave_nothing(table))
+    put(tmp_path, {"id": "int"}, [(1,)])
+    write_load(tmp_path / "landing", "shop.other", [(1,)], {"id": "int"})
+    code, said = said_by(tmp_path, *[word.replace("OUT", str(tmp_path / "out")).replace("SOURCE", str(tmp_path / "source.db")) for word in words])
+    assert code == 2 and f"error no table shop.nosuch in {tmp_path}/landing or in the state; there are: shop.item, shop.other. All of them: dmscdc status" in said, said
+    assert not (tmp_path / "out").exists() and not (tmp_path / "runs").exists()
+
+
+def weave_nothing(table: str) -> Increment: return Increment(table, "", "nothing", "nothing to do", {})
+
+
+@pytest.mark.parametrize("words", [("plan",), ("plan", "--json"), ("status",), ("table", "list"), ("history", "shop.item", "--key", "id=1"), ("as-of", "shop.item"), ("feed", "shop.item", "--out", "OUT"), ("scd2", "shop.item"),
+                                   ("runs", "list"), ("runs", "show", "abc"), ("reconcile", "shop.item", "--source", "sqlite:SOURCE")], ids=lambda words: "-".join(words[:2]))
+def test_who_only_asks_makes_no_state_and_no_folder(tmp_path, monkeypatch, words):
+    monkeypatch.setattr("dmscdc.feed_commands.session", lambda *given: pytest.fail("Spark was started"))
+    write_load(tmp_path / "landing", "shop.item", [(1,)], {"id": "int"})
+    (tmp_path / "source.db").touch()
+    before = sorted(tmp_path.rglob("*"))
+    words = [word.replace("OUT", str(tmp_path / "out")).replace("SOURCE", str(tmp_path / "source.db")) for word in words]
+    code, said = said_by(tmp_path, *words, "--state", f"sqlite:{tmp_path}/nope/x.db")
+    assert sorted(tmp_path.rglob("*")) == before
+    if words[0] in ("plan", "status", "table", "history") and "--json" not in words:
+        assert said.count(f"there is no state sqlite:{tmp_path}/nope/x.db") == 1, said
+    assert said_by(tmp_path, "table", "set", "shop.item", "--key", "id", "--state", f"sqlite:{tmp_path}/nope/x.db")[0] == 0 and (tmp_path / "nope/x.db").is_file()
+
+
+def test_status_does_not_repeat_a_refusal_whose_input_has_changed(tmp_path):
+    put(tmp_path, {"id": "int"}, [(1,)])
+    config = read_config(tmp_path, landing=str(tmp_path / "landing"), lake=str(tmp_path / "lake"), settle=0)
+    state, words = open_state(config.state), "LOAD00000001.parquet row 2 has no id. Put the file right"
+    state.note_run(T, {"last_verdict": "refused", "last_words": f"shop.item: {words}", "refused": {"mark": input_mark(survey(config)[0]), "words": words, "run": "1"}})
+    code, said = said_by(tmp_path, "status", "--settle", "0")
+    assert code == 3 and "row 2 has no id" in said and "Nothing has changed since" in said and said.count("dmscdc pass --only shop.item --retry") == 1
+    write_load(tmp_path / "landing", "shop.item", [(1,), (2,)], {"id": "int"})
+    code, said = said_by(tmp_path, "status", "--settle", "0")
+    assert code == 0 and "row 2 has no id" not in said, said
+    assert "shop.item: was refused by the last run, and its files or settings have changed since. The next pass takes them: dmscdc pass --only shop.item" in said
+    assert said_by(tmp_path, "plan", "--settle", "0")[0] == 0
+
+
+def test_the_lag_of_a_run_has_a_unit(tmp_path):
+    line = {"run": "3f2a", "job": "process_table", "table": "shop.item", "start": "2026-01-01T00:00:00.000Z", "end": "2026-01-01T00:00:01.000Z", "verdict": "ok", "words": "done", "notebook": "n.ipynb", "html": "n.html"}
+    for lag, text in ((200.4, "lag 3 min 20 s"), (0.5, "lag 0.5 s"), (None, "")):
+        Ledger(tmp_path / "runs").append({**line, "run": f"id{lag}", "lag": lag})
+        code, said = said_by(tmp_path, "runs", "show", f"id{lag}")
+        assert code == 0 and text in said and "200.4" not in said.replace("id200.4", ""), said

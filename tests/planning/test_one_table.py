@@ -99,7 +99,7 @@ def test_a_folder_that_cannot_be_read_is_the_trouble_of_its_table(tmp_path, clos
     assert f"{home}/landing/shop/shut cannot be read (Permission denied)" in found["shop.shut"].problem
     assert f"{home}/landing/shop/new cannot be read" in found["shop.new"].problem
     code, said = dmscdc(home, "plan")
-    assert code == 0 and "waits: 1 load file" in said and "shop/shut cannot be read" in said
+    assert code == 3 and "waits: 1 load file" in said and "shop/shut cannot be read" in said
     done = process_table("shop.shut", str(home / "landing"), str(home / "lake"), f"sqlite:{home / 'state.db'}", settle=0)
     assert done.verdict == "failed" and "shop/shut cannot be read (Permission denied)" in done.words
 
@@ -244,13 +244,29 @@ def test_a_table_or_a_column_that_nobody_has_is_refused_unless_it_is_to_come(tmp
     home = landed(tmp_path, "shop.item")
     before = open_state(f"sqlite:{home / 'state.db'}").items()
     for words, says in ((("shop.itme", "--key", "id"), "Did you mean shop.item?"), (("shop.nosuch", "--key", "id"), "neither"),
-                        (("shop.item", "--key", "nosuch"), "LOAD00000001.parquet has id, name"), (("shop.item", "--partition", "day"), "has no column day")):
+                        (("shop.item", "--key", "nosuch"), "shop.item has no column nosuch; its files have id, name"), (("shop.item", "--partition", "day"), "has no column day")):
         code, said = dmscdc(home, "table", "set", *words)
         assert code == 2 and says in said and "--new" in said, said
     assert open_state(f"sqlite:{home / 'state.db'}").items() == before
     assert dmscdc(home, "table", "set", "shop.nosuch", "--key", "id", "--new")[0] == 0
     assert dmscdc(home, "table", "set", "shop.item", "--partition", "day", "--new")[0] == 0
     assert dmscdc(home, "table", "set", "shop.nosuch", "--paused")[0] == 0, "a table that the state knows may be set"
+
+
+def test_a_column_of_any_file_that_counts_may_be_set_and_an_unknown_one_is_refused_with_all_that_there_are(tmp_path):
+    home = landed(tmp_path, "shop.item")
+    wide = {"id": "int", "colour": "string"}
+    for minute, shape, row in ((10, {**SCHEMA, "weight": "int"}, (2, "b", 7)), (20, wide, (3, "red"))):
+        write_changes(home / "landing", "shop.item", [("I", *row)], f"20181215-10{minute}00000", shape)
+    for words in (("--key", "id,name"), ("--key", "id,weight"), ("--key", "id,colour"), ("--partition", "colour"), ("--partition", "name")):
+        code, said = dmscdc(home, "table", "set", "shop.item", *words)
+        assert code == 0 and f"{words[0][2:]} {words[1]}" in said, said
+    for words in (("--key", "id,nosuch"), ("--partition", "Op"), ("--key", "ID")):
+        code, said = dmscdc(home, "table", "set", "shop.item", *words)
+        assert code == 2 and f"has no column {words[1].split(',')[-1]}; its files have colour, id, name, weight. " in said, said
+    (home / "landing/shop/item/20181215-102000000.parquet").write_bytes(b"damaged")
+    assert dmscdc(home, "table", "set", "shop.item", "--key", "id,size")[0] == 0, "a file that cannot be read may have any column"
+    assert dmscdc(home, "table", "set", "shop.item", "--key", "id,name")[0] == 0
 
 
 def test_before_dms_has_written_anything_every_table_may_be_set(tmp_path):
@@ -275,7 +291,7 @@ def test_a_partition_of_many_values_is_warned_of_where_it_is_set(tmp_path):
 # A landing without files of DMS
 
 @pytest.mark.parametrize("found, says", [(None, "this folder does not exist"), ((), "this folder is empty"), (("notes.txt", "shop/item/part-0.parquet"), "found 2 files of other names")])
-@pytest.mark.parametrize("command", ["plan", "pass"])
+@pytest.mark.parametrize("command", ["plan", "status", "pass"])
 def test_an_empty_landing_says_where_files_were_expected_and_to_look_at_the_source_and_the_task(tmp_path, found, says, command):
     landing = tmp_path / "landing"
     if found is not None: landing.mkdir()
@@ -283,6 +299,6 @@ def test_an_empty_landing_says_where_files_were_expected_and_to_look_at_the_sour
         (landing / name).parent.mkdir(parents=True, exist_ok=True)
         (landing / name).write_text("x")
     code, said = dmscdc(tmp_path, command)
-    assert code == (2 if command == "plan" else 3), said
+    assert code == 3, said
     for words in (f"expected {landing}/<schema>/<table>/LOAD00000001.parquet", says, "look at the source", "at the DMS task", "aws dms describe-replication-tasks"):
         assert words in said, said
