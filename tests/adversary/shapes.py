@@ -120,8 +120,14 @@ def keyed() -> list[Table]:
 def floats() -> list[Table]:
     "Keys of floating point: right, or refused; never a row twice."
     kinds = {"x": pa.float64(), "text": pa.string()}
-    zeros = changes(1, [("U", {"x": -0.0, "text": "minus"}), ("U", {"x": math.nan, "text": "none"}), ("D", {"x": 0.5})], kinds)
-    return [table("floats", "keys 0.0 and -0.0, and one that is no number", load([{"x": 0.0, "text": "load"}, {"x": 0.5}, {"x": math.nan}], kinds), zeros, key=("x",), either=(1,), asked=False)]
+    odd, found = {"zeros": [0.0, -0.0], "floats": [0.0, -0.0, math.nan]}, []
+    for name, values in odd.items():
+        begin = load([{"x": values[0], "text": "load"}, {"x": 0.5}, *({"x": x} for x in values[2:])], kinds)
+        told = changes(1, [*(("U", {"x": x, "text": f"changed {n}"}) for n, x in enumerate(values)), ("D", {"x": 0.5})], kinds)
+        again = changes(2, [("D", {"x": -0.0}), ("I", {"x": 0.0, "text": "again"}), ("I", {"x": 0.5, "text": "again"})], kinds, round=2)
+        unasked = ("reconcile",) if values[2:] else ()  # SQLite knows no NaN
+        found.append(table(name, f"keys {values}", begin, told, again, key=("x",), unasked=unasked))
+    return found
 
 
 def parted() -> list[Table]:
@@ -265,7 +271,7 @@ def lost_lakes() -> list[Table]:
             (place.raw / one.name).unlink(missing_ok=True)  # archived
         return act
     return [item("lost_journal", "the journal was removed, and applied files were archived", one, two, tampered={2: remove("_dmscdc")}, said={2: Said(("adv.lost_journal",), ("attention",))}, asked=False),
-            item("lost_lake", "the whole lake was removed, and applied files were archived", one, two, tampered={2: remove("_dmscdc", "")}, said={2: Said(("adv.lost_lake",), ("attention",))}, asked=False)]
+            item("lost_lake", "the whole lake was removed, and applied files were archived", one, two, tampered={2: remove("_dmscdc", "")}, said={2: Said(("adv.lost_lake",), ("attention",), gone=True)}, asked=False)]
 
 
 def replayed() -> list[Table]:
@@ -276,10 +282,15 @@ def replayed() -> list[Table]:
     return [table("replayed", "inserts alone, a file is replaced and replayed", load(ROWS, ITEM), was, now, tampered={2: again}, insert_only=True, asked=False)]
 
 
-def wide(columns: int = 1000) -> list[Table]:
+def wide() -> list[Table]: return [many_columns("wide", 1000), many_columns("broad", 120)]
+
+
+def many_columns(name: str, columns: int) -> Table:
     kinds = {"id": pa.int32(), **{f"c{n}": pa.string() for n in range(columns)}}
     row = lambda i, mark: {"id": i, **{f"c{n}": f"{mark}{n}" for n in range(columns)}}  # noqa: E731
-    return [table("wide", f"{columns} columns", load([row(1, "a"), row(2, "a")], kinds), changes(1, [("U", row(1, "b")), ("D", {"id": 2})], kinds), changes(2, [("I", row(2, "c"))], kinds, round=2))]
+    half = dict(list(kinds.items())[: columns // 2])
+    first, second = changes(1, [("U", row(1, "b")), ("D", {"id": 2})], kinds), changes(2, [("I", row(2, "c"))], kinds, round=2)
+    return table(name, f"{columns} columns", load([row(1, "a"), row(2, "a")], kinds), first, second, changes(3, [("U", {n: row(1, "d")[n] for n in half})], half, round=2))
 
 
 # At random
@@ -327,9 +338,13 @@ def drawn(seed: int) -> Table:
     said = {n - first + 1: one for n, one in said.items() if n >= first}
     return Table(f"adv.t{seed}", key, files, settings, sequence, said, asked=not last.spoil, about="drawn at random")
 
-GROUPS = {f.__name__: f for f in (usual, named, named_each, typed, keyed_each, floats, parted, counted, spoiled, latin, shaped, tampered, lost_lakes, replayed, wide)}
-TABLES = [table for group in GROUPS.values() for table in group()]
-DAILY = (  # laid by every `make test`
-    "usual", "soft", "grown", "late", "empty", "nothing", "groups", "inserts", "twins", "counted", "counted_across",
-    "types", "key_of_day_price_large", "key_of_moment_title",
+GROUPS = {f.__name__: f() for f in (usual, named, named_each, typed, keyed_each, floats, parted, counted, spoiled, latin, shaped, tampered, lost_lakes, replayed, wide)}
+TABLES = [table for group in GROUPS.values() for table in group]
+DAILY = (  # laid by every `make test`: of each group the quick ones that differ most
+    "usual", "soft", "grown", "late", "empty", "nothing", "groups", "inserts", "twins", "counted", "counted_across", "counted_inside",
+    "types", "key_of_day_price_large", "key_of_moment_title", "zeros", "floats",
+    "place_long", "place_nobody", "load_nul",
+    "change_bad_check", "change_promises_more", "change_promises_less", "change_cut", "load_bad_page", "load_promises_more", "load_empty",
+    "latin_value", "latin_key", "latin_load", "change_ours_too", "load_twice", "change_huge", "change_op_none", "change_op_null", "change_op_key_gone", "narrow",
+    "gone_file", "strange_entry", "forgotten", "lost_journal", "lost_lake", "replayed",
 )

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 BEGIN = datetime(2018, 12, 15, 10, tzinfo=timezone.utc)
 GOOD = ("ok", "nothing")
+QUESTIONS = ("history", "as_of", "feed", "versions", "reconcile")
 Row = dict[str, Any]
 
 
@@ -76,6 +77,7 @@ class Said:
     names: tuple[str, ...] = ()
     verdicts: tuple[str, ...] = ("refused", "attention", "failed")
     right: bool = False  # the lake must hold all files nevertheless
+    gone: bool = False  # the lake was removed before: nothing may have been built in its place
 
 
 @dataclass
@@ -90,10 +92,17 @@ class Table:
     either: tuple[int, ...] = ()  # rounds that may end well, then with the right rows, or in words
     tampered: dict[int, Callable[[Any], None]] = field(default_factory=dict)  # by round, before its pass: is given the place
     asked: bool = True  # questions are asked of the result
+    unasked: tuple[str, ...] = ()  # but these
     about: str = ""
 
     @property
     def soft(self) -> bool: return self.settings.get("delete") == "soft"
+
+    @property
+    def due(self) -> tuple[str, ...]:
+        "What is asked of it; without a key only how it was then."
+        if not self.asked: return ()
+        return ("as_of",) if self.settings.get("insert_only") else tuple(question for question in QUESTIONS if question not in self.unasked)
 
     @property
     def rounds(self) -> int: return max([*(f.round for f in self.files), *self.said, *self.tampered])
