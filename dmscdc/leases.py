@@ -13,7 +13,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ from .aws import client, code_of
 from .files import TableRef
 
 # %% auto #0
-__all__ = ['LEASES', 'TAKE', 'KEEP', 'GIVE', 'LARGE', 'WORDS', 'TAKE_ITEM', 'KEEP_ITEM', 'GIVE_ITEM', 'DECIDE', 'DECISION',
-           'LeaseLost', 'BadSetting', 'StateUnusable', 'Lease', 'usable', 'transaction', 'prepare', 'read_lease',
-           'lost', 'check_lease', 'SqliteLeases', 'text_of', 'plain', 'value_of', 'saying', 'lease_in', 'try_update',
-           'DynamoLeases', 'SqliteDecisions', 'decision_of', 'DynamoDecisions']
+__all__ = ['LEASES', 'TAKE', 'KEEP', 'GIVE', 'KINDS', 'LARGE', 'WORDS', 'TAKE_ITEM', 'KEEP_ITEM', 'GIVE_ITEM', 'DECIDE',
+           'DECISION', 'LeaseLost', 'BadSetting', 'StateUnusable', 'Lease', 'usable', 'transaction', 'prepare',
+           'lease_of', 'read_lease', 'lost', 'check_lease', 'SqliteLeases', 'text_of', 'plain', 'value_of', 'saying',
+           'lease_in', 'try_update', 'DynamoLeases', 'SqliteDecisions', 'decision_of', 'DynamoDecisions']
 
 # %% ../notebooks/30_leases.ipynb #cell-006
 class LeaseLost(RuntimeError):
@@ -136,10 +136,32 @@ def _values(lease: Lease, expiry: float = 0.0) -> dict:
     return {"name": str(lease.table), "owner": lease.owner, "fence": lease.fence, "expiry": expiry}
 
 
+KINDS = {"owner": str, "expiry": (int, float), "fence": int}
+
+
+def lease_of(table: TableRef, row: sqlite3.Row) -> Lease:
+    "A lease as stored. Raises `StateUnusable` where a column holds what it cannot hold."
+    for name, kind in KINDS.items():
+        if not isinstance(row[name], kind):
+            free = "delete from leases where name = '" + str(table).replace("'", "''") + "'"
+            words = f"{table}: its lease in the state is damaged: {name} is {row[name]!r:.60}"
+            raise StateUnusable(f"{words}. When no pass is at work on it, free it in the state's file by SQL: {free}")
+    return Lease(table, row["owner"], row["expiry"], row["fence"])
+
+
 def read_lease(db: sqlite3.Connection, table: TableRef) -> Lease | None:
-    "The newest lease of a table, whether it holds or not."
+    "The newest lease of a table, whether it holds or not. Raises `StateUnusable`."
     row = db.execute("select * from leases where name = ?", (str(table),)).fetchone()
-    return row and Lease(table, row["owner"], row["expiry"], row["fence"])
+    return row and lease_of(table, row)
+
+
+def _sound(rows: list[sqlite3.Row]) -> list[Lease]:
+    "Leases without the damaged ones, which are said to those who ask for their table."
+    found = []
+    for row in rows:
+        with suppress(StateUnusable, ValueError, TypeError):
+            found.append(lease_of(TableRef.parse(row["name"]), row))
+    return found
 
 # %% ../notebooks/30_leases.ipynb #cell-024
 def lost(lease: Lease, newer: Lease | None  # as it stands now
@@ -193,8 +215,7 @@ class SqliteLeases:
         "The same of all tables, in one look."
         with transaction(self.path, write=False) as db:
             over = time.time() if now is None else now
-            rows = db.execute("select * from leases where expiry > ?", (over,)).fetchall()
-        return [Lease(TableRef.parse(row["name"]), row["owner"], row["expiry"], row["fence"]) for row in rows]
+            return _sound(db.execute("select * from leases where expiry > ?", (over,)).fetchall())
 
 # %% ../notebooks/30_leases.ipynb #cell-029
 LARGE = 32 * 1024  # characters of a text that is stored squeezed

@@ -187,6 +187,27 @@ def test_a_table_that_cannot_be_planned_is_said_by_a_pass_without_a_server_and_w
     assert f"{entry} is no entry" in (Path(config.runs) / "index.html").read_text()
 
 
+LEASES = [("owner", 7), ("owner", None), ("owner", b"\xff"), ("expiry", "soon"), ("expiry", None), ("expiry", b"\xff"), ("fence", "x"), ("fence", 1.5), ("fence", None), ("name", b"\xff"), ("name", 7)]
+
+
+@pytest.mark.parametrize("column, garbage", LEASES, ids=str)
+def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(tmp_path, column, garbage):
+    from dmscdc.leases import transaction
+
+    home = landed(tmp_path, "shop.good", "shop.bad")
+    state = open_state(f"sqlite:{home / 'state.db'}")
+    state.acquire(TableRef.parse("shop.bad"), "another:1:pass", 1e9)
+    with transaction(state.path) as db: db.execute(f"update leases set {column} = ?", (garbage,))
+    with transaction(state.path) as db: kept = db.execute(f"select {column} from leases").fetchone()[0]
+    found, sound = looks(home), column == "name" or column == "owner" and isinstance(kept, str)
+    assert found["shop.good"].plan.kind == "initial" and [lease.owner for lease in state.holders()] == ([kept] if sound and column == "owner" else [])
+    if sound: return
+    words = f"its lease in the state is damaged: {column} is {kept!r}"
+    assert found["shop.bad"].problem.startswith(words) and words in dmscdc(home, "plan", "--settle", "0")[1] and "shop.good" in dmscdc(home, "status")[1]
+    with transaction(state.path) as db: db.execute(found["shop.bad"].problem.rpartition(": ")[2])
+    assert looks(home)["shop.bad"].plan.kind == "initial"
+
+
 GARBAGE = ("[]", "1", "{", "null", "true", "x", "", 7, None, b"\xff")
 FIELDS = ('"x"', "{}", "1.5", "NaN", 1.5, "[[]]", '{"refused": 1}', '{"refused": {"words": 7}}', '{"full_at": "x"}', '{"last_words": 7}', '{"load": "x"}',
            '{"load_files": [["a"]]}', '{"load_files": [[1, 2, 3]]}', '{"last": 7}', '{"window_start": 3}', '{"listed_at": "x"}', '{"window": {"a": 7}}', '{"kind": 7}', '{"commit": 0}', '{"kind": "rewind", "commit": "x"}')
