@@ -174,6 +174,13 @@ def lake_values(
         for c in schema
     }
 
+# %% ../notebooks/16_tasks.ipynb #5b0c1a0b
+def _cause(error: Exception) -> str:
+    "What is behind an error of Spark, in one line and without the names of packages."
+    lines = str(error).splitlines()
+    causes = [line for line in lines if line.startswith("Caused by: ") and "SparkException" not in line] or lines
+    return re.sub(r"\b(?:[a-z]\w*\.)+(?=[A-Z])", "", causes[0].removeprefix("Caused by: ").rstrip(". "))
+
 # %% ../notebooks/16_tasks.ipynb #1a4b06fd
 UNREAD = re.compile(rf"(?:error while reading file|{NOT_UTF8}) (\S+?)[.'\"]*(?:\s|$)")
 
@@ -209,7 +216,7 @@ def explained(
         return said
     except OSError:
         return None
-    return Unreadable(f"{path}: Spark cannot read it: {str(error).splitlines()[0].rstrip('. ')}. {WAY}")
+    return Unreadable(f"{path}: Spark cannot read it: {_cause(error)}. {WAY}")
 
 # %% ../notebooks/16_tasks.ipynb #a7042513
 @contextmanager

@@ -20,10 +20,10 @@ def rows_of(op: str | None, first: int = 0) -> pa.Table:
     return pa.table({"Op": [op] * ROWS, **columns} if op else columns)
 
 
-def encoded(rows: pa.Table) -> bytes:
+def encoded(rows: pa.Table, **how: str) -> bytes:
     "A Parquet file of three row groups."
     out = io.BytesIO()
-    pq.write_table(rows, out, compression="gzip", row_group_size=60, store_schema=False, use_dictionary=["site"])
+    pq.write_table(rows, out, **{"compression": "gzip", "row_group_size": 60, "store_schema": False, "use_dictionary": ["site"], **how})
     return out.getvalue()
 
 
@@ -62,6 +62,19 @@ def in_page(raw: bytes, column: str, group: int = 1) -> bytes:
         damaged = flipped(raw, place, 3)
         try: pq.ParquetFile(pa.BufferReader(damaged)).read()
         except (OSError, pa.ArrowException): return damaged
+    raise AssertionError("no such flip")
+
+
+def to_nulls(raw: bytes, column: str, group: int = 1) -> bytes:
+    "One bit of a page of a column, the first over which no reader stumbles and values become nulls."
+    meta = pq.ParquetFile(pa.BufferReader(raw)).metadata.row_group(group)
+    at = next(c for c in map(meta.column, range(meta.num_columns)) if c.path_in_schema == column)
+    for place in range(at.data_page_offset, at.data_page_offset + 90):
+        for bit in range(8):
+            damaged = flipped(raw, place, bit)
+            try: rows = pq.ParquetFile(pa.BufferReader(damaged)).read()
+            except (OSError, pa.ArrowException): continue
+            if rows.num_rows == ROWS and rows[column].null_count: return damaged
     raise AssertionError("no such flip")
 
 

@@ -69,3 +69,16 @@ def test_a_file_of_which_other_rows_are_read_than_its_end_promised_is_named(tmp_
     put(tmp_path / f"{closed(1)}.parquet", encoded(rows_of("I", ROWS).slice(0, 148)))
     with pytest.raises(Unreadable, match=f"^{closed(1)}.parquet: damaged: 150 rows were promised, 148 are there"):
         stage(spark, files, ["id"], str(tmp_path / "short"))
+
+
+@pytest.mark.parametrize("codec, spark_reads", [("brotli", False), ("lz4", True), ("zstd", True)])
+def test_a_compression_that_spark_lacks_is_said_with_its_cause(tmp_path, spark, way, codec, spark_reads):
+    w = World(tmp_path, spark, SOURCE).set(key="id")
+    put(w.raw / "LOAD00000001.parquet", encoded(rows_of(None)))
+    assert w.go().verdict == "ok"
+    path, before = w.raw / f"{closed(1)}.parquet", w.standing()
+    put(path, encoded(rows_of("U"), compression=codec))
+    if way == "shuffled" and not spark_reads:
+        check(w.go(), before, w, path.name, ["Spark cannot read it: ", "BrotliCodec was not found"], codec)
+        put(path, encoded(rows_of("U")))
+    assert w.go().verdict == "ok" and w.lake("distinct Op") == [("U",)]
