@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .changes import quoted
 from .copying import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, check_kinds, commit, located, name_prefix
-from .layout import describe
+from .layout import check_bounds, describe
 from .places import read_url, spark_url
 from .position import Position
 from .schema import FILE, OURS, ROW, Column, Schema, ddl, open_lake
@@ -162,6 +162,7 @@ def plain_files(journal: Journal) -> tuple[Commit, list[PlainFile]] | None:
         return None
     with journal.reading(entry.number):
         commit, found = to_commit(entry), []
+        check_bounds(entry.files, commit.key, {c.name: c.type for c in commit.schema})
     for url, file in located(journal, entry).items():
         bounds = dict(zip(commit.key, zip(file.low, file.high)))
         found.append(PlainFile(url, bounds, dict(zip(commit.partition, file.values)), file.rows))

@@ -5,12 +5,13 @@
 # %% ../notebooks/23_layout.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .fold import HIVE_NULL
@@ -20,7 +21,7 @@ from .rewrite import Unit, key_scalar
 from .schema import statistics
 
 # %% auto #0
-__all__ = ['SMALL', 'MANY', 'partition_values', 'describe', 'candidates', 'gather_small', 'unit']
+__all__ = ['SMALL', 'MANY', 'partition_values', 'describe', 'check_bounds', 'candidates', 'gather_small', 'unit']
 
 # %% ../notebooks/23_layout.ipynb #cell-008
 def _bound(value: Any) -> Any:
@@ -65,6 +66,26 @@ def describe(url: str,  # where it lies now
     return LakeFile(name, aside, meta.num_rows, size, low, high, partition_values(name))
 
 # %% ../notebooks/23_layout.ipynb #cell-018
+def _fits(bound: Any, type: str) -> bool:
+    "Whether a bound is what the journal keeps of this type: texts, and numbers that are whole."
+    is_text = type in ("string", "date") or type.startswith("decimal")
+    try:
+        return isinstance(bound, str if is_text else int) and key_scalar(bound, type).is_valid
+    except (pa.ArrowException, ValueError, ArithmeticError):
+        return False
+
+
+def check_bounds(files: Iterable[LakeFile],  # of the table
+                 keys: Sequence[str],  # the columns that identify a row
+                 types: Mapping[str, str]  # lake types by column
+                 ) -> None:
+    "Raises `ValueError` for a bound of a key that is none of its type."
+    for file in files:
+        for key, bound in [*zip(keys, file.low), *zip(keys, file.high)]:
+            if bound is not None and not _fits(bound, types[key]):
+                raise ValueError(f"{file.name} has {bound!r:.60} as a bound of {key} {types[key]}")
+
+
 def _apart(low: Any, high: Any, other_low: Any, other_high: Any, type: str) -> bool:
     "Whether two ranges of a key column cannot meet; unknown bounds always may."
     if None in (low, high, other_low, other_high):

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .attempt import LostRows
 from .batch import Batch, refuse_bad, stage
-from .changes import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, sequence_column
+from .changes import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
+from .changes import sequence_column
 from .files import RawFile
 from .fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from .loads import Loaded, Task, note_too_fine, planned
@@ -176,7 +178,11 @@ def replace_table(spark: SparkSession, task: Task, draft: Draft, load: ChangeFil
     if task.lake.can_copy(draft):
         return task.lake.copy(spark, LoadFiles(load.footers, load.urls, number), draft)
     rows = load_rows(read_changes(spark, load), load.schema, number)
-    return task.lake.replace(spark, rows, draft, load.rows, load.bytes)
+    try:
+        return task.lake.replace(spark, rows, draft, load.rows, load.bytes)
+    except LostRows:
+        refuse_lost(spark, load)  # names the file
+        raise
 
 
 def replaced_columns(

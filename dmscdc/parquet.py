@@ -20,7 +20,7 @@ from .copying import cut
 from .files import TableRef
 from .fold import WRITE
 from .journal import Entry, Journal, LakeFile, commit_of, settle, whereabouts
-from .layout import candidates, describe, gather_small, unit
+from .layout import candidates, check_bounds, describe, gather_small, unit
 from .places import files_in, read_url
 from .rewrite import Inserting, Work, encode_work, insert_numbers, rewrite_numbers
 from .schema import Schema, ddl
@@ -93,7 +93,9 @@ def rewrite_touched(
     work: Work,
     grown: bool,  # the columns change: every file is rewritten
 ) -> list[dict[str, Any]]:
-    "Rewrite the files of the table that hold a key of the batch."
+    "Rewrite the files of the table that hold a key of the batch. Raises `NotOurs` where the journal's bounds are none."
+    with journal.reading(head.number):
+        check_bounds(head.files, work.keys, work.types)
     with ThreadPoolExecutor(16) as pool:
         parts = files_in(work.batch)
         staged = list(pool.map(lambda url: describe(url, url.rpartition("/")[2], "", work.keys), parts))
@@ -271,7 +273,7 @@ def replace_rows(
     table: ParquetTable,
     draft: Draft,
     write: Callable[[Place], list[LakeFile]],  # puts the table's new files aside
-    rows: int | None = None,  # that they must hold; None where only the files can tell
+    rows: int,  # that they must hold
 ) -> Written:
     "The table becomes the files that are written, and nothing of what it was remains in it."
     clock, place, head = Clock(), Place(table.journal, draft), base_of(table, draft)
@@ -358,7 +360,7 @@ class ParquetTable:
 
     def replace(self, spark: SparkSession, frame: DataFrame, draft: Draft, rows: int, bytes: int) -> Written:
         a_file = max(1, int(self.target_bytes * rows / max(bytes, 1)))
-        return replace_rows(self, draft, partial(write_frame, frame=frame, kind="rows", rows_a_file=a_file))
+        return replace_rows(self, draft, partial(write_frame, frame=frame, kind="rows", rows_a_file=a_file), rows)
 
     at, plain, adopt, apply, advance = commit_at, plain_of, adopt_files, apply_batch, move_on
 

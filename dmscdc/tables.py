@@ -209,7 +209,7 @@ class LakeTable(Protocol):
         "The table becomes the rows of the load files, in one commit."
 
     def replace(self, spark: SparkSession, frame: DataFrame, draft: Draft, rows: int, bytes: int) -> Written:
-        "The table becomes the frame, of about so many rows and bytes, in one commit."
+        "The table becomes the frame, of so many rows and about so many bytes, in one commit."
 
     def adopt(self, spark: SparkSession, files: LoadFiles, draft: Draft) -> Written:
         "The strangers become the first commit, with our columns; raises `Refused` where the key names no row."

@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from dmscdc.files import TableRef
-from dmscdc.parquet import ParquetTable
+from dmscdc.parquet import ParquetTable, rewrite_touched
+from dmscdc.rewrite import Work
 from dmscdc.schema import Column
 from dmscdc.store import Store, Unfit
 from dmscdc.tables import Draft, NotOurs
@@ -52,6 +53,22 @@ def test_an_entry_with_any_part_wrong_or_gone_is_said_with_its_path(table, ask):
         looked += 1
     open(path, "w").write(sound)
     assert looked == len(WRONG) + len(GONE) == 44 and table.head().number == 2
+
+
+BOUNDS = [("int", "abc"), ("int", 2**40), ("int", 1.5), ("decimal(10,2)", "one"), ("decimal(10,2)", [1]), ("date", "2018-13-01"), ("date", 5), ("string", 5)]
+
+
+@pytest.mark.parametrize("kind, wrong", BOUNDS, ids=str)
+def test_a_bound_that_is_none_of_its_key_s_type_is_said_with_the_path_before_anything_is_read(tmp_path, kind, wrong):
+    table = ParquetTable(str(tmp_path / "lake"), TableRef("shop", "item"))
+    head = table.advance(Draft(None, {}, "one", (Column("id", kind),), ("id",))).commit
+    table.advance(Draft(head, {}, "two", head.schema, ("id",)))
+    work = Work("no batch is read", "", "", "", (("id", kind),), ("id",), (), (), False, 1, ())
+    for end in ("low", "high"):
+        path = damage(table, ("files",), [{**FILE, "low": [None], "high": [None], end: [wrong]}])
+        for ask in (table.plain, lambda: rewrite_touched(None, table.journal, table.journal.head(), work, True)):
+            with pytest.raises(NotOurs) as said: ask()
+            assert str(said.value).startswith(f"{path} is no entry of a journal of ours") and f"{wrong!r} as a bound of id {kind}" in str(said.value)
 
 
 def test_the_copy_of_an_entry_under_a_later_number_is_no_commit_of_another_writer(table):

@@ -50,6 +50,16 @@ def test_a_lake_file_that_was_replaced_by_one_of_as_many_rows_is_never_rewritten
     assert looked == 4
 
 
+def test_a_lake_file_that_was_replaced_by_one_of_as_many_bytes_is_known_by_its_rows(written):
+    path, one, work = written
+    size = path.stat().st_size
+    for rest in range(size):
+        pq.write_table(ROWS.slice(0, 2).set_column(2, "a", pa.array(["x" * rest, "y"])), path, compression="none", use_dictionary=False, write_statistics=False, store_schema=False)
+        if path.stat().st_size == size: break
+    assert (path.stat().st_size, pq.read_metadata(path).num_rows) == (size, 2)
+    with pytest.raises(LakeDamaged, match=rf"the lake's file {path}: damaged: 3 rows were promised, 2 are there"): rewrite(one, work)
+
+
 @pytest.mark.parametrize("kind, values", [(pa.date32(), [2932897, 0]), (pa.date32(), [-800000, 0]), (pa.timestamp("us", "UTC"), [253402300800000000, 0]),
                                           (pa.timestamp("us", "UTC"), [-99999999999999999, 0])], ids=["date after 9999", "date before 1", "time after 9999", "time before 1"])
 def test_keys_of_dates_that_python_does_not_know_have_no_bounds_and_may_be_anywhere(tmp_path, kind, values):
