@@ -236,8 +236,8 @@ def first_of(
     if not mask.any():
         return None
     rows = changes.filter(pa.array(mask))
-    row = rows.slice(int(places(rows).argmin()), 1).to_pylist()[0]
-    return [row[NAME], row[FILE], row[ROW], row[OP], {n: row[n] is None for n in names}]
+    row = rows.slice(int(places(rows).argmin()), 1)
+    return [*(row[n][0].as_py() for n in (NAME, FILE, ROW, OP)), {n: not row[n][0].is_valid for n in names}]
 
 
 def sequence_range(
@@ -250,7 +250,7 @@ def sequence_range(
         return {"lowest": None, "highest": ""}
     new = changes.filter(pa.array(kinds == "new"))
     first = pc.sort_indices(new, sort_keys=[(sequence, "ascending")])[:1]
-    lowest = [[row[sequence], row[FILE]] for row in new.take(first).to_pylist()]
+    lowest = [[row[sequence], row[FILE]] for row in new.select([sequence, FILE]).take(first).to_pylist()]
     return {"lowest": lowest[0] if lowest else None, "highest": pc.max(changes[sequence]).as_py()}
 
 # %% ../notebooks/17_fold.ipynb #cell-034

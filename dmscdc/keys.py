@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from .files import RawFile
 from .places import place
-from .schema import in_words, open_raw, plain, read_raw, statistics
+from .schema import in_python, in_words, open_raw, plain, read_raw, statistics
 
 # %% auto #0
 __all__ = ['TRUTH', 'PARSERS', 'NAN', 'ROOM', 'WHOLE', 'LOT', 'BadKey', 'utc', 'typed', 'plain_key', 'spellings', 'Wanted',
@@ -157,6 +157,14 @@ class Kept:
     keys: pa.Table | None = None  # the key columns of all its rows
 
 
+def _ends(told: pq.Statistics | None) -> tuple[Any, Any]:
+    "The smallest and the largest value; None where they are not known, or Python does not know such a time."
+    try:
+        return (told.min, told.max) if told is not None and told.has_min_max else (None, None)
+    except OverflowError:
+        return None, None
+
+
 def measure(
     raw: pq.ParquetFile,
     columns: Sequence[str],  # of the key
@@ -167,7 +175,7 @@ def measure(
         return Kept(tuple(schema.names), (), ())
     places = [schema.names.index(name) for name in columns]
     for number, told in enumerate(statistics(meta, places)):
-        bounds = tuple((s.min, s.max) if s is not None and s.has_min_max else (None, None) for s in told)
+        bounds = tuple(map(_ends, told))
         groups.append(Group(start, rows := meta.row_group(number).num_rows, bounds))
         start += rows
     return Kept(tuple(schema.names), tuple(schema.field(name).type for name in columns), tuple(groups))
@@ -263,6 +271,12 @@ def _plain(value: Any) -> Any:
     return value.isoformat("milliseconds") if isinstance(value, time) else value
 
 
+def _python_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    "Rows as Python has them, or nearly."
+    columns = [[in_python(value) for value in column] for column in rows.columns]
+    return [dict(zip(rows.column_names, values)) for values in zip(*columns)]
+
+
 def read_rows(
     raw: pq.ParquetFile,
     kept: Kept,
@@ -276,7 +290,7 @@ def read_rows(
         if here:
             some = read_raw(raw, path, None, [number]).take(here)
             with in_words(path, f"a text of rows {here[0] + group.start} to {here[-1] + group.start}"):
-                found += plain(some).to_pylist()
+                found += _python_rows(plain(some))
     return [{name: _plain(value) for name, value in row.items()} for row in found]
 
 # %% ../notebooks/51_keys.ipynb #cell-023

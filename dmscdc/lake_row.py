@@ -19,7 +19,7 @@ from .history import Known, Life, RawRow, Step, between, find_rows, late_files, 
 from .keys import WHOLE, Asked, KeyIndex, inside, look, plain_key, typed, utc
 from .past import NoPast, Past, held_by, is_held, moment, open_past, stands_on
 from .position import Position, change_order
-from .schema import FILE, OP, ROW, arrow_type, check_rows, lake_damage
+from .schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, time_from
 from .tables import Commit, LakeTable, PlainFile
 
 if TYPE_CHECKING:
@@ -70,7 +70,10 @@ def in_partition(
     kind: pa.DataType,
 ) -> Any:
     "A partition's value."
-    return None if text is None else typed(text, kind).as_py()
+    if text is None:
+        return None
+    is_time = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    return in_python(time_from(text, kind) if is_time else typed(text, kind))
 
 # %% ../notebooks/53_lake_row.ipynb #cell-011
 def rows_in(

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from .fold import FIRST, FRESH, HAS, WRITE, alike
 from .places import place
-from .schema import FILE, OP, ROW, LakeDamaged, arrow_type, read_lake
+from .schema import FILE, OP, ROW, LakeDamaged, arrow_type, read_lake, time_from
 from .tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 
 if TYPE_CHECKING:
@@ -96,13 +96,13 @@ def _tuples(value: Any) -> Any:
 
 # %% ../notebooks/22_rewrite.ipynb #cell-012
 def _constant(text: str | None, t: pa.DataType, n: int) -> pa.Array:
-    "A partition's value, n times. Spark writes a time in UTC and without a zone."
+    "A partition's value, n times."
     if text is None:
         return pa.nulls(n, t)
     if pa.types.is_decimal(t):
         return pa.repeat(pa.scalar(Decimal(text), t), n)
-    plain = pa.timestamp(t.unit) if pa.types.is_timestamp(t) else t
-    return pa.repeat(pa.scalar(text).cast(plain).cast(t), n)
+    is_time = pa.types.is_date(t) or pa.types.is_timestamp(t)
+    return pa.repeat(time_from(text, t) if is_time else pa.scalar(text).cast(t), n)
 
 
 def _coded(table: pa.Table, names: Sequence[str]) -> pa.Table:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mmap import mmap
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -20,10 +21,10 @@ from .places import place
 
 # %% auto #0
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'SPARKS', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'NO_PAGES', 'LADDERS', 'Refused',
-           'Unreadable', 'LakeDamaged', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'Footer', 'brief',
-           'in_words', 'check_rows', 'open_raw', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake',
-           'read_lake', 'is_sound', 'statistics', 'check_types', 'read_footer', 'read_footers', 'wider', 'Evolution',
-           'check_names', 'stored', 'missing', 'evolve']
+           'Unreadable', 'LakeDamaged', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'time_from',
+           'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw',
+           'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'is_sound', 'statistics', 'check_types',
+           'read_footer', 'read_footers', 'wider', 'Evolution', 'check_names', 'stored', 'missing', 'evolve']
 
 # %% ../notebooks/11_schema.ipynb #cell-005
 class Refused(Exception):
@@ -108,6 +109,25 @@ def arrow_type(
     "The Arrow type of a lake type."
     return pa.decimal128(*map(int, t[8:-1].split(","))) if t.startswith("decimal") else ARROW[t]
 
+
+def time_from(
+    text: str,  # as Spark writes it: in UTC, without a zone, of any year: "+10000-01-01"
+    kind: pa.DataType,  # of a day or a time
+) -> pa.Scalar:
+    "A day or a time out of the name of a folder. Raises `ValueError`."
+    unit = "D" if pa.types.is_date(kind) else kind.unit
+    return pa.array(np.array([text], f"datetime64[{unit}]")).cast(kind)[0]
+
+
+def in_python(value: pa.Scalar) -> Any:
+    "A value as Python has it; a day or a time before the year 1 or after 9999, which it does not know, as text."
+    try:
+        return value.as_py()
+    except OverflowError:
+        unit = "D" if pa.types.is_date(value.type) else value.type.unit
+        text = str(np.datetime64(value.value, unit))
+        return text.rstrip("0").rstrip(".") if "." in text else text
+
 # %% ../notebooks/11_schema.ipynb #cell-021
 @dataclass(frozen=True)
 class Footer:
@@ -173,6 +193,27 @@ def open_raw(
     check_rows(path or url, sum(meta.row_group(i).num_rows for i in range(meta.num_row_groups)), meta.num_rows)
     return file
 
+# %% ../notebooks/11_schema.ipynb #5b0c1a0a
+def check_nulls(
+    file: pq.ParquetFile,  # of `open_raw`
+    path: str,  # what messages call it
+    nulls: Mapping[str, int],  # that were read, by column
+    groups: Sequence[int],  # row groups
+) -> None:
+    "Nulls promised are nulls read: one wrong bit makes nulls of values. Raises `Unreadable`."
+    meta = file.metadata
+    parts = [meta.row_group(i) for i in groups]
+    places = {meta.schema.column(i).path: i for i in range(meta.num_columns)}
+    for name in (name for name in nulls if name in places):
+        found, kind = nulls[name], meta.schema.column(places[name]).physical_type
+        chunks = [part.column(places[name]) for part in parts]
+        told = [chunk.statistics for chunk in chunks if chunk.physical_type == kind and chunk.is_stats_set]
+        if len(told) == len(parts) and all(one.has_null_count for one in told):
+            promised = sum(one.null_count for one in told)
+            if promised != found:
+                what = f"{promised:,} nulls were promised, {found:,} are there"
+                raise Unreadable(f"{path}: column {name} is damaged: {what}. {WAY}")
+
 # %% ../notebooks/11_schema.ipynb #c6fc4d7e
 def plain(
     rows: pa.Table,
@@ -201,6 +242,7 @@ def read_raw(
         with in_words(path):
             raise
     check_rows(path, rows.num_rows, sum(file.metadata.row_group(i).num_rows for i in groups))
+    check_nulls(file, path, {n: c.null_count for n, c in zip(rows.column_names, rows.columns)}, groups)
     return rows
 
 # %% ../notebooks/11_schema.ipynb #b0379ba8
@@ -212,16 +254,18 @@ def read_pieces(
     most: int,  # rows at a time
 ) -> Iterator[pa.Table]:
     "The same piece by piece; that rows are missing is known after the last of them."
-    seen, promised = 0, sum(file.metadata.row_group(i).num_rows for i in groups)
+    seen, nulls, promised = 0, dict.fromkeys(names, 0), sum(file.metadata.row_group(i).num_rows for i in groups)
     batches = file.iter_batches(most, row_groups=list(groups), columns=list(names), use_threads=False)
     try:
         for batch in batches:
             seen += batch.num_rows
+            nulls = {n: nulls[n] + column.null_count for n, column in zip(batch.schema.names, batch.columns)}
             yield plain(pa.Table.from_batches([batch]))
     except (pa.ArrowException, OSError):
         read_raw(file, path, names, groups)  # names the column
         raise
     check_rows(path, seen, promised)
+    check_nulls(file, path, nulls if seen else {}, groups)
 
 # %% ../notebooks/11_schema.ipynb #e87008c7
 @contextmanager

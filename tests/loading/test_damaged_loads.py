@@ -3,9 +3,16 @@ from __future__ import annotations
 
 import pytest
 
-from damage import ROWS, SOURCE, damages, encoded, put, rows_of
+from dmscdc.changes import change_files
+from dmscdc.files import FolderLanding
+from dmscdc.load import footers_of, replace_table
+from dmscdc.loads import Task
+from dmscdc.schema import Unreadable, evolve
+from dmscdc.tables import Draft
+
+from damage import ROWS, SOURCE, damages, encoded, put, rows_of, to_nulls
 from test_damage import check
-from world import World
+from world import World, closed
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,3 +31,31 @@ def test_a_damaged_load_file_refuses_the_load_by_name(tmp_path, spark, settings)
     assert looked == 18
     put(path, encoded(rows_of(None, ROWS)))
     assert w.go().verdict == ("attention" if settings.get("partition") == "at" else "ok") and [n for n, in w.lake("count(*)")] == [2 * ROWS]
+
+
+def test_values_that_one_wrong_bit_made_nulls_refuse_a_load_and_a_batch_by_column(tmp_path, spark):
+    w, looked = World(tmp_path, spark, SOURCE).set(key="id"), 0
+    for path, op, first in ((w.raw / "LOAD00000001.parquet", None, 0), (w.raw / f"{closed(1)}.parquet", "U", 0)):
+        sound, before = encoded(rows_of(op, first), data_page_version="2.0"), w.standing()
+        for column in ("id", "name", "site"):
+            raw = to_nulls(sound, column)
+            put(path, raw)
+            check(w.go(), before, w, path.name, [f"column {column} is damaged: 0 nulls were promised, "], column)
+            looked += 1
+        put(path, sound)
+        assert w.go().verdict == "ok"
+    assert looked == 6 and w.lake("count(*), count(name)") == [(ROWS, ROWS)]
+
+
+@pytest.mark.parametrize("settings", [{"key": ()}, {"key": ("id",)}], ids=["insert-only", "key"])
+def test_of_a_partitioned_load_as_many_rows_are_written_as_its_files_promised(tmp_path, spark, settings):
+    "Of two files one is another when Spark reads it than when the load was planned."
+    w, landing = World(tmp_path, spark, SOURCE), FolderLanding(tmp_path / "landing")
+    for number in (1, 2): put(w.raw / f"LOAD0000000{number}.parquet", encoded(rows_of(None, ROWS * number)))
+    task = Task(w.ref, landing, w.lake_table, settings["key"], ("site",))
+    urls, footers = footers_of(task, landing.files(w.ref).load)
+    files = change_files(footers, urls, evolve("shop.item", (), footers).schema)
+    put(w.raw / "LOAD00000002.parquet", encoded(rows_of(None, ROWS).slice(0, 148)))
+    with pytest.raises(Unreadable, match="^LOAD00000002.parquet: damaged: 150 rows were promised, 148 are there"):
+        replace_table(spark, task, Draft(None, {}, "run", files.schema, settings["key"], ("site",)), files, 1)
+    assert w.lake_table.head() is None

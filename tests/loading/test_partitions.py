@@ -5,14 +5,17 @@ import re
 from datetime import date
 from decimal import Decimal
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
 from dmscdc.files import FolderLanding
+from dmscdc.lake_row import tell
 from dmscdc.load import load_initial
 from dmscdc.loads import Task
 from dmscdc.schema import Refused
 
+from damage import encoded, put
 from world import World, closed, query, replayed
 
 SCHEMA = {"id": "int", "site": "string", "day": "date", "name": "string"}
@@ -67,6 +70,36 @@ def test_partitions_may_be_numbers_decimals_times_and_truths(tmp_path, spark):
     found = w.lake_table.read(spark).selectExpr("id", "n", "p", "unix_micros(moment)", "ok").collect()
     assert sorted(map(tuple, found), key=lambda r: r[0]) == [(1, -5, Decimal("1.50"), 1544868000000000, True), (2, 2**62, Decimal("-0.02"), -2209161599999999, True),
                                                              (3, None, None, None, None), (4, -5, Decimal("1.50"), 1544868000000000, True)]
+
+
+FAR = {pa.date32(): (-800_000, -719_528, 0, 2_932_897), pa.timestamp("ms", "UTC"): (-62_167_219_200_001, -99_999_999_999_999, 0, 253_402_300_800_123)}  # days and milliseconds since 1970
+
+
+@pytest.mark.parametrize("kind", FAR, ids=str)
+def test_days_and_times_before_the_year_1_and_after_9999_lay_out_a_lake_that_goes_on_and_is_told(tmp_path, spark, kind):
+    def far(first, op, at):
+        numbers = pa.array(at, pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
+        ops = {"Op": [op] * len(at)} if op else {}
+        return encoded(pa.table({**ops, "id": pa.array(range(first, first + len(at)), pa.int32()), "at": numbers, "name": [op or "load"] * len(at)}))
+
+    w, values = World(tmp_path, spark, {}).set(key="id", partition="at"), FAR[kind]
+    put(w.raw / "LOAD00000001.parquet", far(0, None, [*values, None]))
+    assert w.go().verdict == "ok"
+    put(w.raw / f"{closed(1)}.parquet", far(2, "U", [values[2], values[3], values[0]]))   # the last one moves
+    put(w.raw / f"{closed(2)}.parquet", far(10, "I", values))
+    done = w.go()
+    assert (done.verdict, done.rows["updated"], done.rows["inserted"]) == ("ok", 3, 4), done.words
+    put(w.raw / f"{closed(3)}.parquet", far(11, "D", values[1:2]))
+    assert w.go().verdict == "ok"
+    number = "datediff(at, date'1970-01-01')" if kind == pa.date32() else "unix_millis(at)"
+    found = sorted(map(tuple, w.lake_table.read(spark).selectExpr("id", number, "name").collect()))
+    assert found == [(0, values[0], "load"), (1, values[1], "load"), (2, 0, "U"), (3, values[3], "U"), (4, values[0], "U"), (10, values[0], "I"), (12, 0, "I"), (13, values[3], "I")]
+    told = {n: tell(str(w.landing), w.lake_table, {"id": n})[0][0] for n in (1, 3, 4, 13)}
+    assert {story.verdict for story in told.values()} == {"agrees"}
+    shown = {n: str(story.life.state["at"]) for n, story in told.items()}
+    assert [shown[3], shown[1]] == (["10000-01-01", "0000-01-01"] if kind == pa.date32() else ["10000-01-01T00:00:00.123", "-1199-02-15T14:13:20.001"])
+    put(w.raw / f"{closed(4)}.parquet", far(1, "X", values[3:]))
+    assert f"row 0 of {closed(4)}.parquet: column Op is 'X'" in w.go().words
 
 
 def test_all_readers_of_the_folder_agree_between_passes(tmp_path, spark):
