@@ -218,9 +218,10 @@ def test_a_run_can_be_stopped(a_job, tmp_path):
 
 
 def test_a_run_that_is_stopped_while_its_kernel_starts_says_so_in_a_line_and_prints_no_traceback(a_job, tmp_path, capfd):
-    stop = threading.Event()
+    stop, heard = threading.Event(), signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and so would the kernel
     stop.set()
-    run = run_notebook(a_job("never_begun", "1"), {}, runs=tmp_path, stop=stop)
+    try: run = run_notebook(a_job("never_begun", "1"), {}, runs=tmp_path, stop=stop)
+    finally: signal.signal(signal.SIGINT, heard)
     assert (run.verdict, run.cause, run.words) == ("failed", "stopped", "stopped on request before it was done")
     assert "".join(capfd.readouterr()) == "" and kernels_at_work() == []
 
