@@ -31,6 +31,8 @@ FLOORS := 0 2 3 4 5 6 7 8 9
 LANES  := aws+crashes asking house jobs+pages loading+planning+session adversary+contracts+proof cluster+running histories+landing+scenarios+state_dynamodb
 PARTS  := $(LANES:%=checks/%) rooms/1 $(FLOORS:%=rooms/%)
 
+# Spark's Java lives for seconds here: compiling well costs more than it gives.
+test: export JAVA_TOOL_OPTIONS := $(JAVA_TOOL_OPTIONS) -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 test: $(STAMP)
 	@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $(JOBS) $(PARTS)
 
