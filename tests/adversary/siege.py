@@ -33,7 +33,7 @@ from dmscdc.state import SqliteState
 from told import GOOD, File, Row, Table, after, key_of, shown
 
 WAYS = {"direct": str(1 << 30), "shuffled": "0"}
-HANG = 1200  # seconds after which one step counts as hanging; it takes a few, and a hundred times that where others have the processor
+HANG = 240  # seconds after which one step counts as hanging; it takes a hundredth of that
 FOREIGN = ("Traceback", "org.apache", "java.", "Py4J", "SQLSTATE", "pyarrow.", "Error:", "Exception:", "object is not", "object has no")  # a library's words
 REASON = re.compile(r"\(\w+Error: .*?\)\. |it is damaged: .*?\. ")  # in which one line of theirs may follow our own words
 NOBODY = "__HIVE_DEFAULT_PARTITION__"

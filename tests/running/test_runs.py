@@ -258,7 +258,7 @@ def test_a_run_whose_process_was_killed_is_closed_by_the_next_pass(a_job, tmp_pa
     kernel = psutil.Process(int((tmp_path / "pid").read_text()))
     controller.send_signal(signal.SIGKILL)
     controller.wait()
-    until = time.monotonic() + 60
+    until = time.monotonic() + 30
     while at_work(kernel):  # a kernel without its controller ends by itself
         assert time.monotonic() < until
         threading.Event().wait(0.1)
