@@ -239,15 +239,14 @@ SPARK = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "lo
 def footer(
     schema: pa.Schema,  # of the file
     types: Mapping[str, str],  # lake types by column
-) -> dict[bytes, bytes]:
+) -> dict[str, str]:
     "What Spark keeps in the footer of a file with these columns."
     from pyspark import __version__ as version
 
     names = [(name, SPARK.get(types[name], types[name])) for name in schema.names]
     fields = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in names]
     row = json.dumps({"type": "struct", "fields": fields})
-    said = {"org.apache.spark.version": version, "org.apache.spark.sql.parquet.row.metadata": row}
-    return {name.encode(): text.encode() for name, text in said.items()}
+    return {"org.apache.spark.version": version, "org.apache.spark.sql.parquet.row.metadata": row}
 
 # %% ../notebooks/16_tasks.ipynb #cell-017
 def write_table(
@@ -259,8 +258,10 @@ def write_table(
     "One Parquet file as Spark would write it."
     fs, path = new_place(url)
     coded = [n for n in table.column_names if n not in unique]
-    known = table.replace_schema_metadata(footer(table.schema, types))
-    pq.write_table(known, path, filesystem=fs, compression="snappy", store_schema=False, use_dictionary=coded)
+    given = {"filesystem": fs, "compression": "snappy", "store_schema": False, "use_dictionary": coded}
+    with pq.ParquetWriter(path, table.schema, **given) as file:
+        file.write_table(table)
+        file.add_key_value_metadata(footer(table.schema, types))  # a schema's own is left out with the schema
 
 
 def unique_columns(keys: Sequence[str]) -> tuple[str, ...]:

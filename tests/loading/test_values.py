@@ -1,6 +1,7 @@
 "Every value of every type of DMS survives the initial load, an insert and the rewriting of its file, for every reader."
 from __future__ import annotations
 
+import json
 import struct
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -80,6 +81,16 @@ def test_spark_and_arrow_read_the_folder_as_duckdb_does(world, spark):
     assert sorted((tuple(r) for r in spark_rows), key=lambda r: r[0]) == world.lake(TEXT)
     arrow = ds.dataset(str(world.folder), format="parquet", partitioning="hive").to_table(columns=["id", "s", "day", "d38", "b"]).to_pylist()
     assert sorted((tuple(r.values()) for r in arrow), key=lambda r: r[0]) == [(i, s, day, d, None if b is None else bytes(b)) for i, s, day, d, b in world.lake("id, s, day, d38, b")]
+
+
+def test_every_file_says_which_spark_it_is_like_so_that_old_days_are_read_as_they_are(world, spark):
+    "Spark 3 refuses a day before 1582 in a file that does not say so."
+    kept = [pq.read_metadata(world.folder / name).metadata for name in world.files()]
+    assert kept and {found[b"org.apache.spark.version"].decode() for found in kept} == {spark.version}
+    types = dict(spark.read.parquet(str(world.folder)).dtypes)
+    for found in kept:
+        fields = json.loads(found[b"org.apache.spark.sql.parquet.row.metadata"])["fields"]
+        assert {"id", "day", "_cdc_row"} <= {field["name"] for field in fields} <= set(types)
 
 
 def test_timestamps_in_milliseconds_keep_their_moment(tmp_path, spark):
