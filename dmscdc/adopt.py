@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .changes import check_key
-from .files import RawFile
+from .files import RawFile, for_shell
 from .loads import Loaded, Task, planned
 from .position import Position, change_order
 from .schema import Footer, Refused, Schema, evolve, read_footers
@@ -80,7 +80,7 @@ def adopt_lake(
         draft = Draft(None, plan.before.to_json(), task.run, schema, task.key, task.partition, guard=task.guard)
         written = task.lake.adopt(spark, LoadFiles(tuple(footers), urls, 0), draft)
     except Refused as error:
-        ways = f"`dmscdc table rewind {task.table} --reload --keep-changes` loads the table anew instead"
+        ways = f"`dmscdc table rewind {for_shell(task.table)} --reload --keep-changes` loads the table anew instead"
         raise Refused(f"the lake of the 2019 solution cannot be taken over: {error}. {ways}", error.rows) from error
     words = f"{count(len(names), 'file')} of the 2019 lake taken over, {count(written.commit.rows, 'row')}"
     certain = "equal to the source for certain only after a reconcile or a reload"

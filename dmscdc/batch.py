@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from .changes import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes, refuse_lost
+from .files import for_shell
 from .fold import FIRST, FRESH, HAS, WRITE, Folding, fold
 from .places import read_url
 from .schema import FILE, OP, OURS, ROW, Column, Refused, Schema, check_rows, ddl, open_raw, read_raw
@@ -202,6 +203,6 @@ def refuse_bad(
     such = "such row" if facts["bad"] == 1 else "such rows"
     raise Refused(
         f"{table}: row {row} of {path}: {what}. {facts['bad']:,} {such} in this batch; nothing was applied. "
-        f"Put the file right or take it out of the landing, then: dmscdc pass --only {table}",
+        f"Put the file right or take it out of the landing, then: dmscdc pass --only {for_shell(table)}",
         facts["bad"],
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from .attempt import lake_columns, to_commit
 from .aws import is_bucket, split_url
-from .files import TableRef
+from .files import TableRef, for_shell
 from .journal import Entry
 from .fold import HIVE_NULL
 from .schema import Column, Schema
@@ -55,7 +55,7 @@ def hive_columns(
             same = " and ".join(c.name for c in schema if c.name.lower() == name)
             raise CatalogError(
                 f"{table}: the columns {same} are both {name} in Glue, which knows lower case only. Rename one by a "
-                f"rule of the DMS task and reload: dmscdc table rewind {table} --reload"
+                f"rule of the DMS task and reload: dmscdc table rewind {for_shell(table)} --reload"
             )
     return [{"Name": c.name.lower(), "Type": hive_type(table, c)} for c in schema]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from .files import parse_name
+from .files import for_shell, parse_name
 from .places import read_url
 from .schema import (FILE, OP, ROW, Column, Footer, Refused, Schema, check_rows, ddl, open_raw,
                            read_pieces)
@@ -285,7 +285,7 @@ def check_key(
         if k not in names:
             raise Refused(
                 f"{table}: the key column {k} was expected, its files carry {', '.join(names)}. "
-                f"Set the key: dmscdc table set {table} --key …"
+                f"Set the key: dmscdc table set {for_shell(table)} --key …"
             )
         for f in footers:
             if k not in [c.name for c in f.schema]:
@@ -308,6 +308,7 @@ def check_ops(
             raise Refused(
                 f"{table}: {f.path} has no column {OP}{but}, so what its rows did is not known. DMS leaves it out with "
                 "CdcInsertsOnly=true: set IncludeOpForFullLoad=true at the endpoint as well, or CdcInsertsOnly=false, "
-                f"and let it write the changes again, or reload the table: dmscdc table rewind {table} --reload",
+                "and let it write the changes again, or reload the table: "
+                f"dmscdc table rewind {for_shell(table)} --reload",
                 f.rows,
             )

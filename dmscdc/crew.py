@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .config import Config
-from .files import TableRef
+from .files import TableRef, for_shell
 from .ledger import Run
 from .leases import Lease, LeaseLost
 from .process import HOLD
@@ -158,17 +158,17 @@ def without_run(
     "What a pass says of a table that it leaves alone."
     plan, name = look.plan, str(look.table)
     if look.refusal:
-        return Outcome(name, "refused", refusal_words(look), f"dmscdc pass --only {name} --retry")
+        return Outcome(name, "refused", refusal_words(look), f"dmscdc pass --only {for_shell(name)} --retry")
     if look.has_work:
-        return Outcome(name, "nothing", "not begun: the pass was stopped", f"dmscdc pass --only {name}")
+        return Outcome(name, "nothing", "not begun: the pass was stopped", f"dmscdc pass --only {for_shell(name)}")
     if look.state == "waiting":
         return _waiting(look)
     if look.problem:
-        return Outcome(name, "failed", look.problem, f"dmscdc pass --only {name}")
+        return Outcome(name, "failed", look.problem, f"dmscdc pass --only {for_shell(name)}")
     if look.state == "paused":
-        return Outcome(name, "nothing", "paused", f"dmscdc table set {name} --active")
+        return Outcome(name, "nothing", "paused", f"dmscdc table set {for_shell(name)} --active")
     verdict, words = "attention" if plan.kind == "attention" else "nothing", plan.sentence.removeprefix(f"{name}: ")
-    return Outcome(name, verdict, words, f"dmscdc plan --only {name}", waits=bool(plan.waits))
+    return Outcome(name, verdict, words, f"dmscdc plan --only {for_shell(name)}", waits=bool(plan.waits))
 
 
 def _waiting(
@@ -177,7 +177,7 @@ def _waiting(
     "A new table, and the command that sets the key which its data suggests."
     guess, name = look.suggestion, str(look.table)
     if guess is None:
-        return Outcome(name, "attention", look.problem, f"dmscdc plan --only {name}", waits=True)
+        return Outcome(name, "attention", look.problem, f"dmscdc plan --only {for_shell(name)}", waits=True)
     return Outcome(name, "attention", f"new, waits for its key; {guess.words}", guess.command, waits=True)
 
 # %% ../notebooks/71_crew.ipynb #cell-026
@@ -251,7 +251,7 @@ def run_table(
     inherit(crew, look.table)
     with crew.keeper.keep(look.table, crew.owner) as held:
         if held is None:
-            outcome = Outcome(name, "busy", _who_holds(crew.state, look.table), f"dmscdc pass --only {name}")
+            outcome = Outcome(name, "busy", _who_holds(crew.state, look.table), f"dmscdc pass --only {for_shell(name)}")
             crew.say(str(outcome))
             return outcome
         if crew.state.get(look.table).commit != look.item.commit:
@@ -358,7 +358,7 @@ def attempt(
         return run_table(crew, look)
     except Exception as error:
         words = problem_words(look.table, error)
-        outcome = Outcome(str(look.table), "failed", words, f"dmscdc pass --only {look.table}")
+        outcome = Outcome(str(look.table), "failed", words, f"dmscdc pass --only {for_shell(look.table)}")
         crew.say(str(outcome))
         with suppress(Exception):  # perhaps it is the state that failed
             crew.state.note_run(look.table, {"last_verdict": "failed", "last_words": words[:1_000]})

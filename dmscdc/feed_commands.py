@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from .config import Config, absolute
-from .files import TableRef
+from .files import TableRef, for_shell
 from .flags import Json, Name, fail, with_config
 from .places import place, read_url, spark_url
 from .position import Position
@@ -78,7 +78,7 @@ def asked(
     if not (head or item):
         check_here(config, ref)
     if not head and not (item and (item.key or item.insert_only)):
-        raise UnknownTable(f"{ref} has no key yet: dmscdc table set {ref} --key … (or --insert-only)")
+        raise UnknownTable(f"{ref} has no key yet: dmscdc table set {for_shell(ref)} --key … (or --insert-only)")
     return Asked(ref, head.key if head else item.key, lake, head, config.landing, config.archive)
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-010

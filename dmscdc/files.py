@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -16,8 +17,9 @@ from typing import Any
 
 # %% auto #0
 __all__ = ['SUFFIX', 'LOAD_NAME', 'CHANGE_NAME', 'TRANSACTION_NAME', 'LOOK_BACK', 'DATE_FOLDER', 'OURS', 'TASK', 'NotADmsName',
-           'LandingEmpty', 'LandingUnreachable', 'TableRef', 'DmsName', 'parse_name', 'RawFile', 'day_before',
-           'Listing', 'is_hidden', 'classify', 'unreadable', 'FolderLanding', 'holds_dms', 'describe_empty']
+           'LandingEmpty', 'LandingUnreachable', 'TableRef', 'for_shell', 'DmsName', 'parse_name', 'RawFile',
+           'day_before', 'Listing', 'is_hidden', 'classify', 'unreadable', 'FolderLanding', 'holds_dms',
+           'describe_empty']
 
 # %% ../notebooks/00_files.ipynb #cell-006
 class NotADmsName(ValueError):
@@ -54,6 +56,11 @@ class TableRef:
             raise ValueError(f"a table is written schema.table, like sampledb.product, or \"my.schema\".product "
                              f"where the schema has a dot, not {text!r}")
         return cls((found[1] or "").replace('""', '"') or found[2], found[3])
+
+# %% ../notebooks/00_files.ipynb #5d1c7a21
+def for_shell(table: TableRef | str) -> str:
+    "A table, or another word, as it is typed in a shell: in quotes where it has a blank or a sign of the shell."
+    return shlex.quote(str(table))
 
 # %% ../notebooks/00_files.ipynb #cell-013
 SUFFIX = r"\.(?P<format>csv|parquet)(?P<gz>\.gz)?"

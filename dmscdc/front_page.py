@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from .charts import charts_of
 from .chronicle import MARKS_SHOWN, brought_up_to_date, file_of, index_of
-from .files import TableRef
+from .files import TableRef, for_shell
 from .report import render, took
 from .shelf import Shelf, open_shelf
 from .table_page import LIMIT, fitting, own_script, rank, unnamed, verdicts_of, write_table_pages
@@ -146,7 +146,7 @@ def _asks_for_key(line: dict[str, Any]) -> tuple[str, str]:
     guess = found if isinstance(found, str) else ",".join(found)
     said = line.get("suggestion") or f"its data suggests {guess or 'none'}"
     key = f"--key {shlex.quote(guess)}" if guess else "--insert-only"
-    command = line.get("command") or f"dmscdc table set {shlex.quote(line['table'])} {key}"
+    command = line.get("command") or f"dmscdc table set {for_shell(line['table'])} {key}"
     return f"New, and waits for its key: {said.rstrip('.')}.", command
 
 # %% ../notebooks/49_front_page.ipynb #cell-033
@@ -156,7 +156,7 @@ def needs_person(
     "What a person has to do about a table."
     verdict, words = line["verdict"], line["words"]
     if verdict in ("attention", "failed", "refused"):
-        command = line["again"] or f"dmscdc pass --only {shlex.quote(line['table'])}"
+        command = line["again"] or f"dmscdc pass --only {for_shell(line['table'])}"
         commands = [] if commands_in(words) else [command]
     elif line["state"] == "waiting":
         verdict, (words, command) = "waiting", _asks_for_key(line)

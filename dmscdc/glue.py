@@ -16,7 +16,7 @@ from dmscdc.catalog import (
     COMMIT, NO_COMMIT, TABLE, CatalogError, Wanted, folders_of, laid_over, mark_of, partition_input, storage_of,
     table_input, told_mark, wanted_of,
 )
-from .files import TableRef
+from .files import TableRef, for_shell
 from .parquet import ParquetTable
 from .tables import LakeTable
 
@@ -258,6 +258,6 @@ def tell(
         wanted = wanted_of(lake.table, lake.location, lake.journal.entry(head.number))
         did = sync(place, wanted, lambda mark: folders_at(lake, mark))
     except Exception as error:
-        way = f"The lake holds its rows; the next pass tries again: dmscdc pass --only {lake.table}"
+        way = f"The lake holds its rows; the next pass tries again: dmscdc pass --only {for_shell(lake.table)}"
         return Told(notes=(f"the catalogue is behind: {error}. {way}",))
     return Told(told_mark(address, head), f"{place}: {', '.join(did)}" if did else "")

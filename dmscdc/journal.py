@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from .files import TableRef
+from .files import TableRef, for_shell
 from .store import ENTRY_NAME, Exists, Store, Unfit, number_aside
 from .tables import FilesGone, NotOurs, StaleCommit
 
@@ -285,8 +285,9 @@ def located(journal: Journal, entry: Entry) -> dict[str, LakeFile]:
     gone = next((f.name for f in entry.files if f.name not in found), None)
     if gone:
         if journal.newest() == entry.number:
+            table = TableRef(*journal.meta.split("/")[-2:])
             raise FilesGone(f"{journal.folder}: {gone}, which commit {entry.number} lists, is missing from the lake. "
-                            f"Restore it, or: dmscdc table rewind {TableRef(*journal.meta.split('/')[-2:])} --reload")
+                            f"Restore it, or: dmscdc table rewind {for_shell(table)} --reload")
         raise StaleCommit(f"{journal.folder}: {gone} of commit {entry.number} is gone; "
                           "the table has moved on, read it again")
     return {journal.store.path(found[f.name]): f for f in entry.files}

@@ -9,7 +9,6 @@ import fcntl
 import html
 import json
 import os
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from .files import for_shell
 from .shelf import Shelf, ShelfError, open_shelf, write_whole
 
 # %% auto #0
@@ -181,7 +181,7 @@ def run_at(
     "Where a run is kept and what it is called: `runs/<job>/<schema.table>/<UTC>-<id>.ipynb`."
     home = runs / job / quote(table, safe=" ._-$") if table else runs / job
     stem = f"{start.strftime('%Y%m%dT%H%M%S%f')[:-3]}Z-{quote(run_id, safe='_-')}"
-    again = command or f"dmscdc pass{f' --only {shlex.quote(table)}' if table else ''}"
+    again = command or f"dmscdc pass{f' --only {for_shell(table)}' if table else ''}"
     return Run(
         id=run_id,
         job=job,

@@ -13,7 +13,7 @@ from .attempt import LostRows
 from .batch import Batch, refuse_bad, stage
 from .changes import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
 from .changes import sequence_column
-from .files import RawFile
+from .files import RawFile, for_shell
 from .fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from .loads import Loaded, Task, note_too_fine, planned
 from .position import Position
@@ -67,7 +67,8 @@ def load_rows(
 def check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None:
     "Key and partition must be columns of the table; every file must carry the key. Raises `Refused`."
     check_key(str(task.table), schema, task.key, footers)
-    types, other = {c.name: c.type for c in schema}, f"Set another: dmscdc table set {task.table} --partition …"
+    types = {c.name: c.type for c in schema}
+    other = f"Set another: dmscdc table set {for_shell(task.table)} --partition …"
     for p in task.partition:
         if p not in types:
             carried = ", ".join(types)
@@ -83,7 +84,7 @@ def check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None
         if once := ",".join(dict.fromkeys(names)) if len(set(names)) < len(names) else "":
             raise Refused(
                 f"{task.table}: the {what} is set to {','.join(names)}; each column was expected once. "
-                f"Set it: dmscdc table set {task.table} --{what} {once}"
+                f"Set it: dmscdc table set {for_shell(task.table)} --{what} {for_shell(once)}"
             )
 
 # %% ../notebooks/37_load.ipynb #633eee0e
@@ -120,7 +121,8 @@ def refuse_unfit(task: Task, path: str, row: int, column: str, value: str) -> No
     raise Refused(
         f"{task.table}: row {row} of {path}: partition column {column} {why_unfit(column, value)}. "
         f"Nothing was applied. Lay the table out by other columns: "
-        f"dmscdc table set {task.table} --partition …, then dmscdc table rewind {task.table} --reload"
+        f"dmscdc table set {for_shell(task.table)} --partition …, "
+        f"then dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
 # %% ../notebooks/37_load.ipynb #fa8500f6
@@ -134,7 +136,7 @@ def check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
         raise Refused(
             f"{task.table}: row {row[ROW]} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I there. A "
             f"column {OP} of the source must be renamed on its way (rename-column, a rule of the DMS task), "
-            f"then: dmscdc table rewind {task.table} --reload"
+            f"then: dmscdc table rewind {for_shell(task.table)} --reload"
         )
 
 # %% ../notebooks/37_load.ipynb #cell-011
@@ -230,7 +232,7 @@ def note_left_out(task: Task, batch: Batch) -> str:
         return ""
     return (
         f"{task.table} has no key: {batch.facts['left_out']:,} updates and deletes were not applied. "
-        f"Set a key and reload: dmscdc table set {task.table} --key …"
+        f"Set a key and reload: dmscdc table set {for_shell(task.table)} --key …"
     )
 
 # %% ../notebooks/37_load.ipynb #cell-024
@@ -258,7 +260,7 @@ def note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     return (
         f"the change sequence of {path} begins at {lowest}, below {before}, which the table has applied from "
         f"files before it; the file names decided. Look whether two tasks write to one folder. "
-        f"A reload makes it certain: dmscdc table rewind {task.table} --reload"
+        f"A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
 
@@ -269,7 +271,7 @@ def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
     return (
         f"late file {late[0].path} met {batch.facts['met']} keys that newer files had changed; by file names the "
         f"newer ones won. No change sequence proves it. A reload makes it certain: "
-        f"dmscdc table rewind {task.table} --reload"
+        f"dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
 # %% ../notebooks/37_load.ipynb #cell-026
@@ -299,7 +301,7 @@ def note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[F
     return [
         f"column {', '.join(gone)} comes no more and {', '.join(added)} is new{letters}. If this is a renaming, rows "
         f"that have not changed since hold their values under the old name and null under the new one. "
-        f"A reload makes them whole: dmscdc table rewind {task.table} --reload"
+        f"A reload makes them whole: dmscdc table rewind {for_shell(task.table)} --reload"
     ]
 
 # %% ../notebooks/37_load.ipynb #173fc5c7
@@ -310,7 +312,7 @@ def note_strangers(task: Task, written: Written) -> str:
     return (
         f"{written.strangers} updates met no row and were inserted: a key was changed at the source (the row with "
         f"the old key is still in the lake), or inserts are missing. Add before-image columns to the task, "
-        f"and reload: dmscdc table rewind {task.table} --reload"
+        f"and reload: dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
 # %% ../notebooks/37_load.ipynb #cell-027

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .files import FolderLanding, Listing, TableRef
+from .files import FolderLanding, Listing, TableRef, for_shell
 from .schema import FILE, ROW
 from .tables import Clock, Commit, LakeTable, StaleCommit, Written, no_guard
 from .worklist import Plan, count, union
@@ -161,8 +161,9 @@ def average(rows: int, parts: int) -> str:
 def coarser(table: TableRef) -> str:
     "What to do about it."
     return (
-        f"Lay the table out by columns with fewer values, or by none (''): dmscdc table set {table} --partition …, "
-        f"then dmscdc table rewind {table} --reload"
+        "Lay the table out by columns with fewer values, or by none (''): "
+        f"dmscdc table set {for_shell(table)} --partition …, "
+        f"then dmscdc table rewind {for_shell(table)} --reload"
     )
 
 

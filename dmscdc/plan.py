@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .files import Listing, RawFile, TableRef
+from .files import Listing, RawFile, TableRef, for_shell
 from .load_set import Cut, LoadSet, clock, find_cut, first_cut, forced_cut, is_copy, judge_load
 from .position import Position, bound, change_order, take_over
 from .worklist import (Arrivals, Plan, advance, before_csv, changed_inputs, count, gone_names,
@@ -37,7 +37,7 @@ class Look:
         return bool(self.asked) and self.asked["kind"] == kind
 
     def command(self, verb: str, rest: str = "") -> str:
-        return f"`dmscdc table {verb} {self.table}{rest and ' ' + rest}`"
+        return f"`dmscdc table {verb} {for_shell(self.table)}{rest and ' ' + rest}`"
 
     def listed_at(self) -> float:
         "When the landing was listed: by our clock or the storage's, whichever is ahead."

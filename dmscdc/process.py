@@ -26,7 +26,7 @@ from .adopt import adopt_lake, adopts, beyond
 from .attempt import LostRows
 from .bucket_landing import open_landing
 from .bucket_store import decided_by
-from .files import FolderLanding, LandingUnreachable, RawFile, TableRef
+from .files import FolderLanding, LandingUnreachable, RawFile, TableRef, for_shell
 from .glue import Told, tell
 from .leases import BadSetting, Lease, LeaseLost
 from .load import load_incremental, load_initial
@@ -80,12 +80,12 @@ def _is_same(one: Position, other: Position) -> bool:
 # %% ../notebooks/39_process.ipynb #55db7844
 def _ways_on(item: TableItem, head: Commit | None) -> str:
     "The commands for a lake that is not the one remembered."
-    on = f"`dmscdc table rebuild --only {item.table}` goes on from what it holds now; " if head else ""
+    on = f"`dmscdc table rebuild --only {for_shell(item.table)}` goes on from what it holds now; " if head else ""
     if item.position.has_load:
         anew = "loads it anew, which needs all change files since its load"
-        return f"{on}`dmscdc table rewind {item.table} --reload` {anew}"
+        return f"{on}`dmscdc table rewind {for_shell(item.table)} --reload` {anew}"
     anew = "begins anew once its key is set again, which needs all its change files"
-    return f"{on}`dmscdc table forget {item.table}` {anew}"
+    return f"{on}`dmscdc table forget {for_shell(item.table)}` {anew}"
 
 
 def lost_since(
@@ -272,7 +272,8 @@ def check_inputs(landing: FolderLanding, plan: Plan) -> None:
     files = landing.files(plan.table, None if plan.load or plan.instruction else plan.before)
     if words := changed_inputs(plan, files):
         raise InputChanged(
-            f"{'; '.join(words[:5])}. Nothing was applied; the next pass plans anew: dmscdc pass --only {plan.table}"
+            f"{'; '.join(words[:5])}. Nothing was applied; the next pass plans anew: "
+            f"dmscdc pass --only {for_shell(plan.table)}"
         )
 
 
@@ -354,10 +355,10 @@ def check_ready(item: TableItem) -> None:
     if item.is_ready:
         return
     if item.key or item.insert_only:
-        raise Refused(f"{item.table} is paused: dmscdc table set {item.table} --active")
+        raise Refused(f"{item.table} is paused: dmscdc table set {for_shell(item.table)} --active")
     raise Refused(
         f"{item.table}: no key is set, so nothing can be applied. "
-        f"Set one: dmscdc table set {item.table} --key …, or --insert-only"
+        f"Set one: dmscdc table set {for_shell(item.table)} --key …, or --insert-only"
     )
 
 # %% ../notebooks/39_process.ipynb #7c1de0a4
@@ -464,7 +465,7 @@ def saver(state: SqliteState, standing: Standing, plan: Plan) -> Callable[[Commi
 
 def then(table: str) -> str:
     "What follows once a file was put right."
-    return f". Then: dmscdc pass --only {table}"
+    return f". Then: dmscdc pass --only {for_shell(table)}"
 
 
 def said_of(problem: Exception, table: str) -> str:
@@ -472,7 +473,7 @@ def said_of(problem: Exception, table: str) -> str:
     if isinstance(problem, Unreadable):
         return f"{table}: {problem}{then(table)}"
     if isinstance(problem, LakeDamaged):
-        return f"{table}: {problem}. Load the table anew: dmscdc table rewind {table} --reload"
+        return f"{table}: {problem}. Load the table anew: dmscdc table rewind {for_shell(table)} --reload"
     return str(problem)
 
 # %% ../notebooks/39_process.ipynb #613d0106
@@ -510,7 +511,7 @@ def processed(
     if problem:
         verdict, words = ended_by(problem, said_of(problem, table), loads, standing, head)
     return Processed(
-        table, verdict, words, command=f"dmscdc pass --only {table}", versions=versions(),
+        table, verdict, words, command=f"dmscdc pass --only {for_shell(table)}", versions=versions(),
         plan={"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},
         files=tuple(file for load in loads for file in load.files), rows=rows_of(loads, getattr(problem, "rows", 0)),
         schema=tuple(sentence for load in loads for sentence in load.schema), notes=notes,

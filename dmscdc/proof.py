@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from .canonical import rules_of
-from .files import TableRef
+from .files import TableRef, for_shell
 from .in_flight import Pending, in_milliseconds, pending, states_of, stream_of, told_after
 from .past import NoPast, Past, open_past
 from .position import Position
@@ -194,7 +194,7 @@ def again(
 ) -> str:  # as it is typed
     "The command that repeats a proof, wherever the source was named."
     named = f" --secret {quote(secret)}" if secret else ""
-    return f"dmscdc reconcile {table} --source {quote(source)}{named}"
+    return f"dmscdc reconcile {for_shell(table)} --source {quote(source)}{named}"
 
 # %% ../notebooks/69_proof.ipynb #cell-021
 def prove(
@@ -219,7 +219,7 @@ def prove(
             done, under, decided = explained(asked, session, look, head, sides, done, layout)
     verdict, words = judge(done, str(position), under, decided)
     if done.in_flight and not done.counts:
-        command = f"dmscdc pass --only {asked.table}"
+        command = f"dmscdc pass --only {for_shell(asked.table)}"
     told = (str(asked.table), verdict, f"{asked.table}: {words}", command, str(position), head.number)
     return Proof(*told, look.at.isoformat(timespec="seconds"), done, under, round(time.perf_counter() - start, 3))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from .as_of import CommitClock
 from .bucket_landing import open_landing
-from .files import RawFile, TableRef, day_before
+from .files import RawFile, TableRef, day_before, for_shell
 from .past import NoPast, Past, is_first_put, is_held
 from .position import Position, change_order
 from .schema import Refused
@@ -102,7 +102,8 @@ def target_of(
     if landed:
         return past.number, past.changes
     if mirror is None:
-        raise Refused(f"{past.table}: no lake table yet: dmscdc pass --only {past.table}, or weave with --to landed")
+        now = f"dmscdc pass --only {for_shell(past.table)}"
+        raise Refused(f"{past.table}: no lake table yet: {now}, or weave with --to landed")
     return mirror.load, held_files((*past.before, *past.changes), mirror)
 
 # %% ../notebooks/61_scd2_files.ipynb #cell-009

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from .as_of import can_apply, clock_of, has_key
 from .attempt import lake_columns
 from .changes import KIND, ChangeFiles, change_files, check_key, proves, quoted, read_changes
-from .files import RawFile, TableRef
+from .files import RawFile, TableRef, for_shell
 from .load_set import is_followed, quiet_at
 from .past import Past, open_past
 from .position import Position
@@ -54,7 +54,8 @@ def stand(table: TableRef, landing: str, lake: str, state: Any, archive: str, re
     "Settle the type-2 table, and list the landing. Raises `UnknownTable`, `Refused`, `NoPast`."
     item, name = state.get(table), versions_of(table)
     if item is None or not item.key:
-        raise UnknownTable(f"{table}: versions need a key, and none is set: dmscdc table set {table} --key …")
+        way = f"dmscdc table set {for_shell(table)} --key …"
+        raise UnknownTable(f"{table}: versions need a key, and none is set: {way}")
     check_free(name, landing, state.get(name))
     root, folder = item.out_path or lake, {"folder": item.folder} if item.folder else {}
     mirror, there = open_table(item.format, root, table, **folder).head(), open_table(item.format, root, name)
@@ -92,12 +93,12 @@ def settings_of(stand: Stand, ignored: Sequence[str] | None, time_column: str | 
             words = [", ".join(one) if isinstance(one, tuple) else one for one in (asked, stands)]
             raise BadSetting(
                 f"{stand.there.table}: {name} is {words[0] or 'none'}, the versions stand on {words[1] or 'none'}. "
-                f"Weave all anew: dmscdc scd2 {stand.table} --rebuild"
+                f"Weave all anew: dmscdc scd2 {for_shell(stand.table)} --rebuild"
             )
     if stand.head.key[:-1] != stand.item.key:
         raise BadSetting(
             f"{stand.there.table}: the key of {stand.table} is {','.join(stand.item.key)}, the versions stand on "
-            f"{','.join(stand.head.key[:-1])}. Weave all anew: dmscdc scd2 {stand.table} --rebuild"
+            f"{','.join(stand.head.key[:-1])}. Weave all anew: dmscdc scd2 {for_shell(stand.table)} --rebuild"
         )
     return woven.ignored, woven.time_column
 
@@ -171,7 +172,7 @@ def ordered(
     decided, highest = (woven.by_sequence, woven.highest) if woven else (None, "")
     every = bool(facts["changes"]) and facts.get("proven", 0) == facts["changes"]
     by = every if decided is None else decided
-    again = f"Weave all anew: dmscdc scd2 {stand.table} --rebuild"
+    again = f"Weave all anew: dmscdc scd2 {for_shell(stand.table)} --rebuild"
     if by and facts["changes"] and not every:
         raise Refused(f"{table}: changes are ordered by {how.clock.sequence}, and new ones do not carry it. {again}")
     if by and facts["changes"] and facts["lowest"] < highest and not step.late:

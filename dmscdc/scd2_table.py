@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from .batch import Batch, batch_types
 from .bucket_store import decided_by
 from .changes import ChangeFiles, quoted, read_changes
-from .files import TableRef
+from .files import TableRef, for_shell
 from .past import open_past
 from .places import read_url, spark_url
 from .schema import Column, Schema, ddl
@@ -209,7 +209,7 @@ def read_versions(
     name = versions_of(TableRef.parse(table))
     there = open_table(format, lake, name)
     if woven_of(name, there.head()) is None:
-        raise LookupError(f"{name}: no type-2 table in {lake}: dmscdc scd2 {table}")
+        raise LookupError(f"{name}: no type-2 table in {lake}: dmscdc scd2 {for_shell(table)}")
     return there.read(spark)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .files import for_shell
 from .places import place
 
 # %% auto #0
@@ -429,7 +430,7 @@ def _grown(table: str, have: str, c: Column, path: str) -> str:
     raise Refused(
         f"{table}: column {c.name} of {path} is {c.type}, the lake holds {have}. A column may be "
         "added or grow (int to bigint, float to double, a wider decimal); this is neither. "
-        f"Correct the task's mapping and reload the table: dmscdc table rewind {table} --reload"
+        f"Correct the task's mapping and reload the table: dmscdc table rewind {for_shell(table)} --reload"
     )
 
 # %% ../notebooks/11_schema.ipynb #1088031e
@@ -439,7 +440,8 @@ def check_names(
 ) -> None:
     "Raise `Refused` for a column that would be taken for one of ours, or for another of the same file."
     names, where = [c.name for c in footer.schema], f"{table}: {footer.path}"
-    ways = f"Rename it on its way (rename-column, a rule of the DMS task), then: dmscdc table rewind {table} --reload"
+    again = f"dmscdc table rewind {for_shell(table)} --reload"
+    ways = f"Rename it on its way (rename-column, a rule of the DMS task), then: {again}"
     for name in names:
         if name.lower().startswith("_cdc_") or name == SPARKS:
             whose = "Spark needs this name itself" if name == SPARKS else "names that begin with _cdc_ are ours"

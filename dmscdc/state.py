@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .files import TableRef
+from .files import TableRef, for_shell
 from .leases import (LEASES, BadSetting, Lease, SqliteDecisions, StateUnusable, check_lease, prepare, read_lease,
                           transaction)
 from .position import Position, change_order, check_instruction, fit_window
@@ -239,7 +239,8 @@ def with_instruction(item: TableItem, instruction: Mapping  # bound to the item'
     "Leaves an instruction for the next pass; a later one takes the place of an earlier one."
     if (item.instruction or {}).get("kind") == "adopt" and instruction.get("kind") != "reload":
         raise BadSetting(f"{item.table} is to be taken over from the 2019 solution by its next pass, and has no "
-                         f"position of ours before that: dmscdc pass --only {item.table}, then give this again")
+                         "position of ours before that: "
+                         f"dmscdc pass --only {for_shell(item.table)}, then give this again")
     return replace(item, instruction={"commit": item.commit, **check_instruction(instruction)})
 
 
@@ -310,7 +311,8 @@ def read_item(table: TableRef, where: str,  # the state's address
     except (ValueError, TypeError, LookupError, AttributeError, zlib.error) as error:
         raise StateUnusable(
             f"{table}: what the state {where} says of it is damaged ({type(error).__name__}: {error}). "
-            f"`dmscdc table forget {table}` removes it; set its key again, and its position comes back from the lake"
+            f"`dmscdc table forget {for_shell(table)}` removes it; "
+            "set its key again, and its position comes back from the lake"
         ) from error
 
 
@@ -325,7 +327,7 @@ def or_damaged(table: TableRef, where: str, read: Callable[[], TableItem]) -> Ta
 def known_item(table: TableRef, item: TableItem | None, create: bool) -> TableItem:
     "The item that was found, or a new one. Raises `UnknownTable`."
     if item is None and not create:
-        raise UnknownTable(f"{table} is not known here: dmscdc table set {table} --key … (or --insert-only)")
+        raise UnknownTable(f"{table} is not known here: dmscdc table set {for_shell(table)} --key … (or --insert-only)")
     return item or TableItem(table)
 
 # %% ../notebooks/31_state.ipynb #cell-046

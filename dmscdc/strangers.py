@@ -10,6 +10,7 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 from .copying import Part, cut
+from .files import for_shell
 from .journal import Journal, commit_of
 from .schema import Footer, Refused, read_footers
 from .tables import LoadFiles, StaleCommit
@@ -68,7 +69,8 @@ def check_folders(
             there, wanted = (",".join(columns) or "none" for columns in (found, partition))
             raise Refused(
                 f"{table}: the partition is set to {wanted}, but {name} of the lake lies in folders of {there}. "
-                f"Set it as the lake has it: dmscdc table set {table} --partition {','.join(found) or '…'}"
+                "Set it as the lake has it: "
+                f"dmscdc table set {for_shell(table)} --partition {for_shell(','.join(found))}"
             )
 
 # %% ../notebooks/25_strangers.ipynb #cell-020

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .files import FolderLanding, Listing, RawFile, TableRef
+from .files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from .places import place
 
 # %% auto #0
@@ -117,7 +117,7 @@ def suggest_key(
     "What identifies a row of a new table, judged from its first file."
     listing = landing.files(table) if listing is None else listing
     file = judged_by(listing)
-    only = f"dmscdc table set {shlex.quote(str(table))}"
+    only = f"dmscdc table set {for_shell(table)}"
     if file is None:
         return Suggestion((), "there is no Parquet file to look into", f"{only} --key COLUMN")
     rows = some_rows(landing, table, file)

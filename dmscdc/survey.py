@@ -18,7 +18,7 @@ from .aws import is_bucket
 from .bucket_landing import THREADS, BucketLanding, open_landing
 from .catalog import is_behind
 from .config import Config, is_wanted
-from .files import FolderLanding, LandingEmpty, LandingUnreachable, TableRef
+from .files import FolderLanding, LandingEmpty, LandingUnreachable, TableRef, for_shell
 from .leases import Lease
 from .load_set import clock
 from .process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand, then
@@ -98,7 +98,7 @@ def refusal_words(
     look: Look,  # with a refusal
 ) -> str:
     "What was said, and that it still holds."
-    again = f"`dmscdc pass --only {look.table} --retry`"
+    again = f"`dmscdc pass --only {for_shell(look.table)} --retry`"
     words = look.refusal["words"].replace(then(str(look.table)), "").rstrip(".")
     return f"{words}. Nothing has changed since, so it is not tried again before {again}"
 
@@ -134,10 +134,10 @@ def proposed(
         with in_words(file.path if file else ""):
             return suggest_key(landing, table, listing)
     except PermissionError as error:
-        words = f"{file.path} cannot be read ({error}): let us in, then: dmscdc plan --only {table}"
+        words = f"{file.path} cannot be read ({error}): let us in, then: dmscdc plan --only {for_shell(table)}"
         raise Unreadable(words) from error
     except Unreadable as error:
-        raise Unreadable(f"{error}. Then: dmscdc plan --only {table}") from error
+        raise Unreadable(f"{error}. Then: dmscdc plan --only {for_shell(table)}") from error
 
 # %% ../notebooks/70_survey.ipynb #cell-012
 def look_at(
@@ -279,7 +279,7 @@ def _proposal_of(look: Look) -> dict[str, Any]:
     guess = look.suggestion
     if guess is None:
         verb = "plan" if look.state == "waiting" else "pass"
-        return {"suggested": [], "suggestion": look.problem, "command": f"dmscdc {verb} --only {look.table}"}
+        return {"suggested": [], "suggestion": look.problem, "command": f"dmscdc {verb} --only {for_shell(look.table)}"}
     return {"suggested": list(guess.key), "suggestion": guess.words, "command": guess.command}
 
 

@@ -14,7 +14,7 @@ import typer
 from .bucket_landing import BucketLanding, open_landing
 from .bucket_store import is_lost
 from .config import Config
-from .files import FolderLanding, LandingEmpty, TableRef
+from .files import FolderLanding, LandingEmpty, TableRef, for_shell
 from .flags import Json, Name, Only, with_config
 from .position import Position, change_order
 from .screen import show_json, show_table
@@ -168,7 +168,7 @@ def of_deleted(
     "What it means for rows deleted before that deletes remove rows no more, or do so now."
     if before is None or before.delete == item.delete or not item.commit:
         return ""
-    anew = f"dmscdc table rewind {item.table} --reload"
+    anew = f"dmscdc table rewind {for_shell(item.table)} --reload"
     return f"{BEFORE[item.delete]}, load the table anew, which needs all change files since its load: {anew}"
 
 # %% ../notebooks/92_table_commands.ipynb #cell-013
@@ -214,7 +214,7 @@ def instruct(
     "Leave an instruction for the next pass, and say so."
     item = open_state(config.state, config.landing).instruct(TableRef.parse(table), instruction)
     kind = instruction["kind"]
-    print(f"{item.table}: {kind} is carried out by the next pass: dmscdc pass --only {item.table}")
+    print(f"{item.table}: {kind} is carried out by the next pass: dmscdc pass --only {for_shell(item.table)}")
 
 # %% ../notebooks/92_table_commands.ipynb #cell-024
 CHANGES = "After a reload: apply all change files on top, or leave out those before the load"
@@ -284,7 +284,8 @@ def take_back(
         return ""
     return (
         f"goes on from commit {now.head.number}, {position}. {some(gone)} had been applied after it and lies in the "
-        f"landing no more: bring it back before the next pass, or reload: dmscdc table rewind {table} --reload"
+        "landing no more: bring it back before the next pass, or reload: "
+        f"dmscdc table rewind {for_shell(table)} --reload"
     )
 
 # %% ../notebooks/92_table_commands.ipynb #13712e59

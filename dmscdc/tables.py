@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .files import TableRef
+from .files import TableRef, for_shell
 from .schema import Footer, Refused, Schema
 from .session import FormatMissing
 
@@ -98,7 +98,7 @@ def check_settings(
         if head.rows and wanted != stands:
             raise Refused(
                 f"{table}: the {what} is set to {','.join(wanted) or 'none'}, the lake stands on "
-                f"{','.join(stands) or 'none'}. A reload rewrites it: dmscdc table rewind {table} --reload"
+                f"{','.join(stands) or 'none'}. A reload rewrites it: dmscdc table rewind {for_shell(table)} --reload"
             )
 
 # %% ../notebooks/20_tables.ipynb #cell-017
@@ -246,6 +246,6 @@ def open_table(
     if format not in FORMATS:
         raise FormatMissing(
             f"{table}: format {format!r} is not one of {', '.join(FORMATS)}. "
-            f"Set one: dmscdc table set {table} --format parquet"
+            f"Set one: dmscdc table set {for_shell(table)} --format parquet"
         )
     return import_module(FORMATS[format]).open_table(lake, table, **settings)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .changes import ChangeFiles, quoted, read_changes
+from .files import for_shell
 from .schema import (FILE, ROW, Column, Footer, Refused, Schema, Unreadable, arrow_type, check_rows, open_raw,
                           read_raw)
 from .tasks import lake_values, with_access
@@ -141,7 +142,8 @@ def refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int) 
     such = "such row" if number == 1 else "such rows"
     raise Refused(
         f"{table}: row {row[ROW]} of {row[FILE]}: key column {key} is null. {number:,} {such} "
-        f"in this load; nothing was loaded. Set another key: dmscdc table set {table} --key …, or --insert-only",
+        "in this load; nothing was loaded. Set another key: "
+        f"dmscdc table set {for_shell(table)} --key …, or --insert-only",
         number,
     )
 
@@ -157,5 +159,5 @@ def refuse_twice(table: str, frame: DataFrame, keys: Sequence[str]) -> None:
     raise Refused(
         f"{table}: the key {','.join(keys)} was expected to identify a row, but {value} stands in {row['n']} "
         f"rows of the load, row {row['a'][1]} of {row['a'][0]} and row {row['b'][1]} of {row['b'][0]} among them; "
-        f"nothing was loaded. Set another key: dmscdc table set {table} --key …, or --insert-only"
+        f"nothing was loaded. Set another key: dmscdc table set {for_shell(table)} --key …, or --insert-only"
     )

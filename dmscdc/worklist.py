@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .files import Listing, RawFile, TableRef, day_before
+from .files import Listing, RawFile, TableRef, day_before, for_shell
 from .load_set import clock
 from .position import Position, change_order, fit_window
 
@@ -199,7 +199,7 @@ def announce(plan: Plan, find: Callable[[], Sequence[str]]  # the files of other
         return replace(plan, remarks=(*words, *plan.remarks))
     note = (f"the 2019 solution has loaded this table ({plan.before}), but no Parquet file lies where its item says: "
             "in folder, below out_path. Correct the item, or load the table from its load files: "
-            f"`dmscdc table rewind {plan.table} --reload --keep-changes`")
+            f"`dmscdc table rewind {for_shell(plan.table)} --reload --keep-changes`")
     return Plan(plan.table, "attention", load_number=plan.load_number, before=plan.before, after=plan.before,
                 notes=(note, *plan.notes), remarks=plan.remarks)
 

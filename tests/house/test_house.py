@@ -256,3 +256,23 @@ def test_no_cell_is_left_out_of_the_tests_by_a_mark():
     left = [path for path, source in sources if re.search(rf"^#\| *({'|'.join(marks)})\b", source, re.M)]
     assert len(sources) > 1000 and len(marks) == 3 and not left
     assert [path for path, source in sources if re.search(r"^#\| *eval: *false", source, re.M)] == ["99_cli"]  # the story, which tests/jobs types
+
+
+TYPED = re.compile(r"dmscdc (?:pass|plan|as-of|feed|scd2|history|reconcile|table (?:\w+|\0))(?: --only)? \Z")
+
+
+def named(module: Path):
+    "What stands for a table in the commands that a module prints: the source of each value behind `dmscdc … `, with its line."
+    for text in [node for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.JoinedStr)]:
+        before = ""
+        for part in text.values:
+            if isinstance(part, ast.Constant): before += part.value
+            else:
+                if TYPED.search(before): yield part.lineno, ast.unparse(part.value)
+                before += "\0"
+
+
+def test_a_table_in_a_printed_command_is_quoted_for_the_shell():
+    found = [(module.name, line, value) for module in sorted((NOTEBOOKS.parent / "dmscdc").glob("*.py")) for line, value in named(module)]
+    assert len(found) > 60, found
+    assert [at for at in found if not at[2].startswith("for_shell(")] == []

@@ -1,14 +1,30 @@
 "Of two changes of one row the later one wins: which one is later, whatever Spark and the arrival do."
 from __future__ import annotations
 
+import itertools
+import random
+
+import pyarrow as pa
 import pytest
 
+from dmscdc.changes import NAME
 from dmscdc.dms_writer import DmsSettings, change_sequence, moment_of
+from dmscdc.fold import places
+from dmscdc.schema import FILE, ROW
 
 from test_fold import split_files
 from world import World, closed
 
 SCHEMA = {"id": "int", "name": "string"}
+
+
+@pytest.mark.parametrize("sequence", ["", "seq"])
+def test_the_place_of_a_change_is_by_sequence_base_name_path_and_row_in_whatever_order_tasks_bring_the_rows(sequence):
+    rows = [(f"{n // 50}", name, f"{folder}/{name}", row) for n, (name, folder, row) in enumerate(itertools.product("ab", "yx", range(50)))]
+    random.Random(5).shuffle(rows)
+    changes = pa.table(dict(zip(("seq", NAME, FILE, ROW), zip(*rows))))
+    ordered = sorted(rows, key=lambda row: row if sequence else row[1:])
+    assert len(ordered) == 200 and [ordered.index(row) for row in rows] == places(changes, sequence).tolist()
 
 
 def test_rows_of_one_file_are_applied_in_their_order_though_tasks_share_the_file(tmp_path, spark):

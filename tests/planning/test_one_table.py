@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -323,3 +324,12 @@ def test_an_empty_landing_says_where_files_were_expected_and_to_look_at_the_sour
     assert code == 3, said
     for words in (f"expected {landing}/<schema>/<table>/LOAD00000001.parquet", says, "look at the source", "at the DMS task", "aws dms describe-replication-tasks"):
         assert words in said, said
+
+
+@pytest.mark.parametrize("command", [["as-of"], ["feed", "--out", "parts"], ["scd2"]], ids=lambda words: words[0])
+def test_who_asks_about_a_table_without_a_key_is_told_to_set_one_in_a_line_that_a_shell_takes(tmp_path, command):
+    table = "my shop.line items"
+    write_load(tmp_path / "landing", table, [(1, "a")], SCHEMA)
+    code, said = dmscdc(tmp_path, command[0], table, *command[1:])
+    assert code == 2 and f"{table} has no key yet: dmscdc table set" in said, said
+    assert shlex.split(said.partition("no key yet: ")[2])[3] == table, said
