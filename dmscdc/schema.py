@@ -191,7 +191,10 @@ def open_raw(
     with in_words(path or url):
         file = pq.ParquetFile(there, filesystem=fs, coerce_int96_timestamp_unit="us", **how)
         meta, _ = file.metadata, file.schema_arrow.names
-    check_rows(path or url, sum(meta.row_group(i).num_rows for i in range(meta.num_row_groups)), meta.num_rows)
+    groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
+    check_rows(path or url, sum(group.num_rows for group in groups), meta.num_rows)
+    if meta.num_columns and not meta.schema.column(0).max_repetition_level:  # no list: a value, or a null, a row
+        check_rows(path or url, sum(group.column(0).num_values for group in groups), meta.num_rows)
     return file
 
 # %% ../notebooks/11_schema.ipynb #5b0c1a0a

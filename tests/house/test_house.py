@@ -116,7 +116,10 @@ SHARED = {  # rooms at which the closure ends, and the names that may be taken f
 
 def taken(path: Path) -> dict[str, set[str]]:
     "Names that the exported cells of a notebook import, by room of dmscdc."
-    nodes = [node for source in exported(path) for node in ast.walk(python(source)) if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dmscdc.")]
+    every = [node for source in exported(path) for node in ast.walk(python(source)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    whole = [node for node in every if getattr(node, "module", None) == "dmscdc" or any(name.name.startswith("dmscdc.") for name in node.names)]
+    assert not whole, f"{path.stem} imports a whole module in line {whole[0].lineno} of a cell: from dmscdc.room import names"
+    nodes = [node for node in every if (getattr(node, "module", None) or "").startswith("dmscdc.")]
     return {room: {name.name for node in nodes if node.module == f"dmscdc.{room}" for name in node.names} for room in {node.module[7:] for node in nodes}}
 
 

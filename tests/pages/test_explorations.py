@@ -108,18 +108,29 @@ def test_volumes_and_lag_reads_no_more_files_than_it_may(house, run):
 LOOKING = ["row_history", "run_reports", "volumes_and_lag"]
 
 
+def shown(ran: Ran, *homes: Path) -> str:
+    "All outputs and the error, wherever the folders lie."
+    text = f"{ran.text()} {ran.text('text/plain')} {ran.error}"
+    for home in {place for home in homes for place in (home, home.resolve())}: text = text.replace(str(home), "home")
+    return re.sub(r"\S*(\.\./)+\S*|\x1b\[[0-9;]*m", "", text)
+
+
 @pytest.mark.parametrize("name", LOOKING)
 def test_an_exploration_reads_the_nearest_settings_else_the_demo(name, house, run, tmp_path, monkeypatch):
+    other, explore = tmp_path / "other", tmp_path / "notebooks" / "explore"
+    write_config(other, landing="landing", lake="lake", settle=0)
+    write_load(other / "landing", TABLE, [(1009, "Spelt", "9.99")], {"id": "int", "name": "string", "price": "string"})
+    explore.mkdir(parents=True)
     (house / "mine").mkdir(exist_ok=True)
-    monkeypatch.chdir(house / "mine")
-    above = run(name)
-    assert above.error is None
-    beside = tmp_path / "notebooks" / "explore"
-    beside.mkdir(parents=True)
     (tmp_path / "demo").symlink_to(house)
-    monkeypatch.chdir(beside)
-    demo = run(name)
-    assert demo.error is None and "sampledb.product" in demo.text() + demo.text("text/plain") + demo.path.read_text()
+    said = {}
+    for what, folder in {"above": house / "mine", "demo": explore, "other": other}.items():
+        monkeypatch.chdir(folder)
+        said[what] = shown(run(name), tmp_path / "demo", house, other)
+    (explore / "dmscdc.toml").write_text((other / "dmscdc.toml").read_text().replace('"landing"', f'"{other / "landing"}"'))
+    monkeypatch.chdir(explore)
+    assert said["above"] == said["demo"] != said["other"] and "None" in said["above"][-8:]
+    assert shown(run(name), explore, other).splitlines()[:3] == said["other"].splitlines()[:3]
 
 
 @pytest.mark.parametrize("name", LOOKING)
