@@ -10,12 +10,14 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from .aws import client, code_of, is_bucket, split_url
 from .files import TableRef
-from .leases import DynamoDecisions, Lease, check_lease, lease_in, plain, saying, try_update, value_of
+from .leases import (DynamoDecisions, Lease, StateUnusable, check_lease, lease_in, plain, saying, try_update,
+                           value_of)
 from .state import (ATTRIBUTES, UNSET_LOAD, BadSetting, StaleState, State, TableItem,
                           from_attributes, known_item, or_damaged, read_item, table_path, to_attributes)
 
@@ -208,9 +210,11 @@ TRIES = 32
 
 
 def held_leases(state: DynamoState, now: float | None = None) -> list[Lease]:
-    "What holds now, of all tables that were ever seen or set, in one look."
-    over = (time.time() if now is None else now) - state.allowance
-    leases = (lease_in(raw, table) for table, raw in state.stored.all().items())
+    "What holds now, of all tables that were ever seen or set, in one look; damaged ones are left out, see `holder`."
+    over, leases = (time.time() if now is None else now) - state.allowance, []
+    for table, raw in state.stored.all().items():
+        with suppress(StateUnusable):
+            leases.append(lease_in(raw, table, state.name))
     return [lease for lease in leases if lease and lease.owner and lease.expiry > over]
 
 # %% ../notebooks/32_dynamodb.ipynb #cell-032
@@ -248,7 +252,7 @@ class DynamoState(DynamoDecisions, State):
         "See `State.change`."
         for attempt in range(TRIES):
             path, raw = self.stored.find(table)
-            check_lease(lease, lease_in(raw, table))
+            check_lease(lease, lease_in(raw, table, self.name))
             changed = how(known_item(table, self._item(table, raw), create))
             if try_update(self.name, path, update_of(news_of(table, path, raw, changed), raw, lease))[0]:
                 return changed

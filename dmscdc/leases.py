@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import sqlite3
 import time
 import uuid
@@ -139,13 +140,16 @@ def _values(lease: Lease, expiry: float = 0.0) -> dict:
 KINDS = {"owner": str, "expiry": (int, float), "fence": int}
 
 
-def lease_of(table: TableRef, row: sqlite3.Row) -> Lease:
+def lease_of(table: TableRef, row: sqlite3.Row | Mapping[str, Any],
+             free: str = ""  # how it is freed, where not by SQL
+             ) -> Lease:
     "A lease as stored. Raises `StateUnusable` where a column holds what it cannot hold."
     for name, kind in KINDS.items():
         if not isinstance(row[name], kind):
-            free = "delete from leases where name = '" + str(table).replace("'", "''") + "'"
+            sql = "delete from leases where name = '" + str(table).replace("'", "''") + "'"
             words = f"{table}: its lease in the state is damaged: {name} is {row[name]!r:.60}"
-            raise StateUnusable(f"{words}. When no pass is at work on it, free it in the state's file by SQL: {free}")
+            how = free or f"in the state's file by SQL: {sql}"
+            raise StateUnusable(f"{words}. When no pass is at work on it, free it {how}")
     return Lease(table, row["owner"], row["expiry"], row["fence"])
 
 
@@ -273,7 +277,8 @@ def saying(name: str) -> Iterator[None]:  # of the table
 # %% ../notebooks/30_leases.ipynb #cell-034
 TAKE_ITEM = {
     "UpdateExpression": "SET lease_owner = :owner, lease_expiry = :expiry, lease_token = :token ADD lease_fence :one",
-    "ConditionExpression": "attribute_not_exists(lease_expiry) OR lease_owner = :nobody OR lease_expiry <= :over",
+    "ConditionExpression": "attribute_not_exists(lease_expiry) AND attribute_not_exists(lease_fence) OR "
+                           "attribute_type(lease_fence, :number) AND (lease_owner = :nobody OR lease_expiry <= :over)",
 }
 KEEP_ITEM = {
     "UpdateExpression": "SET lease_expiry = :expiry",
@@ -285,10 +290,16 @@ GIVE_ITEM = {
 }
 
 
-def lease_in(raw: Mapping, table: TableRef) -> Lease | None:
-    "The newest lease of a table, whether it holds or not."
-    told = plain({name: raw[name] for name in ("lease_owner", "lease_expiry", "lease_fence") if name in raw})
-    return Lease(table, told["lease_owner"], float(told["lease_expiry"]), told["lease_fence"]) if told else None
+def lease_in(raw: Mapping, table: TableRef,
+             name: str  # of the table in DynamoDB
+             ) -> Lease | None:
+    "The newest lease of a table, whether it holds or not. Raises `StateUnusable`."
+    stored = {kind: raw.get(f"lease_{kind}", {}) for kind in KINDS}
+    told = {kind: text_of(value) if value.keys() & {"S", "N"} else value or None for kind, value in stored.items()}
+    key = shlex.quote(json.dumps({"path": raw.get("path")}))
+    free = (f"by: aws dynamodb update-item --table-name {name} --key {key} "
+            "--update-expression 'REMOVE lease_owner, lease_expiry, lease_fence'")
+    return lease_of(table, told, free) if any(stored.values()) else None
 
 # %% ../notebooks/30_leases.ipynb #cell-035
 def try_update(name: str, path: str, update: Mapping[str, Any], **values: str | int | float
@@ -322,14 +333,16 @@ class DynamoLeases:
         "Takes the lease if it is free or has run out; None when somebody else has it."
         now, token = time.time() if now is None else now, uuid.uuid4().hex
         values = {"owner": owner, "expiry": now + seconds, "over": now - self.allowance}
-        done, raw = try_update(self.name, self.path(table), TAKE_ITEM, **values, token=token, one=1, nobody="")
-        return lease_in(raw, table) if done or raw.get("lease_token") == {"S": token} else None
+        values |= {"token": token, "one": 1, "nobody": "", "number": "N"}
+        done, raw = try_update(self.name, self.path(table), TAKE_ITEM, **values)
+        newest = lease_in(raw, table, self.name)
+        return newest if done or raw.get("lease_token") == {"S": token} else None
 
     def renew(self, lease: Lease, seconds: float, now: float | None = None) -> Lease:
         "Prolongs it from now on; also one that has run out, as long as nobody took it. Else `LeaseLost`."
         values = {"owner": lease.owner, "fence": lease.fence, "expiry": (time.time() if now is None else now) + seconds}
         raw = try_update(self.name, self.path(lease.table), KEEP_ITEM, **values)[1]
-        check_lease(lease, newest := lease_in(raw, lease.table))
+        check_lease(lease, newest := lease_in(raw, lease.table, self.name))
         return newest
 
     def release(self, lease: Lease) -> bool:
@@ -339,7 +352,7 @@ class DynamoLeases:
 
     def holder(self, table: TableRef, now: float | None = None) -> Lease | None:
         "The lease that holds now; None when it can be taken, also because it has run out."
-        lease, now = lease_in(self.read(self.path(table)), table), time.time() if now is None else now
+        lease, now = lease_in(self.read(self.path(table)), table, self.name), time.time() if now is None else now
         return lease if lease and lease.owner and lease.expiry + self.allowance > now else None
 
 # %% ../notebooks/30_leases.ipynb #cell-042
