@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO
 
 import typer
 
@@ -109,10 +109,11 @@ def needs_somebody(
 
 def show_lines(
     lines: list[str],
+    file: TextIO | None = None,  # None: to the output
 ) -> None:
     "Sentences as they are."
     for line in lines:
-        console().print(line, markup=False)
+        console(file).print(line, markup=False)
 
 
 def show_people(
@@ -151,11 +152,13 @@ def plan(
 ) -> None:
     """What a pass would do now, and for which files. Starts no Spark.
 
-    Exit codes: 0, and 3 where a table wants attention; a key that is still to be named does not count."""
+    Exit codes: 0, 1 where the landing cannot be listed, and 3 where a table wants attention or folders cannot be
+    looked into; a key that is still to be named does not count."""
     from dmscdc.survey import status_of, survey
 
+    unread: list[str] = []
     left: list[str] = []
-    looks = survey(config, only or (), say=console(sys.stderr).print, tell=left.append)
+    looks = survey(config, only or (), say=unread.append, tell=left.append)
     rows = [status_of(look) for look in looks]
     if json:
         show_json([{**row, "files": look.plan.to_dict() if look.plan else {}} for row, look in zip(rows, looks)])
@@ -164,7 +167,8 @@ def plan(
         show_table(planned, ["table", "state", "key", "suggested", "plan"])
         show_people([row for row, look in zip(rows, looks) if look.suggestion])
         show_lines(left)
-    raise typer.Exit(3 if any(row["verdict"] in TROUBLE for row in rows) else 0)
+    show_lines(unread, sys.stderr)
+    raise typer.Exit(3 if unread or any(row["verdict"] in TROUBLE for row in rows) else 0)
 
 # %% ../notebooks/99_cli.ipynb #cell-023
 @app.command("pass", epilog="Example: dmscdc pass --only sampledb.product")
@@ -216,18 +220,20 @@ def status(
 ) -> None:
     """Every table with plan, position, lag, last verdict, and what it waits for.
 
-    Exit codes: 0, and 3 where a person must look."""
+    Exit codes: 0, 1 where the landing cannot be listed, and 3 where a person must look."""
     from dmscdc.survey import status_of, survey
 
+    unread: list[str] = []
     left: list[str] = []
-    rows = [_with_last_verdict(status_of(look)) for look in survey(config, tell=left.append)]
+    rows = [_with_last_verdict(status_of(look)) for look in survey(config, say=unread.append, tell=left.append)]
     if json:
         show_json(rows)
     else:
         show_table(rows, COLUMNS)
         show_people(rows)
         show_lines(left)
-    raise typer.Exit(3 if any(map(needs_somebody, rows)) else 0)
+    show_lines(unread, sys.stderr)
+    raise typer.Exit(3 if unread or any(map(needs_somebody, rows)) else 0)
 
 # %% ../notebooks/99_cli.ipynb #cell-030
 @app.command(epilog='Example: dmscdc schedule --cron "0 * * * *"')

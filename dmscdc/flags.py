@@ -17,7 +17,8 @@ from rich.markup import escape
 from typer.models import OptionInfo
 
 from .config import ConfigError, read_config
-from .files import LandingEmpty, LandingUnreachable
+from .files import LandingEmpty
+from .ledger import EXIT_CODES
 from .position import BadInstruction
 from .schedule import BadSchedule
 from .screen import console
@@ -108,7 +109,7 @@ def exit_codes() -> Iterator[None]:
     try:
         yield
     except LandingEmpty as error:
-        fail(error, 2 if isinstance(error, LandingUnreachable) else 3)
+        fail(error, EXIT_CODES[error.verdict])
     except WRONG_USE as error:
         fail(error, 2)
     except (ShelfError, StaleState) as error:

@@ -348,7 +348,7 @@ def test_an_address_on_the_wrong_level_is_told_the_right_one(dmscdc, bucket, pre
 
 def test_the_command_says_in_a_line_what_aws_said(dmscdc):
     done = dmscdc("plan", "--landing", "s3://nobodys-bucket/raw", "--lake", "lake")
-    assert done.exit_code == 2 and "there is no such bucket" in done.output and "Traceback" not in done.output
+    assert done.exit_code == 1 and "there is no such bucket" in done.output and "Traceback" not in done.output
 
 
 def test_a_pass_over_a_landing_that_cannot_be_listed_has_failed_and_one_over_an_empty_bucket_wants_a_look(dmscdc, bucket):

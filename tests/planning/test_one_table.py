@@ -120,15 +120,16 @@ def test_a_schema_that_cannot_be_read_is_said_and_the_others_are_planned(tmp_pat
     (home / "landing/lost+found").mkdir()
     closed(home / "landing/lost+found")
     code, said = dmscdc(home, "plan")
-    assert code == 0 and "waits: 1 load file" in said
+    assert code == 3 == dmscdc(home, "status")[0] and "waits: 1 load file" in said
     assert f"the tables of private could not be looked for: {home}/landing/private cannot be read (Permission denied)" in said and "lost+found" not in said
 
 
-def test_a_landing_that_cannot_be_read_is_said(tmp_path, closed):
+@pytest.mark.parametrize("command", ["plan", "status", "pass"])
+def test_a_landing_that_cannot_be_read_has_failed_every_command(tmp_path, closed, command):
     home = landed(tmp_path, "shop.good")
     closed(home / "landing")
-    code, said = dmscdc(home, "plan")
-    assert code == 2 and f"{home}/landing cannot be read (Permission denied)" in said
+    code, said = dmscdc(home, command)
+    assert code == 1 and f"{home}/landing cannot be read (Permission denied)" in said, (code, said)
 
 
 @pytest.mark.parametrize("where", ["loop", "shop/loop", "shop/good/loop", "shop/good/notes.txt"])
