@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
@@ -22,8 +22,8 @@ from .tables import FilesGone, LakeTable, StaleCommit
 # %% auto #0
 __all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'STAMP', 'has_key', 'can_apply', 'proven', 'place_of', 'struct', 'carried',
            'row_at', 'states', 'inserts', 'CommitClock', 'first_rows', 'sequences_of', 'clock_of', 'commit_time',
-           'closing_time', 'digits_time', 'every_state', 'only', 'current_rows', 'AsOf', 'left_out', 'said', 'as_of',
-           'committed_by', 'as_known', 'replayed']
+           'closing_time', 'instant', 'digits_time', 'every_state', 'only', 'current_rows', 'AsOf', 'left_out', 'said',
+           'as_of', 'committed_by', 'as_known', 'replayed']
 
 # %% ../notebooks/55_as_of.ipynb #cell-009
 def has_key(key: Sequence[str]) -> SparkColumn:
@@ -208,6 +208,11 @@ def closing_time() -> SparkColumn:
     return F.when(F.col(KIND) != "load", digits_time(F.col(NAME), r"(\d{3,4})\..*"))
 
 
+def instant(at: datetime) -> SparkColumn:  # UTC
+    "A moment as it is meant: Java's calendar, through which py4j sends a datetime, is ten days off before 1582."
+    return F.timestamp_micros(F.lit((at - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)))
+
+
 def digits_time(
     text: SparkColumn,  # a change sequence, or the name of a change file
     rest: str,  # pattern of what follows the second: its fraction in brackets
@@ -319,7 +324,7 @@ def committed_by(
 ) -> tuple[Past, DataFrame]:  # up to the last file of which a row counts; the rows that count
     "What was committed up to a moment, row by row. A row that tells no time counts by its file. One row comes back."
     when, is_load = commit_time(clock), F.col(KIND) == "load"
-    kept = rows.where(is_load | (F.coalesce(when, closing_time()) <= F.lit(at)))
+    kept = rows.where(is_load | (F.coalesce(when, closing_time()) <= instant(at)))
     last = F.max(F.when(~is_load, F.struct(NAME, FILE)))[FILE]
     file, untimed = kept.agg(last, F.count(F.when(~is_load & when.isNull(), 1))).collect()[0]
     words = f"{untimed:,} changes without a commit time are taken by the closing time of their file"

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
+from .as_of import instant
 from .batch import Batch, batch_types
 from .bucket_store import decided_by
 from .changes import ChangeFiles, quoted, read_changes
@@ -218,4 +219,5 @@ def valid_at(
     at: datetime,  # UTC
 ) -> DataFrame:  # the same columns
     "The versions that were valid in a moment, at most one a key."
-    return versions.where((F.col(FROM) <= F.lit(at)) & (F.col(TO).isNull() | (F.col(TO) > F.lit(at))))
+    then = instant(at)
+    return versions.where((F.col(FROM) <= then) & (F.col(TO).isNull() | (F.col(TO) > then)))

@@ -135,6 +135,21 @@ def test_a_landing_that_was_copied_tells_moments_from_its_first_change_on(spark,
     with pytest.raises(NoPast, match="the earliest that can be told"): as_of(spark, past, ["id"], minute(1))
 
 
+ANCIENT = ("0001-01-01 00:00:00.000000", "0001-01-02 23:59:59.999999", "0001-01-03 00:00:00.000001", "0300-03-01 00:00:00.000000", "1500-02-19 12:00:00.000000", "1500-02-28 12:00:00.000000",
+           "1582-10-04 23:59:59.000000", "1582-10-10 00:00:00.000000", "1582-10-15 00:00:00.000000", "1883-11-18 12:00:00.000000", "1969-12-31 23:59:59.999999", "2018-12-15 09:00:00.000000")
+
+
+def test_a_moment_long_ago_is_that_moment_in_every_calendar(spark, tmp_path):
+    change(tmp_path, 1, *[("I", stamp, n) for n, stamp in enumerate(ANCIENT)], shape={"ts": "string", "id": "int"})
+    past, told = open_past(str(tmp_path), T), 0
+    for stamp in ANCIENT[::3]:
+        answer = as_of(spark, past, ["id"], datetime.fromisoformat(stamp).replace(tzinfo=timezone.utc))
+        assert answer.clock == "commit time of column ts"
+        assert sorted(row.id for row in answer.rows.collect()) == [n for n, one in enumerate(ANCIENT) if datetime.fromisoformat(one) <= datetime.fromisoformat(stamp)], stamp
+        told += 1
+    assert told == 4
+
+
 def test_a_change_without_a_commit_time_counts_by_its_file_and_is_said(spark, tmp_path):
     timed(tmp_path, DmsSettings(timestamp_column="ts"))
     change(tmp_path, "20181215-100300000", ("U", 1, "untimed", 4), time=minute(3.1))
@@ -169,3 +184,12 @@ def test_both_zeros_are_one_key_and_so_are_all_nans(spark, tmp_path):
     told = feed(spark, past, ["id"], landed(upto(past, "load"))).rows.collect()
     assert sorted((row["_change_type"], row["name"]) for row in told) == [
         ("update_postimage", "no number"), ("update_postimage", "nought"), ("update_preimage", "none"), ("update_preimage", "zero")]
+
+
+def test_versions_of_long_ago_hold_from_their_first_moment_to_their_last(spark):
+    from dmscdc.scd2_table import valid_at
+
+    spans = [(n, f"timestamp'{a}'", f"timestamp'{b}'") for n, (a, b) in enumerate(zip(ANCIENT, ANCIENT[1:]))] + [(len(ANCIENT) - 1, f"timestamp'{ANCIENT[-1]}'", "null")]
+    versions, at = spark.sql(" union all ".join(f"select {n} as id, {a} as valid_from, cast({b} as timestamp) as valid_to" for n, a, b in spans)), lambda n: datetime.fromisoformat(ANCIENT[n]).replace(tzinfo=timezone.utc)
+    found = [[row.id for row in valid_at(versions, at(n)).select("id").collect()] for n in range(len(ANCIENT))]
+    assert found == [[n] for n in range(len(ANCIENT))] and len(found) == 12
