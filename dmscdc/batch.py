@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,8 @@ from .changes import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes, refus
 from .files import for_shell
 from .fold import FIRST, FRESH, HAS, WRITE, Folding, fold
 from .places import read_url
-from .schema import FILE, OP, OURS, ROW, Column, Refused, Schema, check_rows, ddl, open_raw, read_raw
+from .schema import FILE, OP, OURS, ROW, WAY, Column, Refused, Schema, Unreadable, check_rows, ddl, open_raw
+from .schema import promised_nulls, read_raw
 from .tasks import Batches, facts_in, facts_out, get_text, in_tasks, lake_values, numbers_in, put_text
 from .tasks import unique_columns, with_access, write_table
 
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['SHARE', 'DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'write_down', 'read_file', 'fold_files',
-           'fold_shuffled', 'Batch', 'batch_frame', 'together', 'fold_all', 'stage', 'refuse_bad']
+           'shares_of', 'fold_shuffled', 'Batch', 'batch_frame', 'together', 'ask_ends', 'odd_nulls', 'fold_all',
+           'stage', 'refuse_bad']
 
 # %% ../notebooks/19_batch.ipynb #cell-007
 @dataclass(frozen=True)
@@ -100,6 +103,11 @@ def fold_files(batches: Batches, url: str) -> Batches:
 SHARE = 64 << 20  # bytes of changes, before compression, that a task folds
 
 
+def shares_of(files: ChangeFiles) -> int:
+    "How many tasks fold them."
+    return max(2, round(files.bytes / SHARE))
+
+
 def fold_shuffled(
     spark: SparkSession,
     files: ChangeFiles,
@@ -109,13 +117,14 @@ def fold_shuffled(
     url, how = f"{staging.out}.json", staging.how
     put_text(url, encode_staging(staging))
     frame = read_changes(spark, files)
-    shares = max(2, round(files.bytes / SHARE))
+    shares = shares_of(files)
 
     def fold_share(batches: Batches) -> Batches:
         found = list(batches)
         if found:
             changes = pa.Table.from_batches(found).rename_columns(names)
-            yield facts_out(write_down(changes, load_staging(url)))
+            nulls = {c.name: changes[c.name].null_count for c in (OURS[0], *how.schema)}
+            yield facts_out(write_down(changes, load_staging(url)) | {"nulls": nulls})
 
     names, work = frame.columns, with_access(fold_share, url)
     together = frame.repartition(shares, *[quoted(k) for k in how.keys])
@@ -151,7 +160,30 @@ def together(
     for name in ("first_bad", "lowest", "unfit", "against"):
         found = [facts[name] for facts in done if facts[name]]
         said[name] = min(found, key=lambda value: value[:3], default=None)
-    return said | {"highest": max((facts["highest"] for facts in done), default="")}
+    nulls = sum((Counter(facts.get("nulls", {})) for facts in done), Counter())
+    return said | {"highest": max((facts["highest"] for facts in done), default=""), "nulls": nulls}
+
+# %% ../notebooks/19_batch.ipynb #5e0d1c01
+def ask_ends(batches: Batches, url: str) -> Batches:
+    "For `in_tasks`: how many nulls the ends of some files promise."
+    files, names, shares = json.loads(get_text(url))
+    for number in numbers_in(batches):
+        told = [promised_nulls(open_raw(place, path), names) for path, place in files[number::shares]]
+        silent = {n for one in told for n in names if one[n] is None}
+        yield facts_out({n: sum(one[n] for one in told) for n in names if n not in silent})
+
+
+def odd_nulls(
+    spark: SparkSession,
+    files: ChangeFiles,
+    nulls: Mapping[str, int],  # that were read, by column
+    url: str,  # a new file
+) -> list[str]:
+    "The columns of which more or fewer nulls were read than the ends of all files promise."
+    names, shares = [c.name for c in (OURS[0], *files.schema)], shares_of(files)
+    staged = json.dumps([[(f.path, files.urls[f.path]) for f in files.footers if f.rows], names, shares])
+    told = in_tasks(spark, url, staged, shares, ask_ends)
+    return [n for n in names if all(n in one for one in told) and sum(one[n] for one in told) != nulls.get(n, 0)]
 
 # %% ../notebooks/19_batch.ipynb #cell-023
 DIRECT = 128 << 20  # bytes of changes, before compression, up to which one task folds them all
@@ -160,15 +192,20 @@ DIRECT = 128 << 20  # bytes of changes, before compression, up to which one task
 def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) -> dict[str, Any]:  # facts
     "Fold and write down, in one task or in shares."
     direct = int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
-    if files.rows and files.bytes > direct:
+    shuffled = files.rows > 0 and files.bytes > direct
+    if shuffled:
         facts = together(fold_shuffled(spark, files, Staging(out, how, ())))
     else:
         places = tuple((files.urls[f.path], f.path, *files.place[f.path]) for f in files.footers)
         staged = encode_staging(Staging(out, how, places))
         facts = together(in_tasks(spark, f"{out}.json", staged, 1, fold_files))
+    nulls, all_files = facts.pop("nulls"), f"{len(files.footers):,} files of this batch"
     if (read := facts.get("rows", 0) + facts.get("left_out", 0)) != files.rows:
         refuse_lost(spark, files)
-        check_rows(f"{len(files.footers):,} files of this batch", read, files.rows)
+        check_rows(all_files, read, files.rows)
+    if shuffled and (odd := odd_nulls(spark, files, nulls, f"{out}-ends.json")):
+        refuse_lost(spark, files, odd)
+        raise Unreadable(f"{all_files}: column {odd[0]} is damaged: its nulls are not those that were promised. {WAY}")
     return facts
 
 # %% ../notebooks/19_batch.ipynb #cell-024

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from .files import for_shell, parse_name
 from .places import read_url
-from .schema import (FILE, OP, ROW, Column, Footer, Refused, Schema, check_rows, ddl, open_raw,
-                           read_pieces)
+from .schema import (FILE, OP, ROW, Column, Footer, Refused, Schema, check_nulls, check_rows,
+                           ddl, open_raw, read_pieces)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
@@ -180,12 +180,19 @@ def read_changes(
 def refuse_lost(
     spark: SparkSession,
     files: ChangeFiles,
+    names: Sequence[str] = (),  # columns whose nulls are counted too
 ) -> None:
-    "Raise `Unreadable` for the first file of which Spark reads fewer or more rows than its end says. One row a file."
-    counts = read_changes(spark, files).groupBy(FILE).count()
-    there = {row[FILE]: row["count"] for row in counts.collect()}
+    "Raise `Unreadable` for the first file of which Spark reads other rows or nulls than its end says. One row a file."
+    from pyspark.sql import functions as F
+
+    counts = [F.count(F.lit(1)), *[F.count(F.col(quoted(n))) for n in names]]
+    found = read_changes(spark, files).groupBy(FILE).agg(*counts).collect()
+    there = {path: counts for path, *counts in found}
     for footer in files.footers:
-        check_rows(footer.path, there.get(footer.path, 0), footer.rows)
+        rows, *values = there.get(footer.path, [0] * len(counts))
+        check_rows(footer.path, rows, footer.rows)
+        file = open_raw(files.urls[footer.path], footer.path)
+        check_nulls(file, footer.path, {n: rows - v for n, v in zip(names, values)}, range(file.num_row_groups))
 
 # %% ../notebooks/12_changes.ipynb #cf8b8eb5
 SEQUENCE, STANDARD = r"^[0-9]{35}$", "AR_H_CHANGE_SEQ"

@@ -24,8 +24,9 @@ from .places import place
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'SPARKS', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'NO_PAGES', 'LADDERS', 'Refused',
            'Unreadable', 'LakeDamaged', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'time_from',
            'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw',
-           'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'is_sound', 'statistics', 'check_types',
-           'read_footer', 'read_footers', 'wider', 'Evolution', 'check_names', 'stored', 'missing', 'evolve']
+           'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'is_sound', 'statistics', 'promised_nulls',
+           'check_types', 'read_footer', 'read_footers', 'wider', 'Evolution', 'check_names', 'stored', 'missing',
+           'evolve']
 
 # %% ../notebooks/11_schema.ipynb #cell-005
 class Refused(Exception):
@@ -339,6 +340,20 @@ def statistics(
         pairs = [(c, meta.schema.column(at).physical_type) for c, at in zip(chunks, columns)]
         found.append([c.statistics if c is not None and c.physical_type == kind else None for c, kind in pairs])
     return found
+
+# %% ../notebooks/11_schema.ipynb #5e0d1c03
+def promised_nulls(
+    file: pq.ParquetFile,  # of `open_raw`, with rows
+    names: Sequence[str],  # columns
+) -> dict[str, int | None]:  # None where its end does not tell
+    "How many nulls a reader of these columns will find; where the file lacks a column, all are."
+    meta = file.metadata
+    places = {meta.schema.column(i).path: i for i in range(meta.num_columns)}
+    there = [n for n in names if n in places]
+    told = dict(zip(there, zip(*statistics(meta, [places[n] for n in there]))))
+    counts = {n: [c.null_count if c and c.has_null_count else None for c in told.get(n, ())] for n in there}
+    counts |= {n: [meta.num_rows] for n in names if n not in places}
+    return {n: None if None in counts[n] else sum(counts[n]) for n in names}
 
 # %% ../notebooks/11_schema.ipynb #92b1e838
 def check_types(path: str, fields: pa.Schema) -> Schema:

@@ -1,13 +1,17 @@
 "A damaged raw or lake file is never applied in part: the run says which file, row and column, and nothing has moved."
 from __future__ import annotations
 
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.batch import stage
 from dmscdc.changes import change_files
 from dmscdc.schema import Unreadable, evolve, read_footers
 
-from damage import ROWS, SOURCE, damages, encoded, in_page, put, rows_of
+from damage import ROWS, SOURCE, damages, encoded, in_page, put, rows_of, to_nulls
 from world import World, closed, query
 
 LIBRARIES = ("Traceback", "ArrowInvalid", "OSError", "org.apache", "py4j", "Py4J", "UnicodeDecodeError", "PythonException")
@@ -36,6 +40,25 @@ def test_a_damaged_change_file_refuses_its_batch_by_name(tmp_path, spark, partit
     assert looked == 18
     put(path, encoded(rows_of("I", ROWS)))
     assert w.go().verdict == "ok" and [n for n, in w.lake("count(*)")] == [2 * ROWS]
+
+
+def test_values_that_one_wrong_bit_made_nulls_refuse_a_batch_by_file_and_column(tmp_path, spark):
+    "Of three files; nulls of the source, and a column that one of them lacks, are no damage."
+    w, looked = World(tmp_path, spark, SOURCE).set(key="id"), 0
+    put(w.raw / "LOAD00000001.parquet", encoded(rows_of(None)))
+    assert w.go().verdict == "ok"
+    some = rows_of("U").set_column(3, "name", pa.array([None if i % 7 == 0 else f"name {i}" for i in range(ROWS)]))
+    put(w.raw / f"{closed(1)}.parquet", encoded(some))
+    put(w.raw / f"{closed(3)}.parquet", encoded(rows_of("U").drop_columns(["price"])))
+    path, before, sound = w.raw / f"{closed(2)}.parquet", w.standing(), encoded(rows_of("I", ROWS), data_page_version="2.0")
+    for column in ("Op", "id", "name", "site", "price"):
+        raw = to_nulls(sound, column)
+        put(path, raw)
+        gone = pq.read_table(io.BytesIO(raw))[column].null_count
+        check(w.go(), before, w, path.name, [f"column {column} is damaged: 0 nulls were promised, {gone:,} are there"], column)
+        looked += 1
+    put(path, sound)
+    assert looked == 5 and w.go().verdict == "ok" and w.lake("count(*), count(name)") == [(2 * ROWS, 2 * ROWS)]
 
 
 def test_a_lake_file_that_is_not_what_the_journal_says_is_never_rewritten(tmp_path, spark):
