@@ -6,26 +6,29 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
+from .bucket_landing import open_landing
 from .config import Config, is_wanted
-from .crew import Servers
+from .crew import Servers, without_run
 from .files import TableRef
-from .front_page import write_front_page
-from .ledger import Run
+from .front_page import first_sentence, write_front_page
+from .ledger import Run, iso
+from .process import EXPECTED
 from .proof import Asked, again, lake_table
 from .runs import run_notebook
 from .schema import Refused
 from .schedule import next_tick, ticks_between
 from .source import PASSWORD, SourceRefused, address
 from .state import open_state
-from .survey import check_here, status_of, survey
+from .survey import check_here, look_at, status_of, survey
 
 # %% auto #0
-__all__ = ['job_parameters', 'run_proof', 'check_tables', 'check_source', 'run_proofs', 'loaded', 'with_proofs']
+__all__ = ['job_parameters', 'run_proof', 'why_no_commit', 'not_compared', 'check_source', 'run_proofs', 'loaded', 'with_proofs']
 
 # %% ../notebooks/75_proof_runs.ipynb #cell-006
 def job_parameters(
@@ -62,17 +65,38 @@ def run_proof(
     )
 
 # %% ../notebooks/75_proof_runs.ipynb #5d0c1a2e
-def check_tables(
+def why_no_commit(
+    config: Config,
+    table: TableRef,  # of which the lake has no commit
+) -> str:
+    "Why a table was not loaded yet, in a sentence without its end."
+    landing, state = open_landing(config.landing), open_state(config.state, config.landing, ask=True)
+    look = look_at(table, config, landing, state, time.time())
+    last = look.item.status.get("last_words") if look.item.status.get("last_verdict") in ("failed", "refused") else ""
+    words = (last or "no pass has loaded it") if look.has_work else without_run(look).words
+    if look.plan and look.plan.kind == "attention":
+        words = look.plan.notes[0]
+    return first_sentence(words).removeprefix(f"{table}: ").rstrip(".")
+
+
+def not_compared(
     config: Config,
     tables: Iterable[TableRef],
-) -> None:
-    "A table of which the lake has no commit is said before anything starts. Raises `Refused`, `UnknownTable`."
+) -> dict[TableRef, Run]:  # of tables without a proof: a run that was not begun and is not kept
+    "Tables that no proof can be about, before anything starts. Raises `UnknownTable`."
+    left, now = {}, iso(datetime.now(timezone.utc))
     for table in tables:
         try:
             lake_table(Asked(table, config.landing, config.lake, config.state, config.source))
+            continue
         except Refused:
             check_here(config, table)
-            raise
+            said = "attention", f"its lake has no commit ({why_no_commit(config, table)}): dmscdc status"
+        except EXPECTED as error:
+            said = "failed", str(error).removeprefix(f"{table}: ")
+        words = f"{table}: not compared: {said[1]}"
+        left[table] = Run("", "reconcile", str(table), now, now, said[0], words, "", "dmscdc status", "", "")
+    return left
 
 # %% ../notebooks/75_proof_runs.ipynb #cell-008
 def check_source(
@@ -92,12 +116,13 @@ def run_proofs(
     say: Callable[[str], None] = print,  # told of each verdict
     **more: Any,  # see `job_parameters`
 ) -> list[Run]:  # in the order of the tables
-    "Prove tables one after the other, and bring the front page up to date."
+    "Prove tables one after the other, and bring the front page up to date. Raises `SourceRefused`, `UnknownTable`."
     check_source(config)
-    servers, runs = Servers(config, classic), []
+    tables = list(tables)
+    left, servers, runs = not_compared(config, tables), Servers(config, classic), []
     try:
         for table in tables:
-            runs.append(run_proof(config, table, servers, **more))
+            runs.append(left.get(table) or run_proof(config, table, servers, **more))
             say(f"{runs[-1].verdict}: {runs[-1].words}")
     finally:
         servers.close()
