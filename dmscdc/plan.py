@@ -130,6 +130,9 @@ def _rewind(look: Look, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]
     to, wanted = look.asked.get("to"), _place(look)
     cut = change_order(look.before.cut)
     files = tuple(f for f in look.files if f.order > cut and (f.order >= wanted if to else f.order > wanted))
+    if files:  # what is not applied yet and comes before is taken along: nobody would come back for it
+        start = min(f.order for f in (files[0], *found.new))
+        files = tuple(f for f in look.files if f.order >= start)
     there = {f.path for f in files}
     known = [path for path, _ in look.before.window if files and change_order(path) >= files[0].order]
     gone = [path for path in known if path not in there]

@@ -638,6 +638,13 @@ def test_rewind_applies_from_a_file_on_as_new():
     assert found.instruction["kind"] == "rewind" and plan(files, found.after).kind == "nothing"
 
 
+@pytest.mark.parametrize("asked", [{"to": name(60 * 24 * 5)}, {"after": name(60 * 24 * 4)}], ids=lambda asked: next(iter(asked)))
+def test_rewind_to_a_file_takes_those_along_that_come_before_it_and_are_not_applied_yet(asked):
+    applied, new = [load(1, 0), change(1)], [change(60 * 24), change(60 * 24 * 4), change(60 * 24 * 5)]
+    found = plan([*applied, *new], after(*applied), instruction={"kind": "rewind", **asked})
+    assert found.changes == tuple(new) and plan([*applied, *new], found.after).kind == "nothing"
+
+
 def test_rewind_after_a_file_leaves_that_file():
     files = [load(1, 0), change(10), change(20), change(40)]
     assert plan(files, after(*files), instruction={"kind": "rewind", "after": name(20)}).changes == (change(40),)
