@@ -172,8 +172,13 @@ def shown(
     rows: DataFrame,  # the answer's, or what was written of them
 ) -> dict[str, Any]:  # plain values, of at most 20 rows
     "An answer for the screen."
+    from pyspark.sql import functions as F
+
+    from dmscdc.changes import quoted
+
     facts = {name: getattr(answer, name) for name in ("position", "clock", "begins", "gaps", "left_out")}
-    found = rows.orderBy("_cdc_file", "_cdc_row").limit(20).collect()
+    times = {n: F.col(quoted(n)).cast("string") for n, kind in rows.dtypes if kind.startswith("timestamp")}
+    found = rows.orderBy("_cdc_file", "_cdc_row").limit(20).withColumns(times).collect()  # some are none in Python
     first = [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in found]
     return {**facts, "rows": rows.count(), "first": first}
 

@@ -19,6 +19,7 @@ from .loads import Loaded, Task, note_too_fine, planned
 from .position import Position
 from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
 from .tables import Clock, Commit, Draft, LoadFiles, Written
+from .tasks import check_sound
 from .unique import check_unique
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ def replace_table(spark: SparkSession, task: Task, draft: Draft, load: ChangeFil
     "The files as they are, where the format can take them so; else their rows as a frame."
     if task.lake.can_copy(draft):
         return task.lake.copy(spark, LoadFiles(load.footers, load.urls, number), draft)
+    check_sound(spark, load.urls)
     rows = load_rows(read_changes(spark, load), load.schema, number)
     try:
         return task.lake.replace(spark, rows, draft, load.rows, load.bytes)

@@ -15,6 +15,7 @@ from .changes import GROUP, KIND, NAME, ChangeFiles, change_files, read_changes
 from .files import RawFile, TableRef
 from .position import Position, change_order
 from .schema import FILE, OP, evolve, read_footers
+from .tasks import check_sound
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -283,6 +284,7 @@ def read_past(
     schema = evolve(str(past.table), (), footers).schema
     kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
     files = change_files(footers, past.urls, schema, kinds)
+    check_sound(spark, {f.path: past.urls[f.path] for f in footers})
     return read_files(spark, past, files), files
 
 

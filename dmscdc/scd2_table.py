@@ -28,6 +28,7 @@ from .scd2_read import Stand, files_of, look, new_versions, ordered, settings_of
 from .session import open_session
 from .state import open_state
 from .tables import Draft, StaleCommit, Written, open_table
+from .tasks import check_sound
 
 # %% auto #0
 __all__ = ['SMALL', 'by_key', 'put_aside', 'Done', 'write_versions', 'unchanged', 'weave_step', 'Increment', 'counted',
@@ -112,6 +113,7 @@ def weave_step(
     "Read, weave, commit."
     old = stand.woven
     how = weaving(stand, step, files, *chosen)
+    check_sound(spark, {f.path: files.urls[f.path] for f in files.footers})
     facts = look(read_changes(spark, files), how)
     by_sequence, highest = ordered(stand, step, how, facts)
     how = replace(how, by_sequence=bool(by_sequence))

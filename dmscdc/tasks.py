@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['Batches', 'Piece', 'REFUSALS', 'UNREAD', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in',
            'put_text', 'get_text', 'is_text', 'first_bad', 'typed', 'lake_values', 'look_through', 'explained',
-           'in_sentences', 'footer', 'write_table', 'unique_columns']
+           'check_sound', 'in_sentences', 'footer', 'write_table', 'unique_columns']
 
 # %% ../notebooks/16_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
@@ -217,6 +217,22 @@ def explained(
     except OSError:
         return None
     return Unreadable(f"{path}: Spark cannot read it: {_cause(error)}. {WAY}")
+
+# %% ../notebooks/16_tasks.ipynb #7c21e0a1
+def check_sound(
+    spark: SparkSession,
+    urls: Mapping[str, str],  # where raw files lie, by what messages call them
+) -> None:
+    "Rows, nulls and values of all the files are those that were promised. Raises `Unreadable`, and names the file."
+    files = list(urls.items())
+
+    def look(batches: Batches) -> Batches:
+        for number in numbers_in(batches):
+            look_through(*files[number])
+            yield facts_out({})
+
+    numbers = spark.range(0, len(files), 1, min(len(files), 1000))
+    facts_in(numbers.mapInArrow(with_access(look, *urls.values()), "done string"))
 
 # %% ../notebooks/16_tasks.ipynb #a7042513
 @contextmanager

@@ -54,6 +54,13 @@ def more_throughout(raw: bytes) -> bytes:
     return end_with(more, lambda m: m.num_rows == ROWS + 1 == sum(groups(m)))
 
 
+def fewer_throughout(raw: bytes) -> bytes:
+    "The end and one of its row groups promise as many rows too few: readers stop there, and only the columns say that there is more."
+    fewer = end_with(raw, lambda m: 0 < m.num_rows < ROWS and sum(groups(m)) == ROWS)
+    promised = pq.ParquetFile(pa.BufferReader(fewer)).metadata.num_rows
+    return end_with(fewer, lambda m: m.num_rows == promised == sum(groups(m)))
+
+
 def in_page(raw: bytes, column: str, group: int = 1) -> bytes:
     "One bit of a page of a column, the first over which a reader stumbles."
     meta = pq.ParquetFile(pa.BufferReader(raw)).metadata.row_group(group)
@@ -85,6 +92,9 @@ def odd_bytes(rows: pa.Table, column: str, row: int) -> bytes:
     return encoded(rows.set_column(rows.schema.get_field_index(column), column, pa.array(texts).view(pa.string())))
 
 
+DAMAGES = 20  # so many are there
+
+
 def damages(op: str | None, first: int = 0) -> Iterator[tuple[str, bytes, list[str]]]:  # what, the file, what the words must say
     "Every damage."
     rows = rows_of(op, first)
@@ -94,6 +104,8 @@ def damages(op: str | None, first: int = 0) -> Iterator[tuple[str, bytes, list[s
     yield "a row group promises fewer rows", end_with(sound, lambda m: m.num_rows == ROWS and sum(groups(m)) < ROWS), ["150 rows were promised"]
     yield "a row group promises more rows", end_with(sound, lambda m: m.num_rows == ROWS and sum(groups(m)) > ROWS), ["150 rows were promised"]
     yield "the end and a row group promise more rows", more_throughout(sound), ["rows were promised"]
+    yield "the end and a row group promise fewer rows", fewer_throughout(sound), ["rows were promised, 150 are there"]
+    yield "one bit makes nulls of names", to_nulls(encoded(rows, data_page_version="2.0"), "name"), ["column name is damaged: 0 nulls were promised, "]
     for column in ("id", "site", "name", "price"):
         yield f"a bit in a page of {column}", in_page(sound, column), [f"column {column} cannot be read, it is damaged"]
     yield "cut off", sound[: len(sound) // 2], ["a Parquet file was expected"]

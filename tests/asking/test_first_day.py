@@ -114,3 +114,12 @@ def test_it_is_proven_and_the_last_day_is_in_flight(world, spark):
         db.executemany("insert into item values (?, ?)", AFTER[LAST].items())
     done = prove(Asked(world.ref, str(world.landing), str(world.root / "lake"), world.places[3], f"sqlite:{path}"), lambda: spark)
     assert dict(done.done.in_flight) == {"different": 1, "extra": 1}, done.words
+
+
+def test_a_value_of_the_first_moment_of_year_1_is_shown(spark, tmp_path):
+    (tmp_path / "landing/shop/item").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1, 2], "at": pa.array([BEGIN, END], pa.timestamp("us"))}), tmp_path / "landing/shop/item/LOAD00000001.parquet")
+    World(tmp_path, spark, {"id": "bigint", "at": "timestamp"}).set(key="id")
+    done = CliRunner().invoke(app, ["as-of", "shop.item", "--json", "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake"), "--folder", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert [row["at"] for row in json.loads(done.stdout)["first"]] == ["0001-01-01 00:00:00", "9999-12-31 23:59:59.99"]

@@ -11,7 +11,7 @@ from dmscdc.batch import stage
 from dmscdc.changes import change_files
 from dmscdc.schema import Unreadable, evolve, read_footers
 
-from damage import ROWS, SOURCE, damages, encoded, in_page, put, rows_of, to_nulls
+from damage import DAMAGES, ROWS, SOURCE, damages, encoded, in_page, put, rows_of, to_nulls
 from world import World, closed, query
 
 LIBRARIES = ("Traceback", "ArrowInvalid", "OSError", "org.apache", "py4j", "Py4J", "UnicodeDecodeError", "PythonException")
@@ -37,7 +37,7 @@ def test_a_damaged_change_file_refuses_its_batch_by_name(tmp_path, spark, partit
         put(path, raw)
         check(w.go(), before, w, path.name, words, what)
         looked += 1
-    assert looked == 18
+    assert looked == DAMAGES
     put(path, encoded(rows_of("I", ROWS)))
     assert w.go().verdict == "ok" and [n for n, in w.lake("count(*)")] == [2 * ROWS]
 

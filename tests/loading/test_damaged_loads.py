@@ -10,7 +10,7 @@ from dmscdc.loads import Task
 from dmscdc.schema import Unreadable, evolve
 from dmscdc.tables import Draft
 
-from damage import ROWS, SOURCE, damages, encoded, put, rows_of, to_nulls
+from damage import DAMAGES, ROWS, SOURCE, damages, encoded, put, rows_of, to_nulls
 from test_damage import check
 from world import World, closed
 
@@ -28,7 +28,7 @@ def test_a_damaged_load_file_refuses_the_load_by_name(tmp_path, spark, settings)
         put(path, raw)
         check(w.go(), before, w, path.name, words, what)
         looked += 1
-    assert looked == 18
+    assert looked == DAMAGES
     put(path, encoded(rows_of(None, ROWS)))
     assert w.go().verdict == ("attention" if settings.get("partition") == "at" else "ok") and [n for n, in w.lake("count(*)")] == [2 * ROWS]
 
