@@ -1,12 +1,16 @@
 "Many columns: what Spark is asked for does not grow with their square. Nothing is timed."
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from dmscdc import scd2_table
 from dmscdc.as_of import as_of
 from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.feed import feed, landed
 from dmscdc.past import open_past, upto
+from dmscdc.state import open_state
 from raw_replay import T
 from world import closed
 
@@ -22,11 +26,21 @@ def put(folder, columns: int) -> dict[str, object]:
     return {**dict(zip(shape, row(1, shape))), **dict(zip(half, row(1, half, 7)))}
 
 
+def versions(spark, folder):
+    "The rows of a type-2 table, as they are about to be written."
+    made, state = [], f"sqlite:{folder / 'state.db'}"
+    open_state(state).put_settings(T, key="id")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scd2_table, "write_versions", lambda spark, stand, draft, rows, *more: made.append(rows) or sys.exit())
+        with pytest.raises(SystemExit): scd2_table.weave_table(str(T), str(folder), f"{folder}-lake", state, landed=True, settle=0, spark=lambda: spark)
+    return made[0]
+
+
 def questions(spark, folder):
     past = open_past(str(folder), T)
     first = landed(upto(past, "load"))
     return {
-        "as-of": lambda: as_of(spark, past, ["id"]).rows, "feed": lambda: feed(spark, past, ["id"], first).rows,
+        "versions": lambda: versions(spark, folder), "as-of": lambda: as_of(spark, past, ["id"]).rows, "feed": lambda: feed(spark, past, ["id"], first).rows,
         "feed full": lambda: feed(spark, past, ["id"], first, net=False).rows, "feed reset": lambda: feed(spark, past, ["id"], net=False).rows,
     }
 
@@ -36,7 +50,7 @@ def windows(rows) -> int:
     return rows._jdf.queryExecution().optimizedPlan().toString().count("windowspecdefinition")
 
 
-@pytest.mark.parametrize("name", ["as-of", "feed", "feed full", "feed reset"])
+@pytest.mark.parametrize("name", ["as-of", "feed", "feed full", "feed reset", "versions"])
 def test_the_looks_over_the_changes_of_a_key_do_not_grow_with_the_columns(spark, tmp_path, name):
     spark.conf.set("spark.sql.debug.maxToStringFields", "100000")
     found = []

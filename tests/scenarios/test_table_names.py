@@ -4,6 +4,7 @@ from __future__ import annotations
 import pytest
 
 from awkward import TABLES
+from dmscdc import batch
 from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.files import TableRef
 from dmscdc.parquet import ParquetTable
@@ -17,10 +18,12 @@ PATTERNS = tuple(names for names in TABLES if set(names[1]) & set("*?[{\\:%"))  
 
 
 @pytest.mark.parametrize("direct", [True, False], ids=["direct", "shuffled"])
-def test_every_name_is_loaded_and_changed(tmp_path, spark, direct):
+def test_every_name_is_loaded_and_changed(tmp_path, spark, direct, monkeypatch):
     write_load(tmp_path / "one", "a.b", [(1, "a"), (2, "b")], SCHEMA)
     write_changes(tmp_path / "one", "a.b", [("U", 1, "A"), ("I", 3, "c"), ("D", 2, None)], "20181215-100000000", SCHEMA)
     state, tables = SqliteState(tmp_path / "state.db"), [TableRef(*names) for names in (TABLES if direct else TABLES[:6] + PATTERNS)]
+    together, shuffled = [], batch.fold_shuffled
+    monkeypatch.setattr(batch, "fold_shuffled", lambda *given: together.append(given) or shuffled(*given))
     if not direct: spark.conf.set("spark.dmscdc.directBytes", "0")
     try:
         for table in tables:
@@ -32,6 +35,7 @@ def test_every_name_is_loaded_and_changed(tmp_path, spark, direct):
             assert (done.verdict, done.commit, done.table) == ("ok", 2, str(table)), done.words
     finally:
         if not direct: spark.conf.unset("spark.dmscdc.directBytes")
+    assert len(together) == (0 if direct else len(tables))
     for table in tables:
         _, files = ParquetTable(str(tmp_path / "lake"), table).plain()
         paths = [str(path) for path in (tmp_path / "lake" / table.schema / table.name).rglob("*.parquet") if path.is_file()]
