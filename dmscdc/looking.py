@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # %% auto #0
-__all__ = ['kept_runs', 'report_links', 'run_charts', 'landed_changes', 'frame', 'headed', 'new_home', 'rows_in', 'framed']
+__all__ = ['kept_runs', 'report_links', 'run_charts', 'sorted_by_click', 'landed_changes', 'frame', 'headed', 'new_home',
+           'rows_in', 'framed']
 
 # %% ../notebooks/59_looking.ipynb #4153c7b6
 def kept_runs(
@@ -66,6 +68,12 @@ def run_charts(
 ) -> Markup:  # HTML
     "Their lag, rows and bytes over time."
     return Markup(charts_of([row_of(line) for line in runs.to_dict("records")]))
+
+# %% ../notebooks/59_looking.ipynb #50e7ab11
+def sorted_by_click() -> Markup:  # HTML, to be displayed once
+    "A click on a column's head sorts the tables of a notebook."
+    script = (files("dmscdc") / "pages" / "sort.js").read_text(encoding="utf-8")
+    return Markup(f"<script>{script}</script>")
 
 # %% ../notebooks/59_looking.ipynb #dec26061
 def landed_changes(

@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import nbformat
+import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from typer.testing import CliRunner
@@ -21,6 +22,7 @@ from dmscdc import charts
 from dmscdc.cli import app
 from dmscdc.front_page import write_front_page
 from dmscdc.ledger import RECORD, Ledger
+from dmscdc.looking import sorted_by_click
 from dmscdc.report import render, report_html
 from dmscdc.shelf import FolderShelf
 
@@ -386,3 +388,13 @@ def test_the_front_page_says_when_its_lag_was_true(tmp_path, monkeypatch):
     moment = re.search(r'to <time datetime="([^"]+)">([\d-]+ )(\d\d:\d\d)', page)
     assert f">lag at {moment[3]} UTC<" in page and "when this page was written" in page
     assert abs(datetime.fromisoformat(moment[1].replace("Z", "+00:00")) - datetime.now(timezone.utc)) < timedelta(minutes=10)
+
+
+def test_a_click_on_the_head_of_a_column_sorts_the_tables_of_an_exploration_and_a_second_one_turns_them_round(shown, tmp_path):
+    rows = pd.DataFrame({"table": ["b", "C", "a", "d"], "seconds": [9, 1_000, 10, None]})
+    (tmp_path / "page.html").write_text(f"{sorted_by_click()}{sorted_by_click()}{rows.to_html()}<table><thead><tr><th>other</th></tr></thead></table>")
+    page = shown(tmp_path / "page.html")
+    def column(at: int, clicks: int) -> list[str]:
+        for _ in range(clicks): page.click(f"table.dataframe thead th:nth-child({at})")
+        return page.eval_on_selector_all("table.dataframe tbody tr", "rows => rows.map(row => row.cells[1].textContent)")
+    assert [column(1, 0), column(3, 1), column(3, 1), column(2, 1)] == [["b", "C", "a", "d"], ["b", "a", "C", "d"], ["d", "C", "a", "b"], ["a", "b", "C", "d"]]

@@ -29,7 +29,7 @@ def kernels_at_work() -> list[int]:
     found = []
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # psutil.ZombieProcess is one of them
-            if child.status() != psutil.STATUS_ZOMBIE and "ipykernel_launcher" in child.cmdline():
+            if child.status() != psutil.STATUS_ZOMBIE and "ipykernel.kernelapp" in " ".join(child.cmdline()):
                 found.append(child.pid)
     return found
 
