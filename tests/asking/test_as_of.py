@@ -89,10 +89,12 @@ def test_a_table_without_a_key_is_its_inserts(spark, tmp_path):
 
 def test_the_sequence_orders_only_keys_of_which_every_change_has_one(spark, tmp_path):
     settings = DmsSettings(sequence_column="seq")
-    write_load(tmp_path, T, [(1, "l", 0), (2, "l", 0)], ITEM, settings=settings)
-    change(tmp_path, 1, ("U", 1, "by name first", 1), ("U", 2, "by name first", 1), settings=settings, sequences=[f"20181215100000{9:021d}", ""])
-    change(tmp_path, 2, ("U", 1, "by name last", 2), ("U", 2, "by name last", 2), settings=settings, sequences=[f"20181215100000{1:021d}", f"20181215100000{1:021d}"])
-    assert rows_of(as_of(spark, open_past(str(tmp_path), T), ["id"]), *ITEM) == [(1, "by name first", 1), (2, "by name last", 2)]
+    write_load(tmp_path, T, [(key, "l", 0) for key in (1, 2, 3)], ITEM, settings=settings)
+    for number, name, counters in ((1, "by name first", (9, None, 9)), (2, "by name last", (1, 1, None))):
+        rows = [("U", key, name, number) for key in (1, 2, 3)]
+        change(tmp_path, number, *rows, settings=settings, sequences=["" if n is None else f"20181215100000{n:021d}" for n in counters])
+    found = rows_of(as_of(spark, open_past(str(tmp_path), T), ["id"]), *ITEM)
+    assert found == [(1, "by name first", 1), (2, "by name last", 2), (3, "by name last", 2)]
 
 
 # Moments

@@ -77,6 +77,15 @@ def test_a_run_that_slept_past_its_lease_changes_nothing_when_it_wakes(house, tr
     tried("runs that slept past their lease")
 
 
+@pytest.mark.parametrize("name", ["incremental load"])
+def test_a_run_that_slept_before_its_commit_finds_the_number_taken(house, tried, name):
+    points = sleepable(house, name)
+    written = max(number for number, what, _, _ in points if what == "spark")
+    point = next(point for point in points if point[0] > written and point[1] == "os.link")
+    overslept(house, name, point)
+    tried("runs that slept past their lease")
+
+
 @pytest.mark.parametrize("name", DAILY)
 def test_a_sleeper_that_wakes_in_the_middle_of_another_run_harms_nobody(house, tried, name):
     points = sleepable(house, name)
