@@ -20,8 +20,8 @@ from .ledger import by_end, read_lines
 from .shelf import Shelf, open_shelf
 
 # %% auto #0
-__all__ = ['BACK', 'WORDS', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'Place', 'Reading', 'read_on', 'row_of', 'is_idle',
-           'file_of', 'with_lines', 'pages_of', 'without_closed', 'index_of', 'News', 'news_of', 'table_of',
+__all__ = ['BACK', 'WORDS', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'Place', 'Reading', 'read_on', 'row_of',
+           'is_idle', 'file_of', 'with_lines', 'pages_of', 'without_closed', 'index_of', 'News', 'news_of', 'table_of',
            'incomplete', 'brought_up_to_date']
 
 # %% ../notebooks/47_chronicle.ipynb #cell-007
@@ -172,6 +172,7 @@ def without_closed(
 # %% ../notebooks/47_chronicle.ipynb #cell-024
 MARKS_SHOWN = 12  # runs of a table
 PASSES = 400  # that the charts of the front page show
+PROOFS = "reconcile"  # the job of runs that load nothing: they are no part of what a pass has done
 
 
 def _added(total: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +191,7 @@ def _noted(index: dict[str, Any], line: dict[str, Any]) -> None:
         if index["open"]:
             done = {**index["open"], "end": line["end"], "verdict": line["verdict"]}
             index["passes"], index["open"] = [*index["passes"], done][-PASSES:], {}
-    elif line.get("table"):
+    elif line.get("table") and line.get("job") != PROOFS:
         index["open"] = _added(index["open"], row)
     if is_idle(line):
         index["idle"] += 1

@@ -15,6 +15,7 @@ import pytest
 from dmscdc.config import read_config, write_config
 from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.files import FolderLanding, TableRef
+from dmscdc.ledger import Ledger
 from dmscdc.process import plan_standing, stand
 from dmscdc.state import open_state
 from dmscdc.tables import Draft
@@ -79,6 +80,14 @@ def test_words_about_commands_import_nothing_heavy(words, folder):
 @pytest.mark.parametrize("words", ["plan", "pass", "status", "table list", "runs list", "runs html"])
 def test_a_command_that_finds_nothing_to_do_imports_nothing_that_is_for_work(words, folder):
     assert imported(words, folder, HEAVY) == {}
+
+
+def test_a_pass_that_finds_nothing_to_do_after_a_proof_imports_nothing_that_is_for_work(folder):
+    at = {"start": "2026-01-01T12:00:00.000Z", "end": "2026-01-01T12:00:08.000Z", "cause": "", "files": 0, "bytes_written": 0, "lag": None, "rows": {}}
+    proof = {"run": "3f2a", "job": "reconcile", "table": "sampledb.product", "verdict": "ok", "words": "equal", "command": "", "notebook": "reconcile/a.ipynb", "html": "reconcile/a.html"}
+    Ledger(folder / "runs").append({**proof, **at})
+    imported("runs html", folder, HEAVY)  # the pages are up to date, as the command that proved has left them
+    assert imported("pass", folder, HEAVY) == {}
 
 
 def test_a_row_s_life_imports_neither_spark_nor_reports(folder):
