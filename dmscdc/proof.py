@@ -29,7 +29,8 @@ from .tables import Commit, LakeTable, open_table
 from .tasks import in_sentences
 
 # %% auto #0
-__all__ = ['Proof', 'key_words', 'counted', 'judge', 'Asked', 'lake_table', 'explained', 'beside', 'again', 'prove', 'rows_shown']
+__all__ = ['LEFT_OUT', 'Proof', 'key_words', 'counted', 'judge', 'Asked', 'lake_table', 'explained', 'beside', 'again', 'prove',
+           'rows_shown']
 
 # %% ../notebooks/69_proof.ipynb #cell-006
 @dataclass(frozen=True)
@@ -91,11 +92,18 @@ def counted(
     return ", ".join(parts)
 
 # %% ../notebooks/69_proof.ipynb #cell-009
+LEFT_OUT = (
+    "; the table has no key, so updates and deletes that landed were left out. Set a key and reload: "
+    "dmscdc table set {0} --key … and dmscdc table rewind {0} --reload"
+)
+
+
 def judge(
     done: Comparison,
     position: str,
     under_way: str,  # files
     decided: str,  # why an unexplained difference is one; "" while it is open
+    without_key: str = "",  # the table's name where the lake stands on no key
 ) -> tuple[str, str]:  # verdict and words
     "What a comparison proves."
     apart = "; ".join(f"column {rule.name} is not compared because {rule.why}" for rule in done.rules if rule.why)
@@ -106,7 +114,9 @@ def judge(
     waits = f"in flight in {under_way}: {counted(done, True)}" if done.in_flight else ""
     if done.in_flight and not done.counts:
         return "ok", f"{rows}. All differences are {waits}{note}"
-    why = f"different ({decided})" if decided else "not explained by any landed change yet"
+    why = f"different ({decided})" if decided else "not explained by a change that waits"
+    if done.counts and without_key:
+        why += LEFT_OUT.format(for_shell(without_key))
     differ = f"{counted(done, False) or 'the totals differ, and no row was found that does'}, {why}"
     return ("failed" if decided else "attention"), f"{rows}. {differ}{'; ' * bool(waits)}{waits}{note}"
 
@@ -217,7 +227,7 @@ def prove(
         done, layout = find(sides, rules, head.key)
         if not done.is_equal:
             done, under, decided = explained(asked, session, look, head, sides, done, layout)
-    verdict, words = judge(done, str(position), under, decided)
+    verdict, words = judge(done, str(position), under, decided, "" if head.key else str(asked.table))
     if done.in_flight and not done.counts:
         command = f"dmscdc pass --only {for_shell(asked.table)}"
     told = (str(asked.table), verdict, f"{asked.table}: {words}", command, str(position), head.number)

@@ -81,7 +81,7 @@ def test_a_difference_that_no_landed_change_explains_needs_a_look_and_is_named(s
     assert counts(done) == ("attention", {"different": 1, "extra": 1, "missing": 1}, {})
     assert [(f.kind, f.key, f.columns) for f in done.done.findings] == [
         ("different", {"id": "1"}, {"price": ("40", "39")}), ("extra", {"id": "3"}, {}), ("missing", {"id": "4"}, {})]
-    assert "1 different: id=1 (price), 1 extra: id=3, 1 missing: id=4, not explained by any landed change yet" in done.words
+    assert "1 different: id=1 (price), 1 extra: id=3, 1 missing: id=4, not explained by a change that waits" in done.words
 
 
 def test_it_is_different_once_a_later_file_of_the_table_was_seen(shop):
