@@ -130,9 +130,9 @@ def _figure(chart: Any, name: str, note: str, words: str) -> Markup:
     )
 
 
-def _key(name: str) -> str:
-    "A word in the colour that it has in the picture."
-    return f'<span class="key" style="color:var(--{name}, {OF[name]})">■ {name}</span>'
+def _key(name: str, words: str = "") -> str:
+    "What a colour of the picture means, in that colour."
+    return f'<span class="key" style="color:var(--{name}, {OF[name]})">■ {words or name}</span>'
 
 
 CLOCK = [(36 * 3_600, "%H:%M"), (360 * 86_400, "%d %b"), (float("inf"), "%b %Y")]  # span of time → how it is named
@@ -168,7 +168,7 @@ def lag_chart(
     found: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
 ) -> Markup:  # HTML; words where no run told a lag
-    "The worst lag over time, and where runs failed."
+    "The worst lag over time, and where runs failed or were refused."
     told, bad = [one for one in found if one["lag"] is not None], [one for one in found if one["bad"]]
     size, unit = unit_of(max((one["lag"] for one in told), default=0))
     alt, x = _parts(found, step)
@@ -179,8 +179,8 @@ def lag_chart(
     y = alt.Y("lag:Q", axis=alt.Axis(format=",~r"), scale=alt.Scale(zero=True))
     line = alt.Chart(alt.Data(values=rows)).mark_line(**look).encode(x=x, y=y)
     worst = f"at most {rows and max(row['lag'] for row in rows):,.3g} {unit}" if rows else "no run told one"
-    note = f"in {unit}, the worst of each {_span(step)}" + (f" {_key('failed')}" if bad else "")
-    words = f"Lag over time: {worst}; runs failed in {len(bad)} of {len(found)} spans of time."
+    note = f"in {unit}, the worst of each {_span(step)}" + (f" {_key('failed', 'failed or refused')}" if bad else "")
+    words = f"Lag over time: {worst}; runs failed or were refused in {len(bad)} of {len(found)} spans of time."
     return _figure(red + line, "Lag", note, words)
 
 # %% ../notebooks/46_charts.ipynb #cell-020
