@@ -27,9 +27,10 @@ from .files import LandingEmpty, TableRef
 from .front_page import first_sentence, write_front_page
 from .ledger import EXIT_CODES, Ledger, Run, ShelfError
 from .metrics import open_metrics, pass_facts, table_facts
+from .process import lag_of
 from .runs import close_lost, iso
 from .server import serve
-from .state import open_state
+from .state import SqliteState, open_state
 from .survey import Look, look_at, status_of, survey
 from .work import is_gone, stop_work, this_process
 
@@ -187,6 +188,7 @@ def free_idle(
 def status_after(
     look: Look,  # before the pass
     outcome: Outcome | None,  # None: the pass was stopped before
+    state: SqliteState,  # where the run has saved the position
 ) -> dict[str, Any]:
     "What the front page shows of a table."
     status = status_of(look)
@@ -197,7 +199,9 @@ def status_after(
     status |= {"verdict": outcome.verdict, "words": outcome.words, "state": look.state}
     status["report"] = str(outcome.run.html)
     if done:
-        status |= {"position": done["position"]["after"], "rows": done["lake"].get("rows"), "lag": done["lag"]}
+        item = state.get(look.table) or look.item
+        status |= {"position": done["position"]["after"], "rows": done["lake"].get("rows")}
+        status["lag"] = lag_of(item.position, time.time())  # of now; the run's own is that of its end
     return status
 
 # %% ../notebooks/73_controller.ipynb #cell-021
@@ -217,7 +221,8 @@ def finish(
         seen = {look.table for look in looks}
         every = [*looks, *(look for look in (survey(config) if only else ()) if look.table not in seen)]
         every.sort(key=lambda look: look.table)
-        write_front_page(config.runs, [status_after(look, result.tables.get(str(look.table))) for look in every])
+        state = open_state(config.state, config.landing, ask=True)
+        write_front_page(config.runs, [status_after(look, result.tables.get(str(look.table)), state) for look in every])
     except ShelfError as error:  # the tables are what they are, whether we can tell it or not
         verdict, kept = result.verdict if result.exit_code else "attention", "The front page could not be kept"
         return replace(result, verdict=verdict, words=f"{result.words}. {kept}: {error}")

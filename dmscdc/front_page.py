@@ -22,8 +22,8 @@ from .table_page import LIMIT, fitting, own_script, rank, unnamed, verdicts_of, 
 
 # %% auto #0
 __all__ = ['STATES', 'UNKNOWN', 'LOADS', 'COMMAND', 'PEOPLE', 'LEGEND', 'below', 'first_sentence', 'last_word', 'volume_of',
-           'name_parts', 'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry', 'sentence', 'front_page',
-           'write_front_page']
+           'lag_until', 'name_parts', 'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry', 'sentence',
+           'front_page', 'write_front_page']
 
 # %% ../notebooks/49_front_page.ipynb #cell-010
 def below(
@@ -71,6 +71,16 @@ def volume_of(
     return {"rows": ran[-1]["rows"]["read"], "bytes": ran[-1].get("bytes", 0)} if ran else None
 
 
+def lag_until(
+    known: dict[str, Any],  # of the table, in the chronicle
+    now: str,  # ISO 8601
+) -> float | None:  # seconds; None where no run told one
+    "From the close of the newest change file in the lake to now, by the newest run that told a lag."
+    told = [row for row in known["last"].values() if row.get("lag") is not None]
+    newest = max(told, key=lambda row: row["end"], default=None)
+    return newest and newest["lag"] + took(newest["end"], now)
+
+
 def _seen(known: dict[str, Any], table: str) -> dict[str, Any]:
     "What the chronicle knows of a table, as its line shows it."
     page = file_of(table) if known["runs"] else ""
@@ -104,7 +114,6 @@ def table_line(
     idle = "nothing to do" if status.get("verdict") == "nothing" else state
     words = unnamed(said.get("words") or STATES.get(waits) or idle, status["table"])
     return {
-        "lag": last.get("lag"),
         **status,
         "schema": schema,
         "name": name,
@@ -119,8 +128,9 @@ def table_line(
 
 # %% ../notebooks/49_front_page.ipynb #cell-026
 _VERB = r"(?:pass|plan|status|init|schedule|(?:table|runs) [a-z]+)"
-_VALUE = r"(?:…|'[^']*'|\w(?:[\w.,$/-]*\w)?)"  # a full stop or a comma behind it is not its own
-_PART = rf" (?:--[a-z-]+(?: (?!(?:or|then|and)\b){_VALUE})?|'[^']*'|(?=\S*\.\w){_VALUE})"
+_QUOTED = r"""'[^']*'(?:"'"'[^']*')*"""  # as `for_shell` writes a name, also one with a quote in it
+_VALUE = rf"(?:…|{_QUOTED}|\w(?:[\w.,:@%+=$/-]*[\w@%+=-])?)"  # a full stop or a comma behind it is not its own
+_PART = rf" (?:--[a-z-]+(?: (?!(?:or|then|and)\b){_VALUE})?|{_QUOTED}|(?=\S*\.[\w@%+=-]){_VALUE})"
 COMMAND = re.compile(rf"`?(dmscdc {_VERB}(?:{_PART})*)`?")
 
 
@@ -206,11 +216,12 @@ LEGEND = {
 }
 
 
-def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: Shelf) -> list[dict[str, Any]]:
+def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: Shelf, now: str) -> list[dict[str, Any]]:
     "All tables, the worst first."
     known, given = index["tables"], {one["table"] for one in tables}
     every = [*tables, *({"table": table} for table in known if table and table not in given)]
-    lines = [table_line(one, known.get(one["table"], UNKNOWN), runs) for one in every]
+    seen = [known.get(one["table"], UNKNOWN) for one in every]
+    lines = [table_line({"lag": lag_until(of, now), **one}, of, runs) for one, of in zip(every, seen)]
     return sorted(lines, key=lambda line: (rank(line["verdict"]), line["table"]))
 
 
@@ -224,9 +235,10 @@ def _page_values(
     tables: list[dict[str, Any]],
     people: list[dict[str, Any] | str] | None,
     runs: Shelf,
+    now: str,  # ISO 8601
 ) -> dict[str, Any]:
     "What the page says of the tables, and of whom they need."
-    lines, last, others = _lines(index, tables, runs), index["last_pass"], index["tables"].get("")
+    lines, last, others = _lines(index, tables, runs, now), index["last_pass"], index["tables"].get("")
     people = [*filter(None, map(needs_person, lines))] if people is None else people
     entries = [as_entry({**one, "words": fitting(one["words"], 2_000)}, runs) for one in map(_worded, people[:PEOPLE])]
     return {
@@ -248,14 +260,15 @@ def front_page(
     tables: list[dict[str, Any]],  # status of every table
     people: list[dict[str, Any] | str] | None,
     runs: Shelf,
-    **values: Any,  # title, now
+    now: str,  # ISO 8601
+    **values: Any,  # title
 ) -> str:  # HTML
     "The page of all tables, with as many marks of each as make a page that is not too heavy."
-    found = _page_values(index, tables, people, runs)
+    found = _page_values(index, tables, people, runs, now)
     for most in (MARKS_SHOWN, 6, 3, 1, 0):
         for line in found["tables"]:
             line["marks"] = line["marks"][len(line["marks"]) - most :] if most < len(line["marks"]) else line["marks"]
-        page = render("index.html", legend=LEGEND, **found, **own_script(), **values)
+        page = render("index.html", now=now, legend=LEGEND, **found, **own_script(), **values)
         if len(page.encode()) <= LIMIT:
             break
     return page
@@ -275,6 +288,6 @@ def write_front_page(
     brought_up_to_date(shelf, write_table_pages, charts_of, afresh)
 
     def make() -> str:
-        return front_page(index_of(shelf), tables, people, shelf, title=title, now=time)
+        return front_page(index_of(shelf), tables, people, shelf, time, title=title)
 
     return shelf.publish("index.html", make)

@@ -46,10 +46,12 @@ def size(
 # %% ../notebooks/43_report.ipynb #cell-009
 def duration(
     seconds: float | None,  # a span of time
-) -> str:  # e.g. `40 ms`, `0.8 s`, `3 min 20 s`, `2 h 05 min`, `6 days`
+) -> str:  # e.g. `40 ms`, `0.8 s`, `3 min 20 s`, `6 days`, `9 s ahead of this clock`
     "Seconds for people, in the two units that matter."
     if not isinstance(seconds, (int, float)):
         return "–"
+    if seconds < 0:  # the close of a change file that is named in the future
+        return f"{duration(-seconds)} ahead of this clock"
     if seconds < 0.1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 10:

@@ -1,16 +1,19 @@
 """The front page and the pages of tables: all runs, found by a filter in a browser without a network, written as the ledger grows. DuckDB reads the ledger."""
 from __future__ import annotations
 
+import html
 import json
 import os
 import random
 import re
+import shlex
 import shutil
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import awkward
 import duckdb
 import nbformat
 import pandas as pd
@@ -18,12 +21,13 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from typer.testing import CliRunner
 
-from dmscdc import charts
+from dmscdc import charts, front_page
 from dmscdc.cli import app
 from dmscdc.front_page import write_front_page
+from dmscdc.files import TableRef, for_shell
 from dmscdc.ledger import RECORD, Ledger
 from dmscdc.looking import sorted_by_click
-from dmscdc.report import render, report_html
+from dmscdc.report import render, report_html, said_html
 from dmscdc.shelf import FolderShelf
 
 HOME = Path(__file__).parents[2]
@@ -398,3 +402,55 @@ def test_a_click_on_the_head_of_a_column_sorts_the_tables_of_an_exploration_and_
         for _ in range(clicks): page.click(f"table.dataframe thead th:nth-child({at})")
         return page.eval_on_selector_all("table.dataframe tbody tr", "rows => rows.map(row => row.cells[1].textContent)")
     assert [column(1, 0), column(3, 1), column(3, 1), column(2, 1)] == [["b", "C", "a", "d"], ["b", "a", "C", "d"], ["d", "C", "a", "b"], ["a", "b", "C", "d"]]
+
+
+def test_the_front_page_shows_a_whole_command_whatever_the_table_is_called(tmp_path, monkeypatch):
+    "A shell takes the words of each command apart again."
+    monkeypatch.setattr(charts, "can_draw", lambda: False)
+    names = [str(TableRef(*pair)) for pair in [*awkward.TABLES, ("my.shop", "a.b")]]
+    said = "LOAD1: id is null. Set another: dmscdc table set {0} --key a,b. Or wait, then: dmscdc pass --only {0}; see `dmscdc table rewind {0} --reload`, which helps."
+    assert len(names) > 40
+    for name in names:
+        write_front_page(tmp_path, [{"table": name, "verdict": "refused", "words": said.format(for_shell(name))}])
+        found = re.findall(r'<code class="command">(.*?)</code>', (tmp_path / "index.html").read_text(), re.DOTALL)
+        words = [shlex.split(html.unescape(one)) for one in found]
+        assert words == [["dmscdc", "table", "set", name, "--key", "a,b"], ["dmscdc", "pass", "--only", name], ["dmscdc", "table", "rewind", name, "--reload"]], name
+
+
+def test_after_a_proof_an_idle_pass_draws_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(charts, "can_draw", lambda: False)  # of the table's page
+    drawn, luck, ledger = [], random.Random(4), Ledger(tmp_path)
+    monkeypatch.setattr(front_page, "charts_of", lambda passes: drawn.append(len(passes)) or "charts")
+    proof = {**a_line("shop.a", 2, luck), "job": "reconcile", "verdict": "ok", "words": "equal", "rows": {}, "lag": None}
+    idle = {**a_pass(3), "verdict": "nothing", "words": "1 table: 1 nothing"}
+    for lines_ in ([a_line("shop.a", 1, luck), a_pass(1)], [proof], [idle]):
+        for line in lines_: ledger.append(line)
+        write_front_page(tmp_path, [])
+    assert drawn == [1]
+
+
+def test_the_lag_of_a_table_that_its_runs_alone_tell_of_is_that_of_the_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(charts, "can_draw", lambda: False)
+    line = {**a_line("shop.a", 1, random.Random(4)), "end": "2026-01-01T10:00:00.000Z", "verdict": "ok", "lag": 60.0}
+    Ledger(tmp_path).append(line)
+    write_front_page(tmp_path, [], now=datetime(2026, 1, 1, 11, 30, tzinfo=timezone.utc))
+    assert re.search(r'data-name="lag">([^<]*)<', (tmp_path / "index.html").read_text())[1] == "1 h 31 min"
+
+
+def test_a_lag_of_a_change_file_that_is_named_in_the_future_is_told_in_words(tmp_path, monkeypatch):
+    monkeypatch.setattr(charts, "can_draw", lambda: False)
+    write_front_page(tmp_path, [{"table": "shop.a", "lag": -263.6}, {"table": "shop.b", "lag": -0.04}, {"table": "shop.c", "lag": 0.0}])
+    lags = re.findall(r'data-name="lag">([^<]*)<', (tmp_path / "index.html").read_text())
+    assert lags == ["4 min 24 s ahead of this clock", "40 ms ahead of this clock", "0 ms"]
+
+
+@pytest.mark.parametrize("verdict", ["failed", "refused"])
+def test_the_red_of_the_chart_is_called_what_it_is(verdict):
+    drawn = str(charts.charts_of([{"end": "2018-12-15T10:00:00Z", "verdict": verdict, "lag": None}], ("lag",)))
+    assert "■ failed or refused<" in drawn and "runs failed or were refused in 1 of 1 spans of time." in drawn
+
+
+def test_the_report_of_a_proof_says_what_the_numbers_of_its_ranges_are():
+    book = json.loads((HOME / "notebooks" / "jobs" / "reconcile.ipynb").read_text())
+    said = " ".join(re.sub(r"<[^>]*>", "", said_html(book)).split())
+    assert "A range goes from low to high: numbers of the first key column where it is a whole number, else of a hash of the key (up to 19 digits)" in said
