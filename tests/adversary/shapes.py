@@ -258,7 +258,7 @@ def tampered() -> list[Table]:
         kept("cut_entry", "the newest entry of the journal was cut", lambda place: journal(place, b""), replace(attention, names=(".json",))),
         kept("strange_entry", "the newest entry of the journal is another JSON", lambda place: journal(place, b"{}"), replace(attention, names=(".json",))),
         kept("forgotten", "the state was lost", forget, None),
-        kept("spoiled_lake", "a page of a lake file is damaged", spoil, replace(attention, names=(".parquet",))),
+        kept("spoiled_lake", "a page of a lake file is damaged", spoil, replace(attention, names=(".parquet",), spoiled=True)),
     ]
 
 
@@ -342,7 +342,7 @@ GROUPS = {f.__name__: f() for f in (usual, named, named_each, typed, keyed_each,
 TABLES = [table for group in GROUPS.values() for table in group]
 DAILY = (  # laid by every `make test`: of each group the quick ones that differ most
     "usual", "soft", "grown", "late", "empty", "nothing", "groups", "inserts", "twins", "counted", "counted_across", "counted_inside",
-    "types", "key_of_day_price_large", "key_of_moment_title", "zeros", "floats",
+    "columns", "key", "part", "places", "types", "key_of_day_price_large", "key_of_moment_title", "zeros", "floats",
     "place_long", "place_nobody", "load_nul",
     "change_bad_check", "change_promises_more", "change_promises_less", "change_cut", "load_bad_page", "load_promises_more", "load_empty",
     "latin_value", "latin_key", "latin_load", "change_ours_too", "load_twice", "change_huge", "change_op_none", "change_op_null", "change_op_key_gone", "narrow",

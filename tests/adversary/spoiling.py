@@ -17,7 +17,8 @@ def chunk(content: bytes, column: str) -> tuple[int, int]:
     "Where the values of a column lie in the first row group."
     meta = pq.read_metadata(io.BytesIO(content))
     one = next(c for c in (meta.row_group(0).column(i) for i in range(meta.num_columns)) if c.path_in_schema == column)
-    return one.data_page_offset, one.data_page_offset + one.total_compressed_size
+    start = min(one.data_page_offset, one.dictionary_page_offset or one.data_page_offset)
+    return start, start + one.total_compressed_size
 
 
 def flipped(content: bytes, at: int, mask: int = 0x10) -> bytes: return content[:at] + bytes([content[at] ^ mask]) + content[at + 1:]

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 import shapes
+from dmscdc import batch
 from seeds import seed_of
 from siege import WAYS, Siege
 from told import Table
@@ -27,7 +28,12 @@ def interpreted(spark):
     plain = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     before = {name: spark.conf.get(name, None) for name in (*plain, "spark.dmscdc.directBytes")}
     for name, value in plain.items(): spark.conf.set(name, value)
-    yield
+    asked, taken = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        for name, seen in (("fold_all", asked), ("fold_shuffled", taken)):
+            patch.setattr(batch, name, lambda *given, fold=getattr(batch, name), seen=seen: seen.append(spark.conf.get("spark.dmscdc.directBytes")) or fold(*given))
+        yield
+    assert bool(taken) == (WAYS["shuffled"] in asked) and set(taken) <= {WAYS["shuffled"]}, "batches were folded in another way than was set"
     for name, value in before.items(): spark.conf.set(name, value) if value is not None else spark.conf.unset(name)
 
 

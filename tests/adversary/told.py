@@ -77,6 +77,7 @@ class Said:
     names: tuple[str, ...] = ()
     verdicts: tuple[str, ...] = ("refused", "attention", "failed")
     right: bool = False  # the lake must hold all files nevertheless
+    spoiled: bool = False  # nobody can read the lake: its files must be those that were there
     gone: bool = False  # the lake was removed before: nothing may have been built in its place
 
 
@@ -102,7 +103,9 @@ class Table:
     def due(self) -> tuple[str, ...]:
         "What is asked of it; without a key only how it was then."
         if not self.asked: return ()
-        return ("as_of",) if self.settings.get("insert_only") else tuple(question for question in QUESTIONS if question not in self.unasked)
+        alike = len({name.lower() for name in self.columns}) < len(self.columns)  # no table of the source can have such columns
+        left_out = {*self.unasked, *(["reconcile"] if alike else [])}
+        return ("as_of",) if self.settings.get("insert_only") else tuple(question for question in QUESTIONS if question not in left_out)
 
     @property
     def rounds(self) -> int: return max([*(f.round for f in self.files), *self.said, *self.tampered])
