@@ -38,9 +38,9 @@ from .session import open_session
 from .state import SqliteState, TableItem, open_state
 from .store import Unfit
 from .tables import Clock, Commit, Draft, FilesGone, LakeTable, NotOurs, StaleCommit
-from .tables import check_mirror, check_settings, open_table, versions
+from .tables import check_mirror, open_table, set_otherwise, versions
 from .tasks import explained
-from .worklist import Plan, announce, changed_inputs, gone_names, some, union, warn
+from .worklist import Plan, announce, changed_inputs, gone_names, only_load, some, union, warn
 
 # %% ../notebooks/39_process.ipynb #cell-007
 @dataclass(frozen=True)
@@ -184,6 +184,8 @@ def plan_standing(
         return _plan_lost(standing, landing, known)
     files = landing.files(item.table, since)
     plan = plan_table(item.table, files, standing.position, commit=standing.number, **known)
+    other = set_otherwise(item.table, standing.head, item.key, item.partition, bool(files.load))
+    plan = only_load(plan, other)
     is_old = standing.head and standing.head.partition == item.partition and not plan.load
     fine = note_too_fine(item.table, standing.head) if is_old else ""
     plan = replace(plan, remarks=(*plan.remarks, *filter(None, [fine])))
@@ -326,8 +328,6 @@ def carry_out(
         save(done.written.commit)
         yield done
         task = replace(task, base=done.written.commit.number)
-    elif standing.head:
-        check_settings(str(task.table), standing.head, task.key, task.partition)
     if plan.changes or plan.late:
         done = load_incremental(spark(), task, plan.changes, plan.after.to_json(), plan.late, plan.again)
         save(done.written.commit)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['tables', 'LISTED', 'BEFORE', 'ACTIVE', 'NEW', 'CHANGES', 'table_list', 'check_known', 'beware', 'of_deleted',
-           'table_set', 'instruct', 'table_rewind', 'table_replay', 'table_accept', 'take_back', 'table_rebuild',
-           'table_forget', 'table_init']
+           'of_lake', 'table_set', 'instruct', 'table_rewind', 'table_replay', 'table_accept', 'take_back',
+           'table_rebuild', 'table_forget', 'table_init']
 
 # %% ../notebooks/92_table_commands.ipynb #cell-005
 tables = typer.Typer(help="Settings of tables, and instructions for their next pass.", no_args_is_help=True)
@@ -171,6 +171,23 @@ def of_deleted(
     anew = f"dmscdc table rewind {for_shell(item.table)} --reload"
     return f"{BEFORE[item.delete]}, load the table anew, which needs all change files since its load: {anew}"
 
+# %% ../notebooks/92_table_commands.ipynb #0d1e7ed8
+def of_lake(
+    config: Config,
+    item: TableItem,  # as it is set now
+) -> str:  # "" where nothing has been loaded, or the lake was written so
+    "What it means for the lake that key or partition is set so."
+    from dmscdc.process import table_of
+    from dmscdc.tables import set_otherwise
+
+    try:
+        head = table_of(item, config.lake).head() if item.commit else None
+        has_load = bool(open_landing(config.landing).files(item.table, item.position).load)
+    except Exception:  # plan and pass say what is wrong with the lake
+        return ""
+    words = set_otherwise(item.table, head, item.key, item.partition, has_load)
+    return words and f"Nothing more is applied: {words}"
+
 # %% ../notebooks/92_table_commands.ipynb #cell-013
 ACTIVE = "Passes load it, or pass it by"
 NEW = "The table, or a column named here, is not in the landing yet"
@@ -200,7 +217,7 @@ def table_set(
         check_known(config, state, with_settings(TableItem(ref, position=position), given))
     before, item = state.get(ref), state.put_settings(ref, **given)
     print(_sentence_of(item))
-    if words := of_deleted(before, item):
+    for words in filter(None, [of_deleted(before, item), of_lake(config, item)]):
         print(words)
     if partition and not new and (words := beware(open_landing(config.landing), item)):
         print(words)

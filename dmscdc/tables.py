@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dmscdc.batch import Batch
 
 # %% auto #0
-__all__ = ['VERSIONS', 'FORMATS', 'Commit', 'new_attempt', 'no_guard', 'Draft', 'check_mirror', 'check_settings', 'Written',
+__all__ = ['VERSIONS', 'FORMATS', 'Commit', 'new_attempt', 'no_guard', 'Draft', 'check_mirror', 'set_otherwise', 'Written',
            'Clock', 'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeTable', 'StaleCommit', 'NotOurs',
            'FilesGone', 'open_table']
 
@@ -87,19 +87,30 @@ def check_mirror(
         )
 
 # %% ../notebooks/20_tables.ipynb #cell-014
-def check_settings(
-    table: str,  # for messages
-    head: Commit,
+def _as_set(what: str, columns: tuple[str, ...]) -> str:
+    "The part of `dmscdc table set` that sets key or partition."
+    return f"--{what} {for_shell(','.join(columns))}" if columns or what == "partition" else "--insert-only"
+
+
+def set_otherwise(
+    table: TableRef,
+    head: Commit | None,  # its newest commit
     key: tuple[str, ...],  # as it is set now
     partition: tuple[str, ...],  # as it is set now
-) -> None:
-    "Other settings than those that the rows of a table stand on need a reload. Raises `Refused`."
-    for what, wanted, stands in (("key", key, head.key), ("partition", partition, head.partition)):
-        if head.rows and wanted != stands:
-            raise Refused(
-                f"{table}: the {what} is set to {','.join(wanted) or 'none'}, the lake stands on "
-                f"{','.join(stands) or 'none'}. A reload rewrites it: dmscdc table rewind {for_shell(table)} --reload"
-            )
+    has_load: bool = True,  # load files lie in the landing
+) -> str:  # "" where the rows were written so, or there are none
+    "What is set otherwise than the rows of a table were written, and the command that writes them anew."
+    if not (head and head.rows):
+        return ""
+    pairs = (("key", key, head.key), ("partition", partition, head.partition))
+    other = [(what, wanted, has) for what, wanted, has in pairs if wanted != has]
+    said = [f"its {what} is set to {','.join(wanted) or 'none'}, its lake was written "
+            f"{f'with {what} ' + ','.join(has) if has else f'without a {what}'}" for what, wanted, has in other]
+    anew = f"rewrite it: `dmscdc table rewind {for_shell(table)} --reload`"
+    if not has_load:
+        back = " ".join(_as_set(what, has) for what, _, has in other)
+        anew = f"only a new full load rewrites it; set it back: `dmscdc table set {for_shell(table)} {back}`"
+    return f"{'; '.join(said)}; {anew}" if other else ""
 
 # %% ../notebooks/20_tables.ipynb #cell-017
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from .position import Position, change_order, fit_window
 
 # %% auto #0
 __all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'before_csv', 'Plan', 'count',
-           'some', 'say', 'announce', 'warn', 'as_json', 'changed_inputs', 'is_same_input']
+           'some', 'say', 'announce', 'warn', 'only_load', 'as_json', 'changed_inputs', 'is_same_input']
 
 # %% ../notebooks/34_worklist.ipynb #cell-010
 def advance(base: Position,  # as it was, or as a load leaves it
@@ -210,6 +210,16 @@ def warn(plan: Plan, note: str  # "" for none
     if not note:
         return plan
     return replace(plan, kind="attention" if plan.is_empty else plan.kind, notes=(*plan.notes, note))
+
+
+def only_load(plan: Plan, note: str  # "" for none
+              ) -> Plan:
+    "The plan where nothing but a load may be done, for a reason that a person must see."
+    if not note or plan.load or plan.waits:
+        return plan
+    return Plan(plan.table, "attention", load_number=plan.load_number, before=plan.before,
+                after=plan.before or Position(), waits="nothing is touched",
+                notes=(note, *plan.notes), remarks=plan.remarks)
 
 # %% ../notebooks/34_worklist.ipynb #cell-051
 def as_json(plan: Plan) -> dict:

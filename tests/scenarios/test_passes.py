@@ -162,8 +162,8 @@ def test_other_keys_and_partitions_wait_for_a_reload(w):
     w.load([(1, "a"), (2, "b")])
     assert w.go().verdict == "ok"
     w.set(key="id,name", partition="name").changes(1, [("I", 3, "c")])
-    before, done = w.standing(), w.go()
-    assert done.verdict == "refused" and "the key is set to id,name, the lake stands on id. A reload rewrites it: dmscdc table rewind shop.item --reload" in done.words
+    before, done = w.standing(), w.idle()
+    assert done.verdict == "attention" and "its key is set to id,name, its lake was written with key id; its partition is set to name, its lake was written without a partition; rewrite it: `dmscdc table rewind shop.item --reload`" in done.words
     assert w.standing() == before
     w.state.instruct(w.ref, {"kind": "reload", "changes": "keep"})
     done = w.go()
