@@ -218,7 +218,7 @@ def status(
     config: Config,
     json: Json = False,
 ) -> None:
-    """Every table with plan, position, lag, last verdict, and what it waits for.
+    """Every table with its key, rows, position, lag, verdict, and what it waits for.
 
     Exit codes: 0, 1 where the landing cannot be listed, and 3 where a person must look."""
     from dmscdc.survey import status_of, survey
@@ -331,7 +331,7 @@ def capture(
     with exit_codes():
         stop = until_stopped() if watch else None
         number = run_capture(open_source(source, schema), landing, settings, stop=stop, on_files=_show_files)
-    print(f"{number} files written to {landing}")
+    print(f"{number:,} file{'s' * (number != 1)} written to {landing}")
 
 # %% ../notebooks/99_cli.ipynb #cell-044
 @app.command(epilog="Example: dmscdc conformance parquet")

@@ -23,6 +23,7 @@ from .position import Position
 from .screen import console, show_json, show_table
 from .session import open_session
 from .state import UnknownTable, open_state
+from .worklist import count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -227,8 +228,10 @@ def show_answer(one: Asked, answer: AsOf, out: str, note: str, json: bool) -> No
         return
     if not out:
         show_table(facts["first"], rows.columns)
-    where = f" in {out}" if out else ""
-    lines = [f"{one.table}: {facts['rows']:,} rows{where}", *answer.words, *[note] * bool(note)]
+    shows = count(facts["rows"], "row") + (f" in {out}" if out else "")
+    if not out and len(facts["first"]) < facts["rows"]:
+        shows = f"the first {len(facts['first'])} of {shows}; all: --out FOLDER"
+    lines = [f"{one.table}: {shows}", *answer.words, *[note] * bool(note)]
     console().print("\n".join(lines), markup=False)
 
 # %% ../notebooks/97_feed_commands.ipynb #cell-023

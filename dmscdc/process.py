@@ -490,7 +490,8 @@ def ended_by(
         return "busy", words
     now = f"commit {head.number}" if head else "never loaded"
     if loads:
-        words = f"{words}. Before that the lake was changed: {did(loads)} ({now})"
+        words = words.replace("othing was applied", "othing of the changes was applied")
+        words = f"{words}. The load before them was: {did(loads)} ({now})"
     elif standing:
         is_same = head is None or head.number == standing.number
         words = f"{words}. {'The lake is as it was' if is_same else 'Somebody else has changed the lake'} ({now})"

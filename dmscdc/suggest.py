@@ -17,7 +17,7 @@ from .files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from .places import place
 
 # %% auto #0
-__all__ = ['SAMPLE', 'COUNTED', 'some_rows', 'rank', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'judged_by',
+__all__ = ['SAMPLE', 'NEVER', 'COUNTED', 'some_rows', 'rank', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'judged_by',
            'suggest_key', 'folders_in']
 
 # %% ../notebooks/06_suggest.ipynb #cell-006
@@ -102,6 +102,9 @@ class Suggestion:
     command: str  # that sets it
 
 # %% ../notebooks/06_suggest.ipynb #cell-022
+NEVER = "--insert-only is for rows that are never updated or deleted"
+
+
 def judged_by(
     listing: Listing,  # of a table
 ) -> RawFile | None:  # None where there is none
@@ -122,8 +125,12 @@ def suggest_key(
         return Suggestion((), "there is no Parquet file to look into", f"{only} --key COLUMN")
     rows = some_rows(landing, table, file)
     key = guess(rows, table.name)
+    if rows.num_rows < 2:
+        seen = f"{'1 row was' if rows.num_rows else 'no row was'} seen in {file.path}, too few to tell"
+        words = f"{','.join(key)}, by its name: {seen}" if key else f"{seen}; {NEVER}"
+        return Suggestion(key, words, f"{only} --key {shlex.quote(','.join(key)) if key else 'COLUMN'}")
     if not key:
-        words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}"
+        words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}; {NEVER}"
         return Suggestion((), words, f"{only} --insert-only")
     what, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
     words = f"{columns}: {rows.num_rows:,} of {rows.num_rows:,} {what} different in {file.path}"

@@ -22,7 +22,7 @@ def test_replay_rewind_and_late_files_never_double_a_row_and_updates_are_counted
         assert (done.verdict, done.rows["inserted"], w.lake(COLUMNS)) == ("ok", 0, rows), asked
     w.changes(3, [("U", 1, "x"), ("I", 5, "late"), ("D", 4, None)])
     done = w.go()
-    assert done.verdict == "attention" and "2 updates and deletes were not applied" in done.words and done.rows["inserted"] == 1
+    assert done.verdict == "attention" and "shop.item has no key: 2 updates and deletes were not applied. Set one: `dmscdc table set shop.item --key …`, then reload: `dmscdc table rewind shop.item --reload`" in done.words and done.rows["inserted"] == 1
     assert w.lake(COLUMNS) == sorted([*rows, (5, "late", "20181215-100003000.parquet", 1)])
     assert w.idle().verdict == "nothing"
 
@@ -42,7 +42,7 @@ def test_a_replayed_file_leaves_no_row_behind_that_it_no_longer_holds(tmp_path, 
     w.gone(closed(2)).changes(2, [("I", 0, "second"), ("U", 1, "x")])
     w.state.instruct(w.ref, {"kind": "replay", "files": [f"{closed(2)}.parquet"]})
     done = w.go()
-    assert (done.rows["inserted"], done.rows["updated"], done.rows["deleted"]) == (0, 1, 4) and "1 updates and deletes were not applied" in done.words
+    assert (done.rows["inserted"], done.rows["updated"], done.rows["deleted"]) == (0, 1, 4) and "1 update or delete was not applied" in done.words
     kept = [(0, "load", "LOAD00000001.parquet#1", 0), (1, "other", f"{closed(1)}.parquet", 0), (9, "after", f"{closed(3)}.parquet", 0)]
     assert w.lake(COLUMNS) == sorted([*kept, (0, "second", f"{closed(2)}.parquet", 0)])
     w.gone(closed(2)).changes(2, [("D", 1, "x")])   # and nothing at all

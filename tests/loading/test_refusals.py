@@ -97,5 +97,5 @@ def test_a_load_that_was_applied_before_its_changes_were_refused_is_said_too(tmp
     w.load([(1, "a", "1.00"), (2, "a", "2.00")]).changes(1, [("X", 1, "a", "1.50")])
     done = w.go()
     assert (done.verdict, done.commit) == ("refused", 1) and "column Op is 'X'" in done.words
-    assert done.words.endswith("Before that the lake was changed: 1 file, 2 rows read: 2 inserted (commit 1)")
+    assert done.words.endswith(". The load before them was: 1 file, 2 rows read: 2 inserted (commit 1)")
     assert w.go().words.endswith("The lake is as it was (commit 1)")

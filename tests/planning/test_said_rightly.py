@@ -1,0 +1,58 @@
+"Sentences of commands count rightly, and offer nothing that the data does not show. Without Spark."
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from dmscdc import feed_commands, process
+from dmscdc.cli import app
+from dmscdc.dms_writer import write_load
+from dmscdc.files import FolderLanding, TableRef
+from dmscdc.load import note_left_out
+from dmscdc.schema import Refused
+from dmscdc.suggest import suggest_key
+
+NEVER = "--insert-only is for rows that are never updated or deleted"
+
+
+@pytest.mark.parametrize("column, rows, words, command", [
+    ("said", [("a",)], f"1 row was seen in LOAD00000001.parquet, too few to tell; {NEVER}", "--key COLUMN"),
+    ("said", [], f"no row was seen in LOAD00000001.parquet, too few to tell; {NEVER}", "--key COLUMN"),
+    ("id", [("a",)], "id, by its name: 1 row was seen in LOAD00000001.parquet, too few to tell", "--key id"),
+    ("said", [("a",), ("a",)], f"nothing identifies the 2 rows seen of LOAD00000001.parquet; {NEVER}", "--insert-only"),
+    ("said", [("a",), ("b",)], "said: 2 of 2 values are different in LOAD00000001.parquet", "--key said"),
+])
+def test_a_key_is_proposed_from_two_rows_on_and_insert_only_never_from_fewer(tmp_path, column, rows, words, command):
+    write_load(tmp_path, "shop.t", rows, {column: "string"})
+    found = suggest_key(FolderLanding(tmp_path), TableRef("shop", "t"))
+    assert (found.words, found.command) == (words, f"dmscdc table set shop.t {command}")
+
+
+@pytest.mark.parametrize("number, words", [(1, "1 update or delete was"), (2, "2 updates and deletes were"), (1234, "1,234 updates and deletes were")])
+def test_changes_left_out_are_counted_and_both_commands_are_named(number, words):
+    said = note_left_out(SimpleNamespace(table=TableRef("shop", "t")), SimpleNamespace(facts={"left_out": number}))
+    assert said == f"shop.t has no key: {words} not applied. Set one: `dmscdc table set shop.t --key …`, then reload: `dmscdc table rewind shop.t --reload`"
+
+
+@pytest.mark.parametrize("rows, first, out, words", [(25, 20, "", "the first 20 of 25 rows; all: --out FOLDER"), (20, 20, "", "20 rows"), (1, 1, "", "1 row"), (25, 20, "new", "25 rows in new")])
+def test_rows_that_are_not_shown_are_said_with_the_way_to_all(monkeypatch, capsys, rows, first, out, words):
+    frame = SimpleNamespace(columns=["id"], schema=None, sparkSession=SimpleNamespace(read=SimpleNamespace(schema=lambda schema: SimpleNamespace(parquet=lambda url: frame))))
+    monkeypatch.setattr(feed_commands, "shown", lambda answer, rows_: {"rows": rows, "first": [{"id": n} for n in range(first)]})
+    monkeypatch.setattr(feed_commands, "write_rows", lambda *what: None)
+    feed_commands.show_answer(SimpleNamespace(table="shop.t"), SimpleNamespace(rows=frame, words=["position"]), out, "", False)
+    assert f"\nshop.t: {words}\n" in "\n" + capsys.readouterr().out
+
+
+def test_a_refusal_after_a_load_says_of_which_of_the_two_nothing_was_applied(monkeypatch):
+    monkeypatch.setattr(process, "did", lambda loads: "1 file, 2 rows read: 2 inserted")
+    verdict, words = process.ended_by(Refused(""), "shop.t: row 1: no key. 1 row like this in this batch; nothing was applied", [object()], None, SimpleNamespace(number=1))
+    assert (verdict, words) == ("refused", "shop.t: row 1: no key. 1 row like this in this batch; nothing of the changes was applied. The load before them was: 1 file, 2 rows read: 2 inserted (commit 1)")
+
+
+def test_capture_counts_its_files(tmp_path):
+    import sqlite3
+    with sqlite3.connect(tmp_path / "shop.db") as db: db.execute("create table t (id integer primary key)"), db.execute("insert into t values (1)")
+    done = CliRunner().invoke(app, ["capture", f"sqlite:{tmp_path / 'shop.db'}", "--landing", str(tmp_path / "raw")])
+    assert done.exit_code == 0 and f"\n1 file written to {tmp_path / 'raw'}" in done.output.replace("\n" + str(tmp_path), " " + str(tmp_path)), done.output
