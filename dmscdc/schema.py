@@ -142,7 +142,7 @@ class Footer:
     groups: tuple[int, ...] = ()  # rows of each row group
 
 # %% ../notebooks/11_schema.ipynb #9b8d191c
-WAY = "Take it out of the landing and let DMS write it again, or reload the table"
+WAY = "Take it out of the landing and let DMS write it again"
 
 
 def brief(

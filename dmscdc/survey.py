@@ -100,7 +100,8 @@ def refusal_words(
     "What was said, and that it still holds."
     again = f"`dmscdc pass --only {for_shell(look.table)} --retry`"
     words = look.refusal["words"].replace(then(str(look.table)), "").rstrip(".")
-    return f"{words}. Nothing has changed since, so it is not tried again before {again}"
+    since = "Nothing has changed since; the next pass tries it once a file or setting has"
+    return f"{words}. {since}, and {again} tries it unchanged"
 
 
 def busy_words(
