@@ -52,7 +52,9 @@ def pending(
         held = set(held_by(past, position).changes)
     except NoPast:  # another load is there: all of it is under way
         return Pending(past, past.files, is_reload=True)
-    return Pending(past, tuple(f for f in past.changes if f not in held), change_order(position.last))
+    left_out = set(position.left_out)
+    under = tuple(f for f in past.changes if f not in held and f.identity not in left_out)
+    return Pending(past, under, change_order(position.last))
 
 # %% ../notebooks/68_in_flight.ipynb #cell-008
 GONE = "_cdc_gone"  # the change deletes its key

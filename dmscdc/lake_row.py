@@ -147,7 +147,7 @@ def holds(
     if file.is_load:
         return True
     inside = change_order(position.cut) < file.order <= change_order(position.last)
-    return inside and is_held(file, position, dict(position.window))
+    return inside and is_held(past, position)(file)
 
 # %% ../notebooks/53_lake_row.ipynb #cell-019
 class Commits:
@@ -244,6 +244,7 @@ class Story:
     differs: tuple[Difference, ...]
     waiting: tuple[int, ...]  # numbers of the steps that the lake has not applied
     unread: tuple[str, ...] = ()  # files that cannot be read
+    left_out: tuple[int, ...] = ()  # numbers of the steps that `table accept` has left out
 
 
 def with_known(
@@ -317,8 +318,10 @@ def story_of(
         return Story(life, could.ends, head, there, OPEN, line if isinstance(line, str) else why, (), (), unread)
     line = within(line, past)
     applied = {f.path for f in line.changes} | {f"{f.path}#{past.number}" for f in line.load}
-    waiting = tuple(step.number for step in steps if not step.before and step.file not in applied)
-    return Story(life, past.ends, head, there, *beside(line, head, rows, there), waiting)
+    open = tuple(step for step in steps if not step.before and step.file not in applied)
+    out = {path for path, _ in Position.from_json(head.position).left_out}
+    waiting, left_out = (tuple(s.number for s in open if (s.file in out) == is_out) for is_out in (False, True))
+    return Story(life, past.ends, head, there, *beside(line, head, rows, there), waiting, left_out=left_out)
 
 # %% ../notebooks/53_lake_row.ipynb #cell-031
 MANY = 10  # keys that are told of when others are asked for

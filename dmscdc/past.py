@@ -5,9 +5,10 @@
 # %% ../notebooks/50_past.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from typing import TYPE_CHECKING
 
 from .bucket_landing import open_landing
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['LATEST', 'NoPast', 'Past', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_load',
            'lost_changes', 'not_parquet', 'overwritten', 'number_of', 'merged', 'open_past', 'upto', 'check_told',
-           'closed_by', 'is_held', 'held_by', 'read_past', 'read_files', 'with_load_number']
+           'closed_by', 'put_again', 'is_held', 'applied', 'held_by', 'read_past', 'read_files', 'with_load_number']
 
 # %% ../notebooks/50_past.ipynb #cell-009
 class NoPast(LookupError):
@@ -246,18 +247,49 @@ def closed_by(
     check_told(past, at)
     return replace(past, changes=tuple(f for f in past.changes if f.stamp <= at))
 
+# %% ../notebooks/50_past.ipynb #cell-034a
+def put_again(
+    past: Past,
+    position: Position,
+) -> bool:
+    "All that a position should know was put after its listing: the landing was copied, and times tell nothing."
+    start, window = max(change_order(position.window_start), change_order(position.cut)), dict(position.window)
+    waits = {*position.held, *position.left_out}
+    every = [f for f in (*past.before, *past.changes) if f.identity not in waits]
+    known = [f for f in every if f.path in window]
+    old = [f for f in every if f.order <= start and f.path not in window]
+    later = all(f.time > position.listed_at and f.path not in past.moved for f in (*known, *old))
+    return later and len(old) > (not known)
+
 # %% ../notebooks/50_past.ipynb #cell-034
 def is_held(
-    file: RawFile,  # a change file on top of the position's load
+    past: Past,
     position: Position,
-    window: Mapping[str, int],  # the position's, as a dictionary
-) -> bool:
-    "The position has applied this file."
-    if file.path in window:
-        return True
-    if file.order > change_order(position.window_start) or file.identity in position.held:
-        return False
-    return file.time <= position.listed_at or not is_first_put(file)
+) -> Callable[[RawFile], bool]:  # asks about a change file on top of the position's load
+    "Whether the position has applied a file."
+    window, left_out, held = dict(position.window), {*position.left_out}, {*position.held}
+    start, copied = change_order(position.window_start), cache(lambda: put_again(past, position))
+
+    def told(file: RawFile) -> bool:
+        if file.identity in left_out:
+            return False
+        if file.path in window:
+            return True
+        if file.order > start or file.identity in held:
+            return False
+        return file.time <= position.listed_at or file.path in past.moved or copied()
+
+    return told
+
+# %% ../notebooks/50_past.ipynb #cell-034c
+def applied(
+    past: Past,
+    position: Position,
+) -> tuple[RawFile, ...]:  # in order
+    "The change files on top of its load that a position has applied."
+    every = sorted((*past.before, *past.changes), key=lambda f: f.order)
+    cut, last, told = change_order(position.cut), change_order(position.last), is_held(past, position)
+    return tuple(f for f in every if cut < f.order <= last and told(f))
 
 
 def held_by(
@@ -268,10 +300,8 @@ def held_by(
     if not stands_on(position, past.load):
         gone = f"load {position.load} is no longer in the landing"
         raise NoPast(f"{past.table}: {gone}; the earliest position is {past.begins}")
-    every, window = sorted([*past.before, *past.changes], key=lambda f: f.order), dict(position.window)
-    mine = [f for f in every if change_order(position.cut) < f.order <= change_order(position.last)]
-    kept = tuple(f for f in mine if is_held(f, position, window))
-    return replace(past, changes=kept, gaps=(*past.gaps, *lost_changes(past.table, position, past.changes)))
+    lost = lost_changes(past.table, position, past.changes)
+    return replace(past, changes=applied(past, position), gaps=(*past.gaps, *lost))
 
 # %% ../notebooks/50_past.ipynb #cell-039
 def read_past(

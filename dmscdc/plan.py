@@ -93,8 +93,8 @@ def plan_changes(look: Look) -> Plan:
     accept = look.asks("accept")
     notes = () if accept else notes_on(look, found, blocked, gone)
     (late, new), csv = before_csv(late, found.new)
-    taken = (*late, *new, *((*found.other, *blocked) if accept else ()))
-    after = advance(look.before, taken, since, **_unmoved(look, found, blocked))
+    taken = (*late, *new, *(found.other if accept else ()))
+    after = advance(look.before, taken, since, **_unmoved(look, found, blocked, taken))
     plan = Plan(look.table, load_number=look.before.load, after=after, notes=(*problems, *notes, *csv),
                 instruction=None if problems else look.asked)
     if look.insert_only:
@@ -110,11 +110,13 @@ def load_times(look: Look, accept: bool) -> tuple[RawFile, ...]:
     return tuple(listed.get(f.identity, f) for f in look.before.load_files)
 
 
-def _unmoved(look: Look, found: Arrivals, blocked: tuple[RawFile, ...]) -> dict:
-    "The parts of the position that do not follow from the files applied."
+def _unmoved(look: Look, found: Arrivals, blocked: tuple[RawFile, ...], taken: tuple[RawFile, ...]) -> dict:
+    "The parts of the position that do not follow from the files applied alone."
     accept, copied = look.asks("accept"), is_copied(found, look.before)
-    held = () if accept else found.held + found.too_late * (not copied) + blocked
-    return {"held": tuple(f.identity for f in held),
+    waits = tuple(f.identity for f in found.held + found.too_late * (not copied) + blocked)
+    applied = {f.identity for f in taken}
+    left_out = dict.fromkeys(name for name in look.before.left_out + waits * accept if name not in applied)
+    return {"held": () if accept else waits, "left_out": tuple(left_out),
             "load_files": load_times(look, accept),
             "listed_at": look.before.listed_at if copied and not accept else look.listed_at()}
 
@@ -128,11 +130,12 @@ def _place(look: Look) -> tuple[str, str]:
 # %% ../notebooks/35_plan.ipynb #cell-032
 def _rewind(look: Look, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     to, wanted = look.asked.get("to"), _place(look)
-    cut = change_order(look.before.cut)
-    files = tuple(f for f in look.files if f.order > cut and (f.order >= wanted if to else f.order > wanted))
+    cut, out = change_order(look.before.cut), [f for f in found.left_out if to not in (f.path, f.name)]
+    there = [f for f in look.files if f not in out]
+    files = tuple(f for f in there if f.order > cut and (f.order >= wanted if to else f.order > wanted))
     if files:  # what is not applied yet and comes before is taken along: nobody would come back for it
         start = min(f.order for f in (files[0], *found.new))
-        files = tuple(f for f in look.files if f.order >= start)
+        files = tuple(f for f in there if f.order >= start)
     there = {f.path for f in files}
     known = [path for path, _ in look.before.window if files and change_order(path) >= files[0].order]
     gone = [path for path in known if path not in there]

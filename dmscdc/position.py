@@ -29,6 +29,7 @@ class Position:
     listed_at: float = 0.0  # when the landing had last been listed, epoch seconds
     cut: str = ""  # newest change file that the load made obsolete; none up to it is applied
     held: tuple[tuple[str, int], ...] = ()  # path and size of files that wait for a person
+    left_out: tuple[tuple[str, int], ...] = ()  # of files that a person has accepted as not applied
 
     @property
     def has_load(self) -> bool:
@@ -91,13 +92,13 @@ def _frame(position: Position) -> dict:
     "A position as JSON, without its window."
     plain = {name: getattr(position, name) for name in Position.__dataclass_fields__}
     return {**plain, "load_files": [[f.path, f.size, f.time] for f in position.load_files],
-            "held": pack_names(position.held), "window": {}}
+            "held": pack_names(position.held), "left_out": pack_names(position.left_out), "window": {}}
 
 
 def _fields(data: Mapping) -> dict:
     "The parts of a position out of its JSON; what is not known here is left out."
     known = {name: data[name] for name in Position.__dataclass_fields__ if name in data}
-    names = {name: unpack_names(data.get(name, {})) for name in ("window", "held")}
+    names = {name: unpack_names(data.get(name, {})) for name in ("window", "held", "left_out")}
     return {**known, **names, "load_files": tuple(RawFile(*file) for file in data.get("load_files", ()))}
 
 # %% ../notebooks/09_position.ipynb #cell-024

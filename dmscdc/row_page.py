@@ -127,8 +127,9 @@ def lake_sentence(story: Story) -> str:
         is_there = f"{where} was not read"
     verdict = "which agrees with the files" if story.verdict == AGREES else f"{story.verdict}: {story.why}"
     wait = f" Not applied yet: step {', '.join(map(str, story.waiting))}." if story.waiting else ""
-    as_far = " as far as it has applied them" if story.waiting and story.verdict == AGREES else ""
-    return f"{is_there}{', ' if story.verdict == AGREES else '; '}{verdict}{as_far}.{wait}"
+    out = f" Left out by accept: step {', '.join(map(str, story.left_out))}." if story.left_out else ""
+    as_far = " as far as it has applied them" if (wait or out) and story.verdict == AGREES else ""
+    return f"{is_there}{', ' if story.verdict == AGREES else '; '}{verdict}{as_far}.{wait}{out}"
 
 
 def sentences(story: Story) -> list[str]:
@@ -152,6 +153,7 @@ def to_plain(story: Story) -> dict[str, Any]:
         "why": story.why,
         "differs": [asdict(one) for one in story.differs],
         "waiting": story.waiting,
+        "left_out": story.left_out,
     }
     steps = [asdict(step) for step in life.steps]
     told = {"key": life.key, "steps": steps, "lake": lake, "begins": life.begins, "ends": story.ends}

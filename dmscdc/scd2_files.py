@@ -12,15 +12,15 @@ from typing import Any
 from .as_of import CommitClock
 from .bucket_landing import open_landing
 from .files import RawFile, TableRef, day_before, for_shell
-from .past import NoPast, Past, is_first_put, is_held
+from .past import NoPast, Past, applied, is_first_put
 from .position import Position, change_order
 from .schema import Refused
 from .state import TableItem
 from .tables import VERSIONS, Commit
 
 # %% auto #0
-__all__ = ['versions_of', 'Woven', 'woven_of', 'check_free', 'held_files', 'unseen', 'target_of', 'Step', 'load_files',
-           'first_step', 'overtaken', 'next_step', 'gone_after', 'is_whole', 'with_late', 'woven_position', 'load_time']
+__all__ = ['versions_of', 'Woven', 'woven_of', 'check_free', 'unseen', 'target_of', 'Step', 'load_files', 'first_step',
+           'overtaken', 'next_step', 'gone_after', 'is_whole', 'with_late', 'woven_position', 'load_time']
 
 # %% ../notebooks/61_scd2_files.ipynb #cell-005
 def versions_of(table: TableRef) -> TableRef:
@@ -74,16 +74,6 @@ def check_free(table: TableRef, landing: str, item: TableItem | None) -> None:
         raise Refused(f"{table}: the source has a table of this name, so no type-2 table can have it")
 
 # %% ../notebooks/61_scd2_files.ipynb #cell-008
-def held_files(
-    files: Sequence[RawFile],  # change files
-    position: Position,
-) -> tuple[RawFile, ...]:  # in order
-    "Of the files those that a position holds."
-    window, first, last = dict(position.window), change_order(position.cut), change_order(position.last)
-    held = [f for f in files if first < f.order <= last and is_held(f, position, window)]
-    return tuple(sorted(held, key=lambda f: f.order))
-
-
 def unseen(past: Past, target: Position, woven: Woven | None) -> tuple[str, ...]:
     "A sentence where the mirror has applied files that are gone and were not woven."
     here = {f.identity for f in (*past.before, *past.changes)} | set(woven.position.window if woven else ())
@@ -104,7 +94,7 @@ def target_of(
     if mirror is None:
         now = f"dmscdc pass --only {for_shell(past.table)}"
         raise Refused(f"{past.table}: no lake table yet: {now}, or weave with --to landed")
-    return mirror.load, held_files((*past.before, *past.changes), mirror)
+    return mirror.load, applied(past, mirror)
 
 # %% ../notebooks/61_scd2_files.ipynb #cell-009
 @dataclass(frozen=True)
@@ -156,8 +146,8 @@ def overtaken(past: Past, woven: Woven) -> tuple[str, ...]:
 
 def next_step(past: Past, number: int, changes: Sequence[RawFile], woven: Woven) -> Step:
     "What came since."
-    every, at = (*past.before, *past.changes), woven.position
-    old = held_files(every, at)
+    at = woven.position
+    old = applied(past, at)
     if number < at.load:
         return Step(at.load, whole=old)
     new = tuple(f for f in changes if f not in old)
@@ -180,7 +170,7 @@ def gone_after(past: Past, woven: Woven, late: RawFile) -> list[str]:
 
 def is_whole(past: Past, woven: Woven) -> bool:
     "Every file of this load that was woven is still there."
-    held = held_files((*past.before, *past.changes), woven.position)
+    held = applied(past, woven.position)
     return len(held) >= woven.files and set(past.load) >= set(woven.position.load_files)
 
 
@@ -197,7 +187,7 @@ def with_late(past: Past, step: Step, woven: Woven) -> Step:
         "the landing. Bring it back, or give --archive"
         for f, gone in blocked.items()
     )
-    old = held_files((*past.before, *past.changes), woven.position)
+    old = applied(past, woven.position)
     again = tuple(f for f in old if late and (f.order > late[0].order or woven.ignored))
     load = past.load if late and woven.ignored else step.load
     left = {n: tuple(f for f in getattr(step, n) if f not in blocked) for n in ("ended", "new", "whole")}
@@ -220,8 +210,10 @@ def woven_position(
     is_there = past.number == step.number
     cut = past.before[-1].path if past.before and is_there else before.cut
     load = past.load if past.load and is_there else before.load_files
-    held = dict.fromkeys((*before.held, *(f.identity for f in step.blocked)))
-    return Position(step.number, load, last, window, start, listed_at=listed_at, cut=cut, held=tuple(held))
+    between = [f for f in (*past.before, *past.changes) if change_order(cut) < f.order <= change_order(last)]
+    woven_now = {f.identity for f in step.whole}
+    out = dict.fromkeys(name for name in (*before.left_out, *(f.identity for f in between)) if name not in woven_now)
+    return Position(step.number, load, last, window, start, listed_at=listed_at, cut=cut, left_out=tuple(out))
 
 
 def load_time(past: Past) -> float:  # epoch seconds, 0 without a load

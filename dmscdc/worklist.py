@@ -55,6 +55,7 @@ class Arrivals:
     old: tuple[RawFile, ...] = ()
     too_late: tuple[RawFile, ...] = ()
     held: tuple[RawFile, ...] = ()  # before the window, and the position says that they wait for a person
+    left_out: tuple[RawFile, ...] = ()  # not applied, and a person has accepted that
 
     def part(self, keep: Callable[[RawFile], bool]) -> Arrivals:
         "Those of each kind for which `keep` says yes."
@@ -69,11 +70,13 @@ def sort_out(files: Iterable[RawFile],  # change files in order
     "What each change file is. One look at each, however many there are."
     top = max(change_order(position.last), change_order(position.cut))
     begin = max(change_order(position.window_start), change_order(position.cut))
-    window, held = dict(position.window), set(position.held)
+    window, held, left_out = dict(position.window), set(position.held), set(position.left_out)
 
     def kind_of(file: RawFile) -> str:
         if file.order > top:
             return "new"
+        if file.identity in left_out:
+            return "left_out"
         if file.path in window:
             return "applied" if window[file.path] == file.size else "other"
         if file.order > begin:
@@ -102,9 +105,9 @@ def split_late(late: Sequence[RawFile], gone: Sequence[str]  # both in order
 
 # %% ../notebooks/34_worklist.ipynb #cell-029
 def is_copied(found: Arrivals, position: Position) -> bool:
-    "All we should know was put since the last listing, and more than one file is from before the window."
+    "All we should know was put since the last listing; where we know no file, two from before the window tell it."
     known = found.applied + found.other
-    return len(found.too_late) > 1 and not found.old and all(f.time > position.listed_at for f in known)
+    return len(found.too_late) > (not known) and not found.old and all(f.time > position.listed_at for f in known)
 
 # %% ../notebooks/34_worklist.ipynb #cell-032
 def before_csv(*kinds: Sequence[RawFile]  # change files, each kind in order
