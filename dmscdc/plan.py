@@ -17,7 +17,7 @@ from .worklist import (Arrivals, Plan, advance, before_csv, changed_inputs, coun
 # %% auto #0
 __all__ = ['Look', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'notes_on', 'plan_changes', 'load_times', 'redo',
            'choose_cut', 'gone_since', 'ways_out', 'in_doubt', 'plan_load', 'plan_start', 'plan_table', 'ways_out_of',
-           'finish']
+           'note_unknown', 'finish']
 
 # %% ../notebooks/35_plan.ipynb #cell-007
 @dataclass(frozen=True)
@@ -302,11 +302,22 @@ def ways_out_of(look: Look, kind: str) -> str:
             f"{keep} loads them as they are, all change files on top")
 
 # %% ../notebooks/35_plan.ipynb #cell-074
+def note_unknown(plan: Plan, look: Look) -> tuple[str, ...]:
+    "Files are applied again from before the window, so what has gone since takes rows back and nobody sees it."
+    first, start = min((f.order for f in plan.late + plan.changes), default=None), look.before and look.before.window_start
+    if not plan.instruction or plan.load or look.insert_only or not first or first >= change_order(start):
+        return ()
+    return (f"before the look-back window (from {start}) names are not known: whether an applied file has gone since, "
+            f"as if moved away without an archive, cannot be seen; if one has, what it changed is lost from the rows "
+            f"that are applied again. `dmscdc reconcile {for_shell(look.table)}` tells, "
+            f"{look.command('rewind', '--reload')} makes it certain",)
+
+
 def finish(plan: Plan, look: Look, void: tuple[str, ...]) -> Plan:
     "Adds the kind and what all plans have in common."
     work = {(True, True): "both", (True, False): "initial", (False, True): "incremental"}
     moves = (look.asks("accept") or look.asks("adopt")) and plan.instruction is not None
-    notes = (*void, *plan.notes)
+    notes = (*void, *plan.notes, *note_unknown(plan, look))
     idle = "incremental" if moves else "attention" if notes else "nothing"
     kind = work.get((bool(plan.load), bool(plan.changes or plan.late)), idle)
     plan = replace(plan, kind=kind, before=look.before, notes=notes)
@@ -317,13 +328,10 @@ def finish(plan: Plan, look: Look, void: tuple[str, ...]) -> Plan:
 # %% ../notebooks/35_plan.ipynb #cell-075
 def _remarks(plan: Plan, look: Look) -> list[str]:
     "Worth knowing, whatever the plan is."
-    remarks, first = [], min((f.order for f in plan.late + plan.changes), default=None)
+    remarks = []
     if plan.after.shrunk:
         names, start = len(plan.after.window), plan.after.window_start
         remarks.append(f"the look-back window is shortened to {names:,} names, from {start}")
-    if plan.instruction and not plan.load and first and first < change_order(look.before.window_start):
-        remarks.append("before the look-back window names are not known: "
-                       "whether a file is gone cannot be seen")
     if look.asked and plan.kind in ("nothing", "attention"):
         remarks.append(f"the instruction {look.asked['kind']} waits")
     if look.listing.foreign:
