@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['LATEST', 'NoPast', 'Past', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_load',
-           'lost_changes', 'not_parquet', 'overwritten', 'number_of', 'merged', 'open_past', 'upto', 'check_told',
-           'closed_by', 'put_again', 'is_held', 'applied', 'held_by', 'read_past', 'read_files', 'with_load_number']
+           'lost_changes', 'more', 'not_parquet', 'overwritten', 'number_of', 'merged', 'open_past', 'upto',
+           'check_told', 'closed_by', 'put_again', 'is_held', 'applied', 'held_by', 'read_past', 'read_files',
+           'with_load_number']
 
 # %% ../notebooks/50_past.ipynb #cell-009
 class NoPast(LookupError):
@@ -137,12 +138,17 @@ def lost_changes(
     there: Iterable[RawFile],  # change files
 ) -> list[str]:
     "Applied files of the last hours that are gone; of older ones the position keeps no names."
-    here = {f.identity for f in there}
-    gone = [path for path, size in (position.window if position else ()) if (path, size) not in here]
-    if not gone:
-        return []
-    many = f"{gone[0]} and {len(gone) - 1} more are" if gone[1:] else f"{gone[0]} is"
-    return [f"{table}: {many} no longer in landing or archive: what they changed is unknown"]
+    here, window = {f.path: f.size for f in there}, position.window if position else ()
+    gone = [path for path, size in window if path not in here]
+    other = [path for path, size in window if here.get(path, size) != size]
+    ends = {"is no longer in landing or archive": gone, "was changed after it was applied": other}
+    told = {f"{paths[0]}{more(paths)} {end}": paths for end, paths in ends.items() if paths}
+    return [f"{table}: {words}: what it changed is unknown" for words in told]
+
+
+def more(paths: Sequence[str]) -> str:
+    "How many come after the first."
+    return f" (and {len(paths) - 1:,} more)" if paths[1:] else ""
 
 # %% ../notebooks/50_past.ipynb #cell-020
 def not_parquet(

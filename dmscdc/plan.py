@@ -72,7 +72,8 @@ def note_other(look: Look, files: Sequence[RawFile]) -> str:
     sizes = ", ".join(f"{f.path} had {was[f.path]:,} bytes and has {f.size:,}" for f in files[:10])
     return (f"changed after it was applied: {sizes}. "
             f"{look.command('replay', files[0].path)} applies it as it is now; "
-            f"{look.command('accept')} leaves the table as it is")
+            f"{look.command('accept')} leaves the table as it is, "
+            "but a late file that sorts before it brings its present rows for the keys of that one")
 
 # %% ../notebooks/35_plan.ipynb #cell-023
 def notes_on(look: Look, found: Arrivals, blocked: Sequence[RawFile], gone: Sequence[str]) -> tuple[str, ...]:
@@ -304,7 +305,8 @@ def ways_out_of(look: Look, kind: str) -> str:
 # %% ../notebooks/35_plan.ipynb #cell-074
 def note_unknown(plan: Plan, look: Look) -> tuple[str, ...]:
     "Files are applied again from before the window, so what has gone since takes rows back and nobody sees it."
-    first, start = min((f.order for f in plan.late + plan.changes), default=None), look.before and look.before.window_start
+    first = min((f.order for f in plan.late + plan.changes), default=None)
+    start = look.before.window_start if look.before else ""
     if not plan.instruction or plan.load or look.insert_only or not first or first >= change_order(start):
         return ()
     return (f"before the look-back window (from {start}) names are not known: whether an applied file has gone since, "

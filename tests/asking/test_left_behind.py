@@ -8,9 +8,10 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from dmscdc.feed import feed
+from dmscdc.files import RawFile, TableRef
 from dmscdc.in_flight import pending
 from dmscdc.lake_row import tell
-from dmscdc.past import open_past
+from dmscdc.past import lost_changes, open_past
 from dmscdc.position import Position
 from dmscdc.row_page import lake_sentence
 from dmscdc.scd2_table import read_versions, weave_table
@@ -117,3 +118,10 @@ def test_a_landing_that_was_copied_is_all_applied(tmp_path, spark, count):
     w.state.instruct(w.ref, {"kind": "accept"})
     w.go()
     assert w.idle().verdict == "nothing" and not position(w).left_out and asked(w) == [oracle(*applied)] * 3
+
+
+def test_a_file_of_another_size_is_called_changed_and_not_gone():
+    table, at = TableRef.parse("shop.item"), Position(1, window=((f"{OLD}.parquet", 7), (f"{LAST}.parquet", 8), (f"{NEW}.parquet", 9)))
+    told = lost_changes(table, at, [RawFile(f"{OLD}.parquet", 7, 1.0), RawFile(f"{LAST}.parquet", 80, 1.0)])
+    assert len(told) == 2 and "is no longer in landing or archive" in told[0] and NEW in told[0]
+    assert "was changed after it was applied" in told[1] and LAST in told[1] and OLD not in " ".join(told)
