@@ -232,11 +232,11 @@ def note_left_out(task: Task, batch: Batch) -> str:
     "Updates and deletes of a table without a key; else empty."
     if not batch.facts["left_out"]:
         return ""
-    table, number = for_shell(task.table), batch.facts["left_out"]
+    number = batch.facts["left_out"]
     left = "1 update or delete was" if number == 1 else f"{number:,} updates and deletes were"
     return (
-        f"{task.table} has no key: {left} not applied. Set one: `dmscdc table set {table} --key …`, "
-        f"then reload: `dmscdc table rewind {table} --reload`"
+        f"{task.table} has no key: {left} not applied. Set one: `dmscdc table set {for_shell(task.table)} --key …`, "
+        f"then reload: `dmscdc table rewind {for_shell(task.table)} --reload`"
     )
 
 # %% ../notebooks/37_load.ipynb #cell-024
