@@ -138,10 +138,10 @@ def test_every_command_shows_an_example_of_itself(dmscdc):
 def test_capture_writes_a_source_once_and_then_its_changes(tmp_path, dmscdc):
     with sqlite3.connect("shop.db") as db:
         db.executescript("create table mug (id integer primary key, name text); insert into mug values (1, 'a')")
-    assert "1 files written" in dmscdc("capture", "sqlite:shop.db", "--landing", "raw").output
+    assert "1 file written" in dmscdc("capture", "sqlite:shop.db", "--landing", "raw").output
     with sqlite3.connect("shop.db") as db:
         db.execute("update mug set name = 'b'")
-    assert "1 files written" in dmscdc("capture", "sqlite:shop.db", "--landing", "raw").output
+    assert "1 file written" in dmscdc("capture", "sqlite:shop.db", "--landing", "raw").output
     listing = FolderLanding("raw").files(TableRef("shop", "mug"))
     assert (len(listing.load), len(listing.changes)) == (1, 1)
 
