@@ -180,7 +180,7 @@ def replace_table(spark: SparkSession, task: Task, draft: Draft, load: ChangeFil
     "The files as they are, where the format can take them so; else their rows as a frame."
     if task.lake.can_copy(draft):
         return task.lake.copy(spark, LoadFiles(load.footers, load.urls, number), draft)
-    check_sound(spark, load.urls)
+    check_sound(spark, load.urls, load.bytes)
     rows = load_rows(read_changes(spark, load), load.schema, number)
     try:
         return task.lake.replace(spark, rows, draft, load.rows, load.bytes)

@@ -320,7 +320,7 @@ def read_past(
     schema = evolve(str(past.table), (), footers).schema
     kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
     files = change_files(footers, past.urls, schema, kinds)
-    check_sound(spark, {f.path: past.urls[f.path] for f in footers})
+    check_sound(spark, {f.path: past.urls[f.path] for f in footers}, files.bytes)
     return read_files(spark, past, files), files
 
 

@@ -113,7 +113,7 @@ def weave_step(
     "Read, weave, commit."
     old = stand.woven
     how = weaving(stand, step, files, *chosen)
-    check_sound(spark, {f.path: files.urls[f.path] for f in files.footers})
+    check_sound(spark, {f.path: files.urls[f.path] for f in files.footers}, files.bytes)
     facts = look(read_changes(spark, files), how)
     by_sequence, highest = ordered(stand, step, how, facts)
     how = replace(how, by_sequence=bool(by_sequence))

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Batches', 'Piece', 'REFUSALS', 'UNREAD', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in',
-           'put_text', 'get_text', 'is_text', 'first_bad', 'typed', 'lake_values', 'look_through', 'explained',
-           'check_sound', 'in_sentences', 'footer', 'write_table', 'unique_columns']
+__all__ = ['Batches', 'Piece', 'REFUSALS', 'UNREAD', 'AT_ONCE', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out',
+           'facts_in', 'put_text', 'get_text', 'is_text', 'first_bad', 'typed', 'lake_values', 'look_through',
+           'explained', 'check_sound', 'in_sentences', 'footer', 'write_table', 'unique_columns']
 
 # %% ../notebooks/16_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
@@ -219,9 +219,13 @@ def explained(
     return Unreadable(f"{path}: Spark cannot read it: {_cause(error)}. {WAY}")
 
 # %% ../notebooks/16_tasks.ipynb #7c21e0a1
+AT_ONCE = 8 << 20  # bytes of rows, before compression, up to which to look is quicker than to ask tasks for it
+
+
 def check_sound(
     spark: SparkSession,
     urls: Mapping[str, str],  # where raw files lie, by what messages call them
+    size: int,  # bytes of their rows, before compression
 ) -> None:
     "Rows, nulls and values of all the files are those that were promised. Raises `Unreadable`, and names the file."
     files = list(urls.items())
@@ -231,6 +235,10 @@ def check_sound(
             look_through(*files[number])
             yield facts_out({})
 
+    if size <= AT_ONCE:
+        for path, url in files:
+            look_through(path, url)
+        return
     numbers = spark.range(0, len(files), 1, min(len(files), 1000))
     facts_in(numbers.mapInArrow(with_access(look, *urls.values()), "done string"))
 

@@ -5,6 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from damage import DAMAGES, ROWS, damages, encoded, put, rows_of
+from dmscdc import tasks
 from dmscdc.as_of import as_of
 from dmscdc.cli import app
 from dmscdc.config import write_config
@@ -65,9 +66,11 @@ def test_an_answer_of_spark_names_the_damaged_file(landing, spark, name, op, ask
     assert as_of(spark, open_past(str(landing), T), ("id", "site")).rows.count() == ROWS
 
 
+@pytest.mark.parametrize("way", ["here", "in tasks"])
 @pytest.mark.parametrize("command", [["as-of", "shop.item"], ["feed", "shop.item", "--to", "landed", "--out", "delivered"], ["scd2", "shop.item", "--to", "landed"]], ids=lambda words: words[0])
-def test_a_command_names_the_damaged_file_and_delivers_nothing(landing, spark, tmp_path_factory, command):
+def test_a_command_names_the_damaged_file_and_delivers_nothing(landing, spark, tmp_path_factory, monkeypatch, command, way):
     home = tmp_path_factory.mktemp("home")
+    if way == "in tasks": monkeypatch.setattr(tasks, "AT_ONCE", -1)
     write_config(home, landing=str(landing), lake="lake", settle=0)
     open_state(f"sqlite:{home / 'state.db'}").put_settings(T, key="id,site")
     chosen = [(what, raw, words) for what, raw, words in damages("U") if what in ("a bit in a page of price", "one bit makes nulls of names", "name of row 149 is Latin-1")]
