@@ -115,11 +115,15 @@ def test_an_instruction_is_left_for_the_next_pass(shop, words, kind):
     (("table", "set", "product", "--key", "id"), "schema.table"),
     (("runs", "show", "nope"), "dmscdc runs list"),
     (("schedule", "--cron", "every hour"), "timetable"),
-    (("plan", "--landing", "s3://bucket/dms"), "s3"),
     (("plan", "--workers", "-1"), "workers")])
 def test_wrong_use_is_exit_code_2_and_says_what_helps(shop, words, says):
     done = shop(*words)
     assert (done.exit_code, says in done.output) == (2, True), done.output
+
+
+def test_a_bucket_that_cannot_be_listed_is_exit_code_1_as_in_a_pass(shop):
+    done = shop("plan", "--landing", "s3://bucket/dms")
+    assert (done.exit_code, "s3://bucket/dms cannot be listed: no credentials are found" in " ".join(done.output.split())) == (1, True), done.output
 
 
 def commands(group=None, path=()):
