@@ -26,7 +26,7 @@ demo: $(STAMP)
 
 # Parts that need nothing of each other run side by side, JOBS at once; each prints what it has to say when it ends. Rooms of floor 1 start Spark in
 # many ways and have a process each. Tests that fetch parts of Spark stay in one process, so that no two write the same cache.
-JOBS   ?= 2
+JOBS   ?= 3
 FLOORS := 0 2 3 4 5 6 7 8 9
 LANES  := aws+crashes asking house jobs+pages loading+planning+session adversary+contracts+proof cluster+running histories+landing+scenarios+state_dynamodb
 PARTS  := $(LANES:%=checks/%) rooms/1 $(FLOORS:%=rooms/%)

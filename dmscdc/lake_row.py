@@ -318,9 +318,9 @@ def story_of(
         return Story(life, could.ends, head, there, OPEN, line if isinstance(line, str) else why, (), (), unread)
     line = within(line, past)
     applied = {f.path for f in line.changes} | {f"{f.path}#{past.number}" for f in line.load}
-    open = tuple(step for step in steps if not step.before and step.file not in applied)
+    undone = tuple(step for step in steps if not step.before and step.file not in applied)
     out = {path for path, _ in Position.from_json(head.position).left_out}
-    waiting, left_out = (tuple(s.number for s in open if (s.file in out) == is_out) for is_out in (False, True))
+    waiting, left_out = (tuple(s.number for s in undone if (s.file in out) == is_out) for is_out in (False, True))
     return Story(life, past.ends, head, there, *beside(line, head, rows, there), waiting, left_out=left_out)
 
 # %% ../notebooks/53_lake_row.ipynb #cell-031
