@@ -145,5 +145,5 @@ def in_milliseconds(
     """Timestamps that DMS has cut to milliseconds (`ParquetTimestampInMillisecond`), by the oldest and the newest file,
     of which the columns are looked at and no row."""
     ends = {f.path: past.urls[f.path] for f in (*past.files[:1], *past.files[-1:])}
-    fields = [field for url in ends.values() for field in open_raw(url).schema_arrow]
+    fields = [field for path, url in ends.items() for field in open_raw(url, path).schema_arrow]
     return frozenset(f.name for f in fields if pa.types.is_timestamp(f.type) and f.type.unit == "ms")

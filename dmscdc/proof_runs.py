@@ -126,7 +126,8 @@ def run_proofs(
             say(f"{runs[-1].verdict}: {runs[-1].words}")
     finally:
         servers.close()
-    write_front_page(config.runs, [status_of(look) for look in survey(config)])
+    if any(run.id for run in runs):  # else nothing was begun
+        write_front_page(config.runs, [status_of(look) for look in survey(config)])
     return runs
 
 # %% ../notebooks/75_proof_runs.ipynb #cell-009

@@ -243,6 +243,7 @@ def test_a_file_under_way_and_one_of_the_lake_that_promise_more_rows_than_they_h
     world.holds([(1, "site 1")], "id integer primary key, site text")
     put(world.raw / f"{closed(1)}.parquet", more_throughout(encoded(rows_of("U"))))
     with pytest.raises(Unreadable, match=f"^{closed(1)}.parquet: damaged: 151 rows were promised, 150 are there"): world.proof()
+    put(world.raw / f"{closed(1)}.parquet", encoded(rows_of("U")))
     (path,) = world.folder.glob("*.parquet")
     pq.write_table(pq.read_table(path).slice(2), path)
     with pytest.raises(LakeDamaged, match=f"^the lake's file .*{path.name}: damaged: 150 rows were promised, 148 are there$"): world.proof()
