@@ -93,6 +93,7 @@ def odd_bytes(rows: pa.Table, column: str, row: int) -> bytes:
 
 
 DAMAGES = 20  # so many are there
+LIBRARIES = ("Traceback", "ArrowInvalid", "OSError", "org.apache", "py4j", "Py4J", "UnicodeDecodeError", "PythonException", "SQLSTATE")
 
 
 def damages(op: str | None, first: int = 0) -> Iterator[tuple[str, bytes, list[str]]]:  # what, the file, what the words must say

@@ -181,7 +181,7 @@ class Siege:
                 for way, place in places.items():
                     self.spark.conf.set("spark.dmscdc.directBytes", WAYS[way])
                     if number in table.tampered: table.tampered[number](place)
-                    stood = files_in(place.folder)
+                    stood = files_in(place.folder) if number in table.said and table.said[number].spoiled else {}
                     with self.watched(table, way, f"pass {number}"): self.check(place, number, place.go(), stood)
             if table.asked and len(self.troubles) == failed: self.ask(table, places)
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from damage import DAMAGES, ROWS, damages, encoded, put, rows_of
+from damage import DAMAGES, LIBRARIES, ROWS, damages, encoded, put, rows_of
 from dmscdc import tasks
 from dmscdc.as_of import as_of
 from dmscdc.cli import app
@@ -18,7 +18,6 @@ from dmscdc.state import open_state
 from dmscdc.tasks import explained
 
 T = TableRef("shop", "item")
-LIBRARIES = ("Traceback", "ArrowInvalid", "OSError", "org.apache", "py4j", "Py4J", "UnicodeDecodeError", "PythonException", "SQLSTATE")
 LOAD, CHANGES = "LOAD00000001.parquet", ["20181215-100001000.parquet", "20181215-100002000.parquet"]
 
 

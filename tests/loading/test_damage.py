@@ -11,10 +11,8 @@ from dmscdc.batch import stage
 from dmscdc.changes import change_files
 from dmscdc.schema import Unreadable, evolve, read_footers
 
-from damage import DAMAGES, ROWS, SOURCE, damages, encoded, in_page, put, rows_of, to_nulls
+from damage import DAMAGES, LIBRARIES, ROWS, SOURCE, damages, encoded, in_page, put, rows_of, to_nulls
 from world import World, closed, query
-
-LIBRARIES = ("Traceback", "ArrowInvalid", "OSError", "org.apache", "py4j", "Py4J", "UnicodeDecodeError", "PythonException")
 
 
 def check(done, before, w, name, words, what):
