@@ -150,7 +150,7 @@ def a_crew(
 ) -> Iterator[Crew]:  # closed at the end
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
-    servers = Servers(config, more.pop("classic"), more.pop("start"))
+    servers = Servers(config, more.pop("classic"), more.pop("start"), more["stop"])
     keeper, owner, retry = LeaseKeeper(state), str(this_process(pass_id, servers.remote)), more.pop("retry")
 
     def again(table: TableRef) -> Look:

@@ -20,7 +20,7 @@ from .ledger import Run
 from .leases import Lease, LeaseLost
 from .process import HOLD
 from .runs import run_notebook
-from .server import SparkServer, serve
+from .server import NotWanted, SparkServer, serve
 from .shelf import open_shelf
 from .state import SqliteState
 from .survey import Look, busy_words, input_mark, problem_words, refusal_words
@@ -112,14 +112,16 @@ def prepare() -> None:
 class Servers:
     "One Spark server a table format, for all notebooks of a pass."
 
-    def __init__(self, config: Config, classic: bool = False, start: Callable = serve):
+    def __init__(self, config: Config, classic: bool = False, start: Callable = serve,
+                 stop: threading.Event | None = None):  # set when nobody wants a server any more
         self.config, self.start, self.lock, self.stack = config, start, threading.Lock(), ExitStack()
         self.live: dict[str, SparkServer] = {}
+        self.stop = stop
         self.remote = None if classic else os.environ.get("SPARK_REMOTE")
         self.classic = classic
 
     def address(self, format: str) -> tuple[str, SparkServer | None]:
-        "Where a notebook finds its Spark, and our server. Raises `ServerMissing`, `FormatMissing`."
+        "Where a notebook finds its Spark, and our server. Raises `ServerMissing`, `NotWanted`, `FormatMissing`."
         if self.classic or self.remote:
             return self.remote or "", None
         with self.lock:
@@ -128,6 +130,7 @@ class Servers:
                 log = open_shelf(self.config.runs).home / f"spark-{format}.log"
                 given = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
                 given |= {"places": (self.config.landing, self.config.lake, self.config.archive), "meanwhile": prepare}
+                given["stop"] = self.stop
                 given["more_env"] = {MARK: this_process().mark}
                 server = self.live[format] = self.stack.enter_context(self.start(format, **given))
             return server.url, server
@@ -270,7 +273,12 @@ def run_job(
     "One notebook, and no work of it left behind."
     name, run_id, lease = str(look.table), uuid.uuid4().hex[:8], held.lease
     session = session_of(lease.owner, lease.fence, name)
-    url, server = crew.servers.address(look.item.format) if look.needs_spark else ("", None)
+    try:
+        url, server = crew.servers.address(look.item.format) if look.needs_spark else ("", None)
+    except NotWanted:
+        return without_run(look)
+    if crew.stop.is_set():
+        return without_run(look)
     given = {"format": look.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
     crew.say(look.plan.sentence)
     crew.log("run begun", table=name, run=run_id)

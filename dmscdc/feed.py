@@ -17,7 +17,7 @@ from .as_of import (AFTER, BEFORE, LAST, POSITION, can_apply, clock_of, commit_t
 from .changes import KIND, ChangeFiles, check_key, quoted
 from .files import RawFile, day_before
 from .past import NoPast, Past, held_by, read_past, stands_on
-from .position import Position, change_order
+from .position import Position, change_order, tally
 from .schema import FILE, ROW, Refused
 
 # %% auto #0
@@ -30,7 +30,8 @@ def landed(past: Past) -> Position:
     "The position of whoever has read all these files."
     times = max((f.time for f in past.files), default=0.0)
     cut = past.before[-1].path if past.before else ""
-    at = Position(past.number, past.load, listed_at=times, cut=cut)
+    total = tally(f.identity for f in past.changes)
+    at = Position(past.number, past.load, listed_at=times, cut=cut, applied=total)
     if not past.changes:
         return at
     last = past.changes[-1].path

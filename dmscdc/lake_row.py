@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -133,12 +133,12 @@ SLACK = timedelta(hours=1)  # by which the clocks of DMS and of the lake may dif
 
 
 def holds(
-    commit: Commit,
     past: Past,
     file: RawFile,
+    position: Position,  # of the commit
+    is_held: Callable[[RawFile], bool],  # of `past.is_held`
 ) -> bool:
     "The commit's position has this file."
-    position = Position.from_json(commit.position)
     if file in past.before:
         if position.load >= past.number:
             return False
@@ -147,14 +147,14 @@ def holds(
     if file.is_load:
         return True
     inside = change_order(position.cut) < file.order <= change_order(position.last)
-    return inside and is_held(past, position)(file)
+    return inside and is_held(file)
 
 # %% ../notebooks/53_lake_row.ipynb #cell-019
 class Commits:
     "The commits of a table, each read once."
 
     def __init__(self, table: LakeTable, head: Commit | None):
-        self.table, self.head, self._read = table, head, {}
+        self.table, self.head, self._read, self._held = table, head, {}, {}
 
     def at(self, number: int) -> Commit | None:
         "A commit; None where its entry is gone."
@@ -171,12 +171,19 @@ class Commits:
         wanted, numbers = begin.isoformat(timespec="seconds"), range(1, self.head.number + 1)
         return 1 + bisect_left(numbers, wanted, key=lambda number: getattr(self.at(number), "at", "~"))
 
+    def holds(self, commit: Commit, past: Past, file: RawFile) -> bool:
+        "A commit's position has this file; all files asked about are of one line."
+        if commit.number not in self._held:
+            position = Position.from_json(commit.position)
+            self._held[commit.number] = position, is_held(past, position)
+        return holds(past, file, *self._held[commit.number])
+
     def first(self, past: Past, file: RawFile) -> Known | None:
         "The first commit that holds a file, if entries still tell."
-        if self.head is None or not (holds(self.head, past, file) or file in past.before):
+        if self.head is None or not (self.holds(self.head, past, file) or file in past.before):
             return None
         start = self.since(file.stamp or moment(file.time))
-        found = (c for n in range(start, self.head.number + 1) if (c := self.at(n)) and holds(c, past, file))
+        found = (c for n in range(start, self.head.number + 1) if (c := self.at(n)) and self.holds(c, past, file))
         first = next(found, None)
         told = first and (first.number == 1 or self.at(first.number - 1))
         return Known(first.number, first.at) if told else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .bucket_landing import open_landing
 from .changes import GROUP, KIND, NAME, ChangeFiles, change_files, read_changes
 from .files import RawFile, TableRef
-from .position import Position, change_order
+from .position import Position, change_order, tally, told_apart
 from .schema import FILE, OP, evolve, read_footers
 from .tasks import check_sound
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['LATEST', 'NoPast', 'Past', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_load',
            'lost_changes', 'more', 'not_parquet', 'overwritten', 'number_of', 'merged', 'open_past', 'upto',
-           'check_told', 'closed_by', 'put_again', 'is_held', 'applied', 'held_by', 'read_past', 'read_files',
-           'with_load_number']
+           'check_told', 'closed_by', 'put_again', 'from_before', 'lost_older', 'is_held', 'applied', 'held_by',
+           'read_past', 'read_files', 'with_load_number']
 
 # %% ../notebooks/50_past.ipynb #cell-009
 class NoPast(LookupError):
@@ -137,7 +137,7 @@ def lost_changes(
     position: Position | None,
     there: Iterable[RawFile],  # change files
 ) -> list[str]:
-    "Applied files of the last hours that are gone; of older ones the position keeps no names."
+    "Applied files of the look-back window that are gone or other ones."
     here, window = {f.path: f.size for f in there}, position.window if position else ()
     gone = [path for path, size in window if path not in here]
     other = [path for path, size in window if here.get(path, size) != size]
@@ -212,8 +212,9 @@ def open_past(
     before, number = obsolete(load, changes, position, moved), number_of(load, position)
     urls = {f.path: (there if f.path in moved else here).url(table, f.path) for f in (*load, *changes)}
     lost = lost_load(table, position, load)
-    gaps = [*words, *more, *lost, *lost_changes(table, position, changes), *overwritten(table, number, before)]
-    return Past(table, load, number, changes[len(before):], urls, before, tuple(gaps), not (words or lost), moved)
+    past = Past(table, load, number, changes[len(before):], urls, before, (), not (words or lost), moved)
+    gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
+    return replace(past, gaps=(*words, *more, *lost, *gone, *overwritten(table, number, before)))
 
 # %% ../notebooks/50_past.ipynb #cell-029
 def upto(
@@ -268,22 +269,54 @@ def put_again(
     return later and len(old) > (not known)
 
 # %% ../notebooks/50_past.ipynb #cell-034
+def from_before(
+    past: Past,
+    position: Position,
+) -> tuple[RawFile, ...]:  # in order
+    "The files from before its window that a position has applied: by its tally, else by their times."
+    cut, start = change_order(position.cut), change_order(position.window_start)
+    known = {*(path for path, _ in position.window)}
+    waits = {*position.held, *position.left_out}
+    there = (f for f in (*past.before, *past.changes) if cut < f.order <= start)
+    there = sorted((f for f in there if f.path not in known and f.identity not in waits), key=lambda f: f.order)
+    is_timely = {f: f.time <= position.listed_at or f.path in past.moved for f in there}
+    timely, later = (tuple(f for f in there if is_timely[f] == wanted) for wanted in (True, False))
+    found = told_apart(position, timely, later)
+    if found is None and later and put_again(past, position):
+        return tuple(there)
+    return timely if found is None else tuple(sorted(found, key=lambda f: f.order))
+
+
+def lost_older(
+    past: Past,
+    position: Position | None,
+) -> list[str]:
+    "A sentence where the files from before the window are not those that the position has applied."
+    if position is None or position.applied is None:
+        return []
+    there, count = from_before(past, position), position.applied[0] - len(position.window)
+    if len(there) == count and tally(f.identity for f in there) == position.older:
+        return []
+    files = f"{count:,} change file{'s' * (count != 1)}"
+    names = f"from before the look-back window (from {position.window_start})"
+    found = f"those that lie there are not the same ({len(there):,})"
+    if len(there) < count:
+        found = f"{len(there):,} of them lie in landing or archive as they were"
+    return [f"{past.table}: {files} {names} had been applied, and {found}: what the others changed is unknown"]
+
+
 def is_held(
     past: Past,
     position: Position,
 ) -> Callable[[RawFile], bool]:  # asks about a change file on top of the position's load
     "Whether the position has applied a file."
-    window, left_out, held = dict(position.window), {*position.left_out}, {*position.held}
-    start, copied = change_order(position.window_start), cache(lambda: put_again(past, position))
+    window, left_out, start = dict(position.window), {*position.left_out}, change_order(position.window_start)
+    older = cache(lambda: frozenset(from_before(past, position)))
 
     def told(file: RawFile) -> bool:
         if file.identity in left_out:
             return False
-        if file.path in window:
-            return True
-        if file.order > start or file.identity in held:
-            return False
-        return file.time <= position.listed_at or file.path in past.moved or copied()
+        return file.path in window or (file.order <= start and file in older())
 
     return told
 
@@ -306,7 +339,7 @@ def held_by(
     if not stands_on(position, past.load):
         gone = f"load {position.load} is no longer in the landing"
         raise NoPast(f"{past.table}: {gone}; the earliest position is {past.begins}")
-    lost = lost_changes(past.table, position, past.changes)
+    lost = (*lost_changes(past.table, position, past.changes), *lost_older(past, position))
     return replace(past, changes=applied(past, position), gaps=(*past.gaps, *lost))
 
 # %% ../notebooks/50_past.ipynb #cell-039

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from .files import Listing, RawFile, TableRef, for_shell
 from .load_set import Cut, LoadSet, clock, find_cut, first_cut, forced_cut, is_copy, judge_load
-from .position import Position, bound, change_order, take_over
-from .worklist import (Arrivals, Plan, advance, before_csv, changed_inputs, count, gone_names,
-                             is_copied, is_same_input, some, sort_out, split_late, union)
+from .position import Position, bound, change_order, take_over, tally
+from .worklist import (Arrivals, Plan, advance, before_csv, by_tally, changed_inputs, count, gone_names,
+                             is_copied, is_same_input, some, sort_out, split_at, split_late, union)
 
 # %% auto #0
-__all__ = ['Look', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'notes_on', 'plan_changes', 'load_times', 'redo',
-           'choose_cut', 'gone_since', 'ways_out', 'in_doubt', 'plan_load', 'plan_start', 'plan_table', 'ways_out_of',
-           'note_unknown', 'finish']
+__all__ = ['Look', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',
+           'load_times', 'redo', 'choose_cut', 'gone_since', 'ways_out', 'in_doubt', 'plan_load', 'plan_start',
+           'plan_table', 'ways_out_of', 'note_unknown', 'finish']
 
 # %% ../notebooks/35_plan.ipynb #cell-007
 @dataclass(frozen=True)
@@ -38,6 +39,16 @@ class Look:
 
     def command(self, verb: str, rest: str = "") -> str:
         return f"`dmscdc table {verb} {for_shell(self.table)}{rest and ' ' + rest}`"
+
+    @cached_property
+    def arrivals(self) -> Arrivals:
+        return by_tally(sort_out(self.files, self.before, self.archived), self.before)
+
+    @property
+    def older(self) -> tuple[RawFile, ...]:
+        "Files from before the window that are there and applied."
+        found = self.arrivals
+        return split_at(found.old + found.too_late * is_copied(found, self.before), self.before.cut)[1]
 
     def listed_at(self) -> float:
         "When the landing was listed: by our clock or the storage's, whichever is ahead."
@@ -75,19 +86,29 @@ def note_other(look: Look, files: Sequence[RawFile]) -> str:
             f"{look.command('accept')} leaves the table as it is, "
             "but a late file that sorts before it brings its present rows for the keys of that one")
 
+# %% ../notebooks/35_plan.ipynb #unlike-2
+def note_unlike(look: Look, files: Sequence[RawFile]) -> str:
+    "Old files that cannot be those that were applied."
+    had = count(look.before.older[0])
+    return (f"before the look-back window (from {look.before.window_start}) {had} had been applied, and those that "
+            f"lie there are not the same ({len(files):,}, the last {files[-1].path}): one came with an old object time "
+            f"and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(look.table)}` tells "
+            f"what the table lacks, {look.command('rewind', '--reload')} loads it anew")
+
 # %% ../notebooks/35_plan.ipynb #cell-023
 def notes_on(look: Look, found: Arrivals, blocked: Sequence[RawFile], gone: Sequence[str]) -> tuple[str, ...]:
     "What is wrong with the change files, if anything."
     copied = is_copied(found, look.before)
     stray = sorted(found.held + found.too_late * (not copied), key=lambda f: f.order)
     cases = [(note_other, found.other, ()), (note_blocked, blocked, (gone,)),
-             (note_copied, found.too_late * copied, ()), (note_too_late, stray, ())]
+             (note_copied, found.too_late * copied, ()), (note_too_late, stray, ()),
+             (note_unlike, found.unlike, ())]
     return tuple(note(look, files, *more) for note, files, more in cases if files)
 
 # %% ../notebooks/35_plan.ipynb #cell-026
 def plan_changes(look: Look) -> Plan:
     "The plan of a table whose load is the known one."
-    found, since, problems = redo(look, sort_out(look.files, look.before, look.archived))
+    found, since, problems = redo(look, look.arrivals)
     going = {f.path for f in found.late + found.new}
     gone = [path for path in gone_names(look.files, look.before) if path not in going]
     late, blocked = (found.late, ()) if look.insert_only else split_late(found.late, gone)
@@ -95,7 +116,7 @@ def plan_changes(look: Look) -> Plan:
     notes = () if accept else notes_on(look, found, blocked, gone)
     (late, new), csv = before_csv(late, found.new)
     taken = (*late, *new, *(found.other if accept else ()))
-    after = advance(look.before, taken, since, **_unmoved(look, found, blocked, taken))
+    after = advance(look.before, taken, since, look.older, **_unmoved(look, found, blocked, taken))
     plan = Plan(look.table, load_number=look.before.load, after=after, notes=(*problems, *notes, *csv),
                 instruction=None if problems else look.asked)
     if look.insert_only:
@@ -232,7 +253,7 @@ def plan_load(look: Look) -> Plan:
     newest = cut.superseded[-1] if cut.superseded else None
     (changes,), csv = before_csv(tuple(f for f in look.files if newest is None or f.order > newest.order))
     base = Position(load=number, load_files=look.listing.load, cut=newest.path if newest else "",
-                    listed_at=look.listed_at())
+                    listed_at=look.listed_at(), applied=(0, 0))
     other = look.asked and look.asked["kind"] not in ("reload", "adopt")
     overtaken = other and f"{look.asked['kind']} was overtaken by a new load and is not carried out"
     near = ()
@@ -251,7 +272,7 @@ def plan_start(look: Look) -> Plan:
     if look.now < ready and look.settle > 0:
         return Plan(look.table, waits=f"a full load; without one the table starts empty at {clock(ready)}")
     (changes,), csv = before_csv(look.files)
-    after = advance(Position(listed_at=look.listed_at()), changes)
+    after = advance(Position(listed_at=look.listed_at(), applied=(0, 0)), changes)
     return Plan(look.table, changes=changes, after=after, notes=csv,
                 remarks=("no load set: the table starts empty",))
 
@@ -309,10 +330,15 @@ def note_unknown(plan: Plan, look: Look) -> tuple[str, ...]:
     start = look.before.window_start if look.before else ""
     if not plan.instruction or plan.load or look.insert_only or not first or first >= change_order(start):
         return ()
-    return (f"before the look-back window (from {start}) names are not known: whether an applied file has gone since, "
-            f"as if moved away without an archive, cannot be seen; if one has, what it changed is lost from the rows "
-            f"that are applied again. `dmscdc reconcile {for_shell(look.table)}` tells, "
-            f"{look.command('rewind', '--reload')} makes it certain",)
+    why = (f"before the look-back window (from {start}) names are not known: whether an applied file has gone since, "
+           "as if moved away without an archive, cannot be seen; if one has")
+    if older := look.before.older:
+        if tally(f.identity for f in look.older) == older:
+            return ()
+        why = (f"{count(older[0])} from before the look-back window (from {start}) had been applied, and not just "
+               f"these are in landing and archive now, but {len(look.older):,}; if one is gone that sorts after {first[1]}")
+    return (f"{why}, what it changed is lost from the rows that are applied again. "
+            f"`dmscdc reconcile {for_shell(look.table)}` tells, {look.command('rewind', '--reload')} makes it certain",)
 
 
 def finish(plan: Plan, look: Look, void: tuple[str, ...]) -> Plan:

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from hashlib import blake2b
 
 from .files import Listing, NotADmsName, RawFile, TableRef, parse_name
 
 # %% auto #0
-__all__ = ['LIMIT', 'LEAST_ROOM', 'Position', 'change_order', 'pack_names', 'unpack_names', 'fit_window', 'BadInstruction',
-           'check_instruction', 'bound', 'take_over']
+__all__ = ['LIMIT', 'LEAST_ROOM', 'MARKS', 'Position', 'change_order', 'pack_names', 'unpack_names', 'fit_window', 'tally',
+           'less', 'plus', 'told_apart', 'BadInstruction', 'check_instruction', 'bound', 'take_over']
 
 # %% ../notebooks/09_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -30,11 +31,17 @@ class Position:
     cut: str = ""  # newest change file that the load made obsolete; none up to it is applied
     held: tuple[tuple[str, int], ...] = ()  # path and size of files that wait for a person
     left_out: tuple[tuple[str, int], ...] = ()  # of files that a person has accepted as not applied
+    applied: tuple[int, int] | None = None  # tally of all change files on top of the load; None: never counted
 
     @property
     def has_load(self) -> bool:
         "It stands on load files; else it started empty."
         return bool(self.load_files)
+
+    @property
+    def older(self) -> tuple[int, int] | None:
+        "Tally of the applied files from before the window; None: never counted."
+        return self.applied and less(self.applied, tally(self.window))
 
     def __str__(self) -> str:
         count = len(self.load_files)
@@ -98,8 +105,9 @@ def _frame(position: Position) -> dict:
 def _fields(data: Mapping) -> dict:
     "The parts of a position out of its JSON; what is not known here is left out."
     known = {name: data[name] for name in Position.__dataclass_fields__ if name in data}
-    names = {name: unpack_names(data.get(name, {})) for name in ("window", "held", "left_out")}
-    return {**known, **names, "load_files": tuple(RawFile(*file) for file in data.get("load_files", ()))}
+    parts = {name: unpack_names(data.get(name, {})) for name in ("window", "held", "left_out")}
+    parts["applied"] = tuple(data["applied"]) if data.get("applied") else None
+    return {**known, **parts, "load_files": tuple(RawFile(*file) for file in data.get("load_files", ()))}
 
 # %% ../notebooks/09_position.ipynb #cell-024
 LIMIT = 64 * 1024  # bytes of a position as JSON
@@ -110,7 +118,8 @@ def fit_window(position: Position,  # with any number of names
                limit: int = LIMIT  # bytes of the whole as JSON
                ) -> Position:  # the same, or with the newest names and `shrunk`
     "Drops the oldest names until the position fits."
-    room = max(limit - len(json.dumps(_frame(position))), LEAST_ROOM)
+    frame = _frame(replace(position, shrunk=False, window_start=position.last))  # as long before as after
+    room = max(limit - len(json.dumps(frame)), LEAST_ROOM)
     kept, shared = 0, set()
     for path, size in reversed(position.window):
         start, clock = _split(path)
@@ -121,6 +130,42 @@ def fit_window(position: Position,  # with any number of names
         shared.add(start)
         kept += 1
     return position
+
+# %% ../notebooks/09_position.ipynb #tally-02
+MARKS = 2**48  # marks are less, so that JSON everywhere reads them as they are
+
+
+def tally(files: Iterable[tuple[str, int]]  # path and size
+          ) -> tuple[int, int]:  # how many, and the sum of their marks
+    "What tells a set of files from every other, in any order."
+    hashes = [blake2b(f"{path} {size}".encode(errors="surrogateescape"), digest_size=6) for path, size in files]
+    return len(hashes), sum(int.from_bytes(mark.digest(), "big") for mark in hashes) % MARKS
+
+
+def less(whole: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
+    "The tally of what is left without a part."
+    return whole[0] - part[0], (whole[1] - part[1]) % MARKS
+
+
+def plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    "The tally of both."
+    return one[0] + other[0], (one[1] + other[1]) % MARKS
+
+# %% ../notebooks/09_position.ipynb #tally-05
+def told_apart(position: Position,
+               timely: Sequence[RawFile],  # files from before the window that were put before its listing
+               later: Sequence[RawFile]  # and those that were put after it
+               ) -> tuple[RawFile, ...] | None:
+    "Those of them that were applied, as the tally proves; None: it fits no choice, or was never made."
+    count = position.applied[0] - len(position.window) if position.applied else -1
+    for files in (timely, (*timely, *later)):
+        if len(files) == count and tally(f.identity for f in files) == position.older:
+            return tuple(files)
+    if len(timely) != count + 1 or count < 0:
+        return None
+    _, odd = less(tally(f.identity for f in timely), position.older)
+    rest = tuple(f for f in timely if tally([f.identity])[1] != odd)
+    return rest if len(rest) == count else None
 
 # %% ../notebooks/09_position.ipynb #cell-032
 class BadInstruction(ValueError):

@@ -108,9 +108,10 @@ def judge(
     "What a comparison proves."
     apart = "; ".join(f"column {rule.name} is not compared because {rule.why}" for rule in done.rules if rule.why)
     note = f". {apart}" if apart else ""
+    here, there = (f"{side.rows:,} row{'s' * (side.rows != 1)}" for side in (done.lake, done.source))
     if done.is_equal:
-        return "ok", f"equal as of {position}: {done.lake.rows:,} rows, hash {done.lake.hash:x}{note}"
-    rows = f"as of {position} the source has {done.source.rows:,} rows, the lake {done.lake.rows:,}"
+        return "ok", f"equal as of {position}: {here}, hash {done.lake.hash:x}{note}"
+    rows = f"as of {position} the source has {there}, the lake {done.lake.rows:,}"
     waits = f"in flight in {under_way}: {counted(done, True)}" if done.in_flight else ""
     if done.in_flight and not done.counts:
         return "ok", f"{rows}. All differences are {waits}{note}"

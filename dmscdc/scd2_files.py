@@ -13,14 +13,14 @@ from .as_of import CommitClock
 from .bucket_landing import open_landing
 from .files import RawFile, TableRef, day_before, for_shell
 from .past import NoPast, Past, applied, is_first_put
-from .position import Position, change_order
+from .position import Position, change_order, plus, tally
 from .schema import Refused
 from .state import TableItem
 from .tables import VERSIONS, Commit
 
 # %% auto #0
-__all__ = ['versions_of', 'Woven', 'woven_of', 'check_free', 'unseen', 'target_of', 'Step', 'load_files', 'first_step',
-           'overtaken', 'next_step', 'gone_after', 'is_whole', 'with_late', 'woven_position', 'load_time']
+__all__ = ['versions_of', 'Woven', 'woven_of', 'check_free', 'unseen', 'unseen_before', 'target_of', 'Step', 'load_files',
+           'first_step', 'overtaken', 'next_step', 'gone_after', 'is_whole', 'with_late', 'woven_position', 'load_time']
 
 # %% ../notebooks/61_scd2_files.ipynb #cell-005
 def versions_of(table: TableRef) -> TableRef:
@@ -75,12 +75,27 @@ def check_free(table: TableRef, landing: str, item: TableItem | None) -> None:
 
 # %% ../notebooks/61_scd2_files.ipynb #cell-008
 def unseen(past: Past, target: Position, woven: Woven | None) -> tuple[str, ...]:
-    "A sentence where the mirror has applied files that are gone and were not woven."
+    "Sentences where the mirror has applied files that are gone and were not woven."
     here = {f.identity for f in (*past.before, *past.changes)} | set(woven.position.window if woven else ())
     gone = [path for path, size in target.window if (path, size) not in here]
     many = f"{gone[0]} and {len(gone) - 1} more are" if gone[1:] else f"{''.join(gone)} is"
     words = f"{past.table}: {many} no longer in the landing, and not woven: versions that began there are missing"
-    return (words,) if gone else ()
+    return (*(words,) * bool(gone), *unseen_before(past, target, woven, len(gone)))
+
+
+def unseen_before(past: Past, target: Position, woven: Woven | None, named: int  # that are gone
+                  ) -> tuple[str, ...]:
+    "A sentence for files from before the look-back window, of which only the number is known."
+    if target.applied is None:
+        return ()
+    same = woven is not None and woven.position.load == target.load
+    known = set(applied(past, woven.position)) if same else set()
+    new = sum(f not in known for f in applied(past, target))
+    missing = target.applied[0] - (woven.files if same else 0) - new - named
+    files = f"{missing:,} change file{'s' * (missing != 1)} from before the look-back window"
+    words = "which the lake has applied and landing and archive have no more as they were"
+    end = "cannot be woven: versions that began there are missing"
+    return (f"{past.table}: {files}, {words}, {end}",) if missing > 0 else ()
 
 
 def target_of(
@@ -202,7 +217,7 @@ def woven_position(
     listed_at: float,  # epoch seconds
 ) -> Position:
     "What the table will hold: a whole position, by which a later file is known to be late."
-    before = woven.position if woven and woven.position.load == step.number else Position()
+    before = woven.position if woven and woven.position.load == step.number else Position(applied=(0, 0))
     last = max((before.last, *(f.path for f in step.whole)), key=change_order)
     start = day_before(last) if last else ""
     names = sorted({*before.window, *(f.identity for f in step.whole)}, key=lambda name: change_order(name[0]))
@@ -213,7 +228,8 @@ def woven_position(
     between = [f for f in (*past.before, *past.changes) if change_order(cut) < f.order <= change_order(last)]
     woven_now = {f.identity for f in step.whole}
     out = dict.fromkeys(name for name in (*before.left_out, *(f.identity for f in between)) if name not in woven_now)
-    return Position(step.number, load, last, window, start, listed_at=listed_at, cut=cut, left_out=tuple(out))
+    total = before.applied and plus(before.applied, tally(f.identity for f in step.new))
+    return Position(step.number, load, last, window, start, False, listed_at, cut, (), tuple(out), total)
 
 
 def load_time(past: Past) -> float:  # epoch seconds, 0 without a load

@@ -189,8 +189,9 @@ def open_raw(
 ) -> pq.ParquetFile:
     "A raw file, or one of the lake, opened; old timestamps come as microseconds. Raises `Unreadable`."
     fs, there = (None, source) if source is not None else place(url)
+    given = {"filesystem": fs, "coerce_int96_timestamp_unit": "us", "page_checksum_verification": True, **how}
     with in_words(path or url):
-        file = pq.ParquetFile(there, filesystem=fs, coerce_int96_timestamp_unit="us", **how)
+        file = pq.ParquetFile(there, **given)
         meta, _ = file.metadata, file.schema_arrow.names
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     check_rows(path or url, sum(group.num_rows for group in groups), meta.num_rows)

@@ -28,13 +28,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['FAIR', 'PLUGIN', 'PROGRAM', 'ServerMissing', 'spark_home', 'NoPlugin', 'plugin_port', 'server_program',
+__all__ = ['FAIR', 'PLUGIN', 'PROGRAM', 'ServerMissing', 'NotWanted', 'spark_home', 'NoPlugin', 'plugin_port', 'server_program',
            'server_command', 'server_env', 'end_with_input', 'guard', 'start_guarded', 'SparkServer', 'death_words',
            'wait_for_port', 'own_log', 'serve']
 
 # %% ../notebooks/13_server.ipynb #cell-006
 class ServerMissing(RuntimeError):
     "There is no Spark here that has a Connect server."
+
+
+class NotWanted(ServerMissing):
+    "Whoever asked for the server has given up."
 
 # %% ../notebooks/13_server.ipynb #cell-007
 def spark_home() -> Path:  # the folder with bin/spark-submit
@@ -245,6 +249,7 @@ def wait_for_port(
     start: int,  # size of the log before the server was started
     wait: float,  # seconds
     memory: str,  # the heap it was given
+    stop: threading.Event | None = None,  # set when whoever wants the server has given up
 ) -> int:  # port it listens on
     "Wait until the server is ready."
     until = time.monotonic() + wait
@@ -256,6 +261,8 @@ def wait_for_port(
             return int(ready[1])
         if process.poll() is not None:
             raise ServerMissing(f"{death_words(process.poll(), memory, log)} (log: {log})")
+        if stop is not None and stop.is_set():
+            raise NotWanted("stopped on request before the Spark server was ready")
         time.sleep(0.05)
     raise ServerMissing(f"the Spark server was not ready after {wait:g} seconds (log: {log})")
 
@@ -288,8 +295,9 @@ def serve(
     more_env: Mapping[str, str] | None = None,  # of the server
     wait: float = 180,  # seconds it may take to be ready; ten times that where parts may have to be fetched
     meanwhile: Callable[[], None] = lambda: None,  # called while Java starts
+    stop: threading.Event | None = None,  # set while the server starts, ends it
 ) -> Iterator[SparkServer]:  # while the block runs
-    "A Spark Connect server for this machine's notebooks. Raises `ServerMissing`."
+    "A Spark Connect server for this machine's notebooks. Raises `ServerMissing`, `NotWanted`."
     token, folder = secrets.token_urlsafe(24), Path(tempfile.mkdtemp(prefix="dmscdc-spark-"))
     with s3a(places, spark_home()) as more:
         command = server_command(format, master, memory, folder, more)
@@ -301,7 +309,7 @@ def serve(
     server = SparkServer(process, pid, "", log, memory)
     try:
         meanwhile()
-        server.url = f"sc://localhost:{wait_for_port(process, log, size, wait, memory)}/;token={token}"
+        server.url = f"sc://localhost:{wait_for_port(process, log, size, wait, memory, stop)}/;token={token}"
         yield server
     finally:
         server.stop()

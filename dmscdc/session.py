@@ -48,6 +48,7 @@ SESSION_SETTINGS = {  # what every session gets, a session on somebody else's se
     "spark.sql.parquet.compression.codec": "snappy",  # what every reader of the lake can read
     "spark.sql.files.ignoreMissingFiles": "false",  # a file that is gone is an error
     "spark.sql.files.ignoreCorruptFiles": "false",
+    "parquet.page.verify-checksum.enabled": "true",  # one wrong bit is an error, where pages have check sums
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }

@@ -282,7 +282,8 @@ def write_table(
     "One Parquet file as Spark would write it."
     fs, path = new_place(url)
     coded = [n for n in table.column_names if n not in unique]
-    given = {"filesystem": fs, "compression": "snappy", "store_schema": False, "use_dictionary": coded}
+    given = {"filesystem": fs, "compression": "snappy", "store_schema": False, "use_dictionary": coded,
+             "write_page_checksum": True}
     with pq.ParquetWriter(path, table.schema, **given) as file:
         file.write_table(table)
         file.add_key_value_metadata(footer(table.schema, types))  # a schema's own is left out with the schema

@@ -10,27 +10,32 @@ from dataclasses import dataclass, field, replace
 
 from .files import Listing, RawFile, TableRef, day_before, for_shell
 from .load_set import clock
-from .position import Position, change_order, fit_window
+from .position import Position, change_order, fit_window, less, plus, tally, told_apart
 
 # %% auto #0
-__all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'before_csv', 'Plan', 'count',
-           'some', 'say', 'announce', 'warn', 'only_load', 'as_json', 'changed_inputs', 'is_same_input']
+__all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'split_at', 'by_tally',
+           'before_csv', 'Plan', 'count', 'some', 'say', 'announce', 'warn', 'only_load', 'as_json', 'changed_inputs',
+           'is_same_input']
 
 # %% ../notebooks/34_worklist.ipynb #cell-010
 def advance(base: Position,  # as it was, or as a load leaves it
             applied: Iterable[RawFile],  # what the commit applies on top
             known_from: str = "",  # all names are known from here on, if that is before the window
+            older: Iterable[RawFile] = (),  # files from before the window that are applied already
             **changes  # other parts of the position
             ) -> Position:
     "The position after a commit."
-    names = {**dict(base.window), **dict(f.identity for f in applied)}
+    now = dict(f.identity for f in applied)
+    was = [name for name in (*(f.identity for f in older), *base.window) if name[0] in now]
+    total = base.applied and plus(less(base.applied, tally(was)), tally(now.items()))
+    names = {**dict(base.window), **now}
     last = max([base.last, *names], key=change_order)
     known = min(base.window_start, known_from or base.window_start, key=change_order)
     begin = max(known, day_before(last), key=change_order) if last else ""
     kept = (name for name in names.items() if change_order(name[0]) >= change_order(begin))
     window = tuple(sorted(kept, key=lambda name: change_order(name[0])))
     shrunk = base.shrunk and begin == base.window_start
-    moved = replace(base, last=last, window=window, window_start=begin, shrunk=shrunk, **changes)
+    moved = replace(base, last=last, window=window, window_start=begin, shrunk=shrunk, applied=total, **changes)
     return fit_window(moved)
 
 # %% ../notebooks/34_worklist.ipynb #cell-013
@@ -56,6 +61,7 @@ class Arrivals:
     too_late: tuple[RawFile, ...] = ()
     held: tuple[RawFile, ...] = ()  # before the window, and the position says that they wait for a person
     left_out: tuple[RawFile, ...] = ()  # not applied, and a person has accepted that
+    unlike: tuple[RawFile, ...] = ()  # old ones, where one of them cannot have been applied, and nobody knows which
 
     def part(self, keep: Callable[[RawFile], bool]) -> Arrivals:
         "Those of each kind for which `keep` says yes."
@@ -108,6 +114,29 @@ def is_copied(found: Arrivals, position: Position) -> bool:
     "All we should know was put since the last listing; where we know no file, two from before the window tell it."
     known = found.applied + found.other
     return len(found.too_late) > (not known) and not found.old and all(f.time > position.listed_at for f in known)
+
+# %% ../notebooks/34_worklist.ipynb #by-tally-2
+def split_at(files: Iterable[RawFile], cut: str  # path of a change file
+             ) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # up to it, after it
+    "What a load has made obsolete, and what comes on top of it."
+    found = tuple(files)
+    return (tuple(f for f in found if f.order <= change_order(cut)),
+            tuple(f for f in found if f.order > change_order(cut)))
+
+
+def by_tally(found: Arrivals, position: Position) -> Arrivals:
+    "Old files and those that come too late, as the tally of applied files tells them apart."
+    (obsolete, old), (over, late) = (split_at(files, position.cut) for files in (found.old, found.too_late))
+    count = position.applied[0] - len(position.window) if position.applied else len(old)
+    is_idle = len(old) == count and not (late or found.new or found.late)
+    if position.applied is None or is_idle or is_copied(found, position):
+        return found
+    applied = told_apart(position, old, late)
+    if applied is None:
+        return replace(found, unlike=old if len(old) >= count else ())  # fewer: moved away, or not listed
+    others = tuple(f for f in (*old, *late) if f not in applied)
+    old, too_late = (tuple(sorted(files, key=lambda f: f.order)) for files in (obsolete + applied, over + others))
+    return replace(found, old=old, too_late=too_late)
 
 # %% ../notebooks/34_worklist.ipynb #cell-032
 def before_csv(*kinds: Sequence[RawFile]  # change files, each kind in order

@@ -346,5 +346,5 @@ DAILY = (  # laid by every `make test`: of each group the quick ones that differ
     "place_long", "place_nobody", "load_nul",
     "change_bad_check", "change_promises_more", "change_promises_less", "change_cut", "load_bad_page", "load_promises_more", "load_empty",
     "latin_value", "latin_key", "latin_load", "change_ours_too", "load_twice", "change_huge", "change_op_none", "change_op_null", "change_op_key_gone", "narrow",
-    "gone_file", "strange_entry", "forgotten", "lost_journal", "lost_lake", "replayed",
+    "gone_file", "spoiled_lake", "strange_entry", "forgotten", "lost_journal", "lost_lake", "replayed",
 )

@@ -13,8 +13,9 @@ from dmscdc.layout import candidates, describe, unit
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import problem_of
 from dmscdc.rewrite import Work, rewrite
-from dmscdc.schema import Column, LakeDamaged
+from dmscdc.schema import Column, LakeDamaged, read_lake
 from dmscdc.tables import Draft, StaleCommit
+from dmscdc.tasks import unique_columns, write_table
 from dmscdc.worklist import Plan
 
 TYPES = (("Op", "string"), ("id", "int"), ("a", "string"), ("_cdc_file", "string"), ("_cdc_row", "bigint"))
@@ -86,3 +87,24 @@ def test_of_two_states_on_one_lake_the_loser_says_that_another_run_has_committed
     words = "shop.item: commit 2 was made by run of another meanwhile; nothing more of this run is in the table"
     assert isinstance(said("run 2"), StaleCommit) and words in str(said("run 2"))
     assert said("run of another") is error, "its own commit is none of another"
+
+
+def test_no_wrong_byte_in_a_page_of_a_lake_file_gives_other_values(tmp_path):
+    "Bytes of the pages, one after the other, are turned over. Snappy notices few of them; a page's check sum notices all."
+    rows = pa.table({"Op": ["I"] * 200, "id": pa.array(range(200), pa.int32()), "a": [f"name {n * 7}" for n in range(200)],
+                     "_cdc_file": ["LOAD00000001.parquet#1"] * 200, "_cdc_row": range(200)})
+    path = tmp_path / "lake" / "0.parquet"
+    write_table(rows, str(path), dict(TYPES), unique_columns(("id",)))
+    sound, meta = path.read_bytes(), pq.read_metadata(path)
+    chunks = [meta.row_group(0).column(at) for at in range(meta.num_columns)]
+    end = max(chunk.data_page_offset + chunk.total_compressed_size for chunk in chunks)
+    found = {"refused": 0, "the same": 0, "without check sums": 0}
+    for at in range(4, min(end, len(sound)), 3):
+        path.write_bytes(sound[:at] + bytes([sound[at] ^ 0x10]) + sound[at + 1:])
+        try:
+            assert read_lake(str(path)).equals(rows), f"byte {at} gives other values"
+            found["the same"] += 1
+        except LakeDamaged: found["refused"] += 1
+        try: found["without check sums"] += not pq.read_table(path).equals(rows)
+        except (pa.ArrowException, OSError): pass
+    assert found["refused"] > 500 and found["without check sums"] > 100 and found["the same"] < 60, found

@@ -7,10 +7,11 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
@@ -22,10 +23,13 @@ from dmscdc.dms_writer import write_load
 from dmscdc.files import TableRef
 from dmscdc.ledger import Ledger
 from dmscdc.process import plan_standing, stand
+from dmscdc.server import NotWanted
 from dmscdc.state import open_state
 from dmscdc.survey import chosen_tables, look_at, survey
 from dmscdc.tables import Draft
 from dmscdc.work import WorkGoesOn
+
+from test_runs import at_work, kernels_at_work
 
 PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nsettle = 0.0\nrun = ""\nowner = ""\nfence = 0'
 DOES = """
@@ -272,12 +276,69 @@ def test_ctrl_c_and_sigterm_end_kernels_stop_their_work_and_give_the_leases_back
     assert lines[None]["verdict"] == "failed" and lines[None]["words"].startswith("stopped on request")
 
 
+def test_a_pass_that_is_stopped_while_its_server_starts_begins_no_run(tmp_path):
+    "Once the start notices, once the server has come meanwhile."
+    for notices in (True, False):
+        home = tmp_path / str(notices)
+        home.mkdir()
+        config, state = a_house(home, {"a": "", "b": ""}, workers=1)
+        stop, fake, asked = threading.Event(), Fake(home), []
+
+        @contextmanager
+        def serve(format, **settings):
+            asked.append(settings["stop"])
+            stop.set()
+            if notices: raise NotWanted("the start was given up")
+            with fake.serve(format, **settings) as server: yield server
+
+        result = run_pass(config, job=stand_in(home), on_event=quiet, start=serve, stop_work=fake.stop_work, stop=stop)
+        assert result.exit_code == 1 and asked == [stop] and all(server.ended for server in fake.started)
+        assert {(o.verdict, o.words, o.run) for o in result.tables.values()} == {("nothing", "not begun: the pass was stopped", None)}
+        assert [line.get("table") for line in Ledger(config.runs).lines()] == [None], "no run was kept, only the pass"
+        assert not [item for item in state.items() if state.holder(item.table) or item.commit]
+
+
+def alive(*leaders):
+    "Processes of these sessions that have not ended."
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getsid(process.pid) in leaders and at_work(process): found.append(process)
+    return found
+
+
+def test_a_real_pass_that_gets_sigterm_while_a_kernel_starts_leaves_nothing_at_work_and_the_next_one_loads(tmp_path):
+    "The command, the job and the kernel are the real ones; a load without rows needs no Spark, and so takes seconds."
+    write_load(tmp_path / "raw", "shop.mug", [], {"id": "int"})
+    state, table = open_state(f"sqlite:{tmp_path / 'state.db'}"), TableRef("shop", "mug")
+    state.put_settings(table, key="id")
+    command = [sys.executable, "-c", "from dmscdc.cli import main; main()", "pass", "--classic", "--landing", "raw", "--lake", "lake", "--settle", "0"]
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
+    def starting():
+        assert process.poll() is None, (tmp_path / "said").read_text()
+        return kernels_at_work(process.pid)
+    [kernel] = until(starting)
+    process.terminate()
+    words = lambda: " ".join((tmp_path / "said").read_text().split())  # noqa: E731
+    assert process.wait(60) == 1, words()
+    assert not at_work(kernel) and alive(process.pid, kernel.pid) == []
+    assert "stopping: kernels are ended and their work is stopped; what was committed stays" in words() and "stopped on request; " in words()
+    assert "Traceback" not in words()
+    assert state.holder(table) is None and state.get(table).commit == 0
+    lines = {line["table"]: line for line in Ledger(tmp_path / "runs").lines()}
+    assert {name: (line["verdict"], line["cause"]) for name, line in lines.items()} == dict.fromkeys(("shop.mug", None), ("failed", "stopped"))
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and state.get(table).commit == 1, done.stdout + done.stderr
+
+
 def until(condition, seconds=60):
     "Look again and again until something is so."
     end, pause = time.monotonic() + seconds, threading.Event()
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < end, "it did not happen in time"
         pause.wait(0.05)
+    return found
 
 
 def test_a_run_whose_lease_passes_to_somebody_else_is_ended(tmp_path):

@@ -24,13 +24,13 @@ WAIT = "threading.Event().wait(600)"
 MARK = "only_the_code_says_this = 1"
 
 
-def kernels_at_work() -> list[int]:
-    "Kernels below this process. A zombie has ended, and so has a child that goes while we look: neither is one."
+def kernels_at_work(of: int | None = None) -> list[psutil.Process]:
+    "Kernels below this process, or below another one. A zombie has ended, and so has a child that goes while we look: neither is one."
     found = []
-    for child in psutil.Process().children(recursive=True):
+    for child in psutil.Process(of).children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # psutil.ZombieProcess is one of them
             if child.status() != psutil.STATUS_ZOMBIE and "ipykernel.kernelapp" in " ".join(child.cmdline()):
-                found.append(child.pid)
+                found.append(child)
     return found
 
 

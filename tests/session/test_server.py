@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.server import own_log, serve, start_guarded, wait_for_port
+from dmscdc.server import NotWanted, own_log, serve, start_guarded, wait_for_port
 from dmscdc.work import Onlooker, WorkGoesOn, connect_client, session_url, stop_work
 
 ENDLESS = """
@@ -180,3 +180,13 @@ def test_two_servers_that_start_at_once_read_each_its_own_port(tmp_path):
         process.stdin.close()
         process.wait(60)
     with own_log(tmp_path / "spark.log") as again: assert Path(again.name).name == "spark.log" and again.tell() > 0
+
+
+def test_a_server_that_nobody_wants_any_more_is_not_waited_for(tmp_path):
+    log, stop = tmp_path / "spark.log", threading.Event()
+    (tmp_path / "home").mkdir()
+    process, _ = start_guarded(["sleep", "600"], tmp_path / "home", dict(os.environ), own_log(log))
+    stop.set()
+    with pytest.raises(NotWanted, match="stopped on request before the Spark server was ready"): wait_for_port(process, log, 0, 600, "3g", stop)
+    process.stdin.close()
+    process.wait(60)
