@@ -187,6 +187,6 @@ def test_a_server_that_nobody_wants_any_more_is_not_waited_for(tmp_path):
     (tmp_path / "home").mkdir()
     process, _ = start_guarded(["sleep", "600"], tmp_path / "home", dict(os.environ), own_log(log))
     stop.set()
-    with pytest.raises(NotWanted, match="stopped on request before the Spark server was ready"): wait_for_port(process, log, 0, 600, "3g", stop)
+    with pytest.raises(NotWanted, match="stopped on request before the Spark server was ready"): wait_for_port(process, log, 0, 20, "3g", stop)
     process.stdin.close()
     process.wait(60)
