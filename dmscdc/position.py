@@ -106,7 +106,9 @@ def _fields(data: Mapping) -> dict:
     "The parts of a position out of its JSON; what is not known here is left out."
     known = {name: data[name] for name in Position.__dataclass_fields__ if name in data}
     parts = {name: unpack_names(data.get(name, {})) for name in ("window", "held", "left_out")}
-    parts["applied"] = tuple(data["applied"]) if data.get("applied") else None
+    if data.get("applied") is not None:
+        count, marks = data["applied"]
+        parts["applied"] = int(count), int(marks)
     return {**known, **parts, "load_files": tuple(RawFile(*file) for file in data.get("load_files", ()))}
 
 # %% ../notebooks/09_position.ipynb #cell-024

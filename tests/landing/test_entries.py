@@ -15,7 +15,7 @@ from dmscdc.tables import Draft, NotOurs
 
 FILE = {"name": "000000000002-a-b.parquet", "aside": "x/y.parquet", "rows": 1, "bytes": 1, "low": [1], "high": [2], "values": []}
 WRONG = [(("facts",), []), (("facts",), "x"), (("files",), [5]), (("files",), "x"), (("adds",), 5), (("number",), 1), (("number",), "2")]
-WRONG += [(("facts", "position"), value) for value in ([], "x", None, {"last": 5}, {"load_files": [5]}, {"window": []})]
+WRONG += [(("facts", "position"), value) for value in ([], "x", None, {"last": 5}, {"load_files": [5]}, {"window": []}, {"applied": [1]}, {"applied": 5}, {"applied": ["x", "y"]})]
 WRONG += [(("facts", "schema"), value) for value in ("x", [5], [["id"]], None)] + [(("facts", name), 5) for name in ("key", "partition", "at", "run")]
 WRONG += [(("facts", "rows"), value) for value in ("x", None, 1.5)] + [(("files",), [{**FILE, name: None}]) for name in FILE]
 GONE = [("facts", name) for name in ("position", "schema", "key", "partition", "rows", "run", "at")] + [(name,) for name in ("facts", "files", "adds", "removes", "number", "attempt")]
@@ -52,7 +52,7 @@ def test_an_entry_with_any_part_wrong_or_gone_is_said_with_its_path(table, ask):
         assert str(said.value).startswith(f"{path} is no entry of a journal of ours"), (case, said.value)
         looked += 1
     open(path, "w").write(sound)
-    assert looked == len(WRONG) + len(GONE) == 44 and table.head().number == 2
+    assert looked == len(WRONG) + len(GONE) == 47 and table.head().number == 2
 
 
 BOUNDS = [("int", "abc"), ("int", 2**40), ("int", 1.5), ("decimal(10,2)", "one"), ("decimal(10,2)", [1]), ("date", "2018-13-01"), ("date", 5), ("string", 5)]

@@ -212,7 +212,7 @@ def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(tmp_path, column
 
 GARBAGE = ("[]", "1", "{", "null", "true", "x", "", 7, None, b"\xff")
 FIELDS = ('"x"', "{}", "1.5", "NaN", 1.5, "[[]]", '{"refused": 1}', '{"refused": {"words": 7}}', '{"full_at": "x"}', '{"last_words": 7}', '{"load": "x"}',
-           '{"load_files": [["a"]]}', '{"load_files": [[1, 2, 3]]}', '{"last": 7}', '{"window_start": 3}', '{"listed_at": "x"}', '{"window": {"a": 7}}', '{"kind": 7}', '{"commit": 0}', '{"kind": "rewind", "commit": "x"}')
+           '{"load_files": [["a"]]}', '{"load_files": [[1, 2, 3]]}', '{"last": 7}', '{"window_start": 3}', '{"listed_at": "x"}', '{"window": {"a": 7}}', '{"applied": [1]}', '{"applied": ["x", "y"]}', '{"kind": 7}', '{"commit": 0}', '{"kind": "rewind", "commit": "x"}')
 NOT_A_VALUE = {"status": ("[]", "1", "null", '"x"', "NaN", '{"refused": 1}', '{"full_at": "x"}'), "commit_number": ("[]", "1", "x", 1.5, None, b"\xff"), "instruction": ("[]", "1", "{}", '"x"', '{"kind": 7}'),
                "intent": ("[]", "1", "true"), "position": ("[]", "1", "0", '{"last": 7}', '{"load": "x"}'), "insert_only": ("1", "[]", "null"), "ActiveFlag": ("1", "null"), "format": (7, None), "out_path": (7, None)}
 
