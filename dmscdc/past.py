@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['LATEST', 'NoPast', 'Past', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_load',
-           'lost_changes', 'more', 'not_parquet', 'overwritten', 'number_of', 'merged', 'open_past', 'upto',
-           'check_told', 'closed_by', 'put_again', 'from_before', 'lost_older', 'is_held', 'applied', 'held_by',
-           'read_past', 'read_files', 'with_load_number']
+           'lost_changes', 'more', 'put_again', 'from_before', 'lost_older', 'not_parquet', 'overwritten', 'number_of',
+           'merged', 'open_past', 'upto', 'check_told', 'closed_by', 'is_held', 'applied', 'held_by', 'read_past',
+           'read_files', 'with_load_number']
 
 # %% ../notebooks/50_past.ipynb #cell-009
 class NoPast(LookupError):
@@ -150,6 +150,56 @@ def more(paths: Sequence[str]) -> str:
     "How many come after the first."
     return f" (and {len(paths) - 1:,} more)" if paths[1:] else ""
 
+# %% ../notebooks/50_past.ipynb #cell-034a
+def put_again(
+    past: Past,
+    position: Position,
+) -> bool:
+    "All that a position should know was put after its listing: the landing was copied, and times tell nothing."
+    start, window = max(change_order(position.window_start), change_order(position.cut)), dict(position.window)
+    waits = {*position.held, *position.left_out}
+    every = [f for f in (*past.before, *past.changes) if f.identity not in waits]
+    known = [f for f in every if f.path in window]
+    old = [f for f in every if f.order <= start and f.path not in window]
+    later = all(f.time > position.listed_at and f.path not in past.moved for f in (*known, *old))
+    return later and len(old) > (not known)
+
+# %% ../notebooks/50_past.ipynb #older-2
+def from_before(
+    past: Past,
+    position: Position,
+) -> tuple[RawFile, ...]:  # in order
+    "The files from before its window that a position has applied: by its tally, else by their times."
+    cut, start = change_order(position.cut), change_order(position.window_start)
+    known = {*(path for path, _ in position.window)}
+    waits = {*position.held, *position.left_out}
+    there = (f for f in (*past.before, *past.changes) if cut < f.order <= start)
+    there = sorted((f for f in there if f.path not in known and f.identity not in waits), key=lambda f: f.order)
+    is_timely = {f: f.time <= position.listed_at or f.path in past.moved for f in there}
+    timely, later = (tuple(f for f in there if is_timely[f] == wanted) for wanted in (True, False))
+    found = told_apart(position, timely, later)
+    if found is None and later and put_again(past, position):
+        return tuple(there)
+    return timely if found is None else tuple(sorted(found, key=lambda f: f.order))
+
+
+def lost_older(
+    past: Past,
+    position: Position | None,
+) -> list[str]:
+    "A sentence where the files from before the window are not those that the position has applied."
+    if position is None or position.applied is None:
+        return []
+    there, count = from_before(past, position), position.applied[0] - len(position.window)
+    if len(there) == count and tally(f.identity for f in there) == position.older:
+        return []
+    files = f"{count:,} change file{'s' * (count != 1)}"
+    names = f"from before the look-back window (from {position.window_start})"
+    found = f"those that lie there are not the same ({len(there):,})"
+    if len(there) < count:
+        found = f"{len(there):,} of them lie in landing or archive as they were"
+    return [f"{past.table}: {files} {names} had been applied, and {found}: what the others changed is unknown"]
+
 # %% ../notebooks/50_past.ipynb #cell-020
 def not_parquet(
     table: TableRef,
@@ -254,57 +304,7 @@ def closed_by(
     check_told(past, at)
     return replace(past, changes=tuple(f for f in past.changes if f.stamp <= at))
 
-# %% ../notebooks/50_past.ipynb #cell-034a
-def put_again(
-    past: Past,
-    position: Position,
-) -> bool:
-    "All that a position should know was put after its listing: the landing was copied, and times tell nothing."
-    start, window = max(change_order(position.window_start), change_order(position.cut)), dict(position.window)
-    waits = {*position.held, *position.left_out}
-    every = [f for f in (*past.before, *past.changes) if f.identity not in waits]
-    known = [f for f in every if f.path in window]
-    old = [f for f in every if f.order <= start and f.path not in window]
-    later = all(f.time > position.listed_at and f.path not in past.moved for f in (*known, *old))
-    return later and len(old) > (not known)
-
 # %% ../notebooks/50_past.ipynb #cell-034
-def from_before(
-    past: Past,
-    position: Position,
-) -> tuple[RawFile, ...]:  # in order
-    "The files from before its window that a position has applied: by its tally, else by their times."
-    cut, start = change_order(position.cut), change_order(position.window_start)
-    known = {*(path for path, _ in position.window)}
-    waits = {*position.held, *position.left_out}
-    there = (f for f in (*past.before, *past.changes) if cut < f.order <= start)
-    there = sorted((f for f in there if f.path not in known and f.identity not in waits), key=lambda f: f.order)
-    is_timely = {f: f.time <= position.listed_at or f.path in past.moved for f in there}
-    timely, later = (tuple(f for f in there if is_timely[f] == wanted) for wanted in (True, False))
-    found = told_apart(position, timely, later)
-    if found is None and later and put_again(past, position):
-        return tuple(there)
-    return timely if found is None else tuple(sorted(found, key=lambda f: f.order))
-
-
-def lost_older(
-    past: Past,
-    position: Position | None,
-) -> list[str]:
-    "A sentence where the files from before the window are not those that the position has applied."
-    if position is None or position.applied is None:
-        return []
-    there, count = from_before(past, position), position.applied[0] - len(position.window)
-    if len(there) == count and tally(f.identity for f in there) == position.older:
-        return []
-    files = f"{count:,} change file{'s' * (count != 1)}"
-    names = f"from before the look-back window (from {position.window_start})"
-    found = f"those that lie there are not the same ({len(there):,})"
-    if len(there) < count:
-        found = f"{len(there):,} of them lie in landing or archive as they were"
-    return [f"{past.table}: {files} {names} had been applied, and {found}: what the others changed is unknown"]
-
-
 def is_held(
     past: Past,
     position: Position,

@@ -84,7 +84,8 @@ def spark_conf(
     "The settings of a Spark that we start ourselves. Raises `FormatMissing`."
     if format not in FORMATS:
         raise FormatMissing(f"table format {format!r} is not known here; known: {', '.join(FORMATS)}")
-    conf = {**SESSION_SETTINGS, **FORMATS[format], "spark.driver.memory": memory}
+    ours = {k if k.startswith("spark.") else f"spark.hadoop.{k}": v for k, v in SESSION_SETTINGS.items()}
+    conf = {**ours, **FORMATS[format], "spark.driver.memory": memory}
     conf |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     if master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

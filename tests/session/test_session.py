@@ -4,14 +4,30 @@ import subprocess
 import sys
 import zipfile
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.session import SESSION_SETTINGS, PythonMismatch, check_python, has_package, package_zip
+from dmscdc.tasks import write_table
 
 
 def test_every_setting_of_ours_reaches_the_session(spark):
-    assert {key: spark.conf.get(key) for key in SESSION_SETTINGS} == SESSION_SETTINGS
+    named = {key: key if key.startswith("spark.") else f"spark.hadoop.{key}" for key in SESSION_SETTINGS}  # as spark-submit takes them
+    assert {key: spark.conf.get(name) for key, name in named.items()} == SESSION_SETTINGS
+
+
+def test_spark_reads_no_value_out_of_a_page_with_one_wrong_byte(spark, tmp_path):
+    "Of our own files and of those that Spark writes; Snappy alone would give another name."
+    rows = pa.table({"id": range(500), "name": [f"name {n * 7}" for n in range(500)]})
+    write_table(rows, str(tmp_path / "ours" / "0.parquet"), {"id": "bigint", "name": "string"}, ("id",))
+    spark.createDataFrame([(n, f"name {n * 7}") for n in range(500)], "id bigint, name string").coalesce(1).write.parquet(str(tmp_path / "sparks"))
+    for path in (tmp_path / "ours" / "0.parquet", *(tmp_path / "sparks").glob("*.parquet")):
+        sound, names = path.read_bytes(), pq.read_metadata(path).row_group(0).column(1)
+        at = (names.dictionary_page_offset or names.data_page_offset) + names.total_compressed_size - 6
+        (tmp_path / "wrong.parquet").write_bytes(sound[:at] + bytes([sound[at] ^ 0x10]) + sound[at + 1:])
+        assert pq.read_table(tmp_path / "wrong.parquet")["name"] != rows["name"], "who does not look takes another value"
+        with pytest.raises(Exception, match="FAILED_READ_FILE"): spark.read.parquet(str(tmp_path / "wrong.parquet")).collect()
 
 
 def test_a_timestamp_is_stored_as_utc_microseconds_and_never_as_int96(spark, tmp_path):
