@@ -14,7 +14,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, 
 
 from .changes import (GROUP, KIND, NAME, OPS, ChangeFiles, check_key, first_texts, is_sequence, not_loaded,
                            proves, quoted)
-from .past import NoPast, Past, check_told, closed_by, held_by, read_files, read_past, upto
+from .past import NoPast, Past, check_told, closed_by, held_by, lost_of, read_files, read_past, upto
 from .position import Position
 from .schema import FILE, OP, ROW
 from .tables import FilesGone, LakeTable, StaleCommit
@@ -356,7 +356,7 @@ def replayed(
 ) -> tuple[DataFrame, str, str, tuple[str, ...]]:  # rows, by what, from where on, gaps
     "The rows of the files that a position holds."
     held = held_by(past, position)
-    if gone := held.gaps[len(past.gaps):]:
+    if gone := lost_of(past, position):
         raise NoPast("; ".join(gone))
     told = as_of(spark, held, key)
     return told.rows, "the files that the commit had applied", held.begins, held.gaps

@@ -29,7 +29,8 @@ from .work import session_of, session_url, spoken, stop_work, this_process
 
 # %% auto #0
 __all__ = ['say_line', 'Held', 'renew', 'LeaseKeeper', 'prepare', 'Servers', 'Outcome', 'without_run', 'Crew', 'AnyOf', 'inherit',
-           'run_table', 'run_job', 'left_behind', 'refused_input', 'noted', 'attempt', 'is_bereft', 'once_more']
+           'run_table', 'spark_for', 'run_job', 'left_behind', 'refused_input', 'noted', 'attempt', 'is_bereft',
+           'once_more']
 
 # %% ../notebooks/71_crew.ipynb #b6eb46f3
 def say_line(
@@ -265,6 +266,18 @@ def run_table(
         return run_job(crew, look, held)
 
 # %% ../notebooks/71_crew.ipynb #cell-031
+def spark_for(
+    crew: Crew,
+    look: Look,
+) -> tuple[str, SparkServer | None] | None:  # an address and our server; None: the pass was stopped meanwhile
+    "Where a table's notebook finds its Spark, if it needs one."
+    try:
+        found = crew.servers.address(look.item.format) if look.needs_spark else ("", None)
+    except NotWanted:
+        return None
+    return None if crew.stop.is_set() else found
+
+
 def run_job(
     crew: Crew,
     look: Look,
@@ -273,12 +286,9 @@ def run_job(
     "One notebook, and no work of it left behind."
     name, run_id, lease = str(look.table), uuid.uuid4().hex[:8], held.lease
     session = session_of(lease.owner, lease.fence, name)
-    try:
-        url, server = crew.servers.address(look.item.format) if look.needs_spark else ("", None)
-    except NotWanted:
+    if (spark := spark_for(crew, look)) is None:
         return without_run(look)
-    if crew.stop.is_set():
-        return without_run(look)
+    url, server = spark
     given = {"format": look.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
     crew.say(look.plan.sentence)
     crew.log("run begun", table=name, run=run_id)

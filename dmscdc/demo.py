@@ -84,7 +84,7 @@ def _lake_rows(
         return []
     import pyarrow.parquet as pq
 
-    columns = pq.read_table(folder, columns=names)
+    columns = pq.read_table(folder, columns=names, page_checksum_verification=True)
     return [tuple(row[name] for name in names) for row in columns.to_pylist()]
 
 

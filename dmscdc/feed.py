@@ -16,7 +16,7 @@ from .as_of import (AFTER, BEFORE, LAST, POSITION, can_apply, clock_of, commit_t
                           states, struct)
 from .changes import KIND, ChangeFiles, check_key, quoted
 from .files import RawFile, day_before
-from .past import NoPast, Past, held_by, read_past, stands_on
+from .past import NoPast, Past, held_by, lost_of, read_past, stands_on
 from .position import Position, change_order, tally
 from .schema import FILE, ROW, Refused
 
@@ -70,7 +70,7 @@ def whole(
 ) -> Past:
     "The files that a position holds. Raises `NoFeed` where one of them is gone."
     held = held_by(past, position)
-    missing = held.gaps[len(past.gaps):]
+    missing = lost_of(past, position)
     gone = [f"{past.table}: {f.path} of the load is gone" for f in position.load_files if f not in past.load]
     if words := [*missing, *gone[:1], *past.gaps[:not past.is_whole]]:
         raise NoFeed(f"{'; '.join(words)}. Bring it back, name the folder it was moved to (--archive), or begin anew")

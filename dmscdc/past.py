@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['LATEST', 'NoPast', 'Past', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_load',
            'lost_changes', 'more', 'put_again', 'from_before', 'lost_older', 'not_parquet', 'overwritten', 'number_of',
-           'merged', 'open_past', 'upto', 'check_told', 'closed_by', 'is_held', 'applied', 'held_by', 'read_past',
-           'read_files', 'with_load_number']
+           'merged', 'open_past', 'upto', 'check_told', 'closed_by', 'is_held', 'applied', 'lost_of', 'held_by',
+           'read_past', 'read_files', 'with_load_number']
 
 # %% ../notebooks/50_past.ipynb #cell-009
 class NoPast(LookupError):
@@ -331,6 +331,14 @@ def applied(
     return tuple(f for f in every if cut < f.order <= last and told(f))
 
 
+def lost_of(
+    past: Past,
+    position: Position,
+) -> tuple[str, ...]:
+    "Sentences about change files that a position has applied and that are not there as they were."
+    return (*lost_changes(past.table, position, past.changes), *lost_older(past, position))
+
+
 def held_by(
     past: Past,
     position: Position,  # of a commit
@@ -339,8 +347,8 @@ def held_by(
     if not stands_on(position, past.load):
         gone = f"load {position.load} is no longer in the landing"
         raise NoPast(f"{past.table}: {gone}; the earliest position is {past.begins}")
-    lost = (*lost_changes(past.table, position, past.changes), *lost_older(past, position))
-    return replace(past, changes=applied(past, position), gaps=(*past.gaps, *lost))
+    gaps = tuple(dict.fromkeys((*past.gaps, *lost_of(past, position))))
+    return replace(past, changes=applied(past, position), gaps=gaps)
 
 # %% ../notebooks/50_past.ipynb #cell-039
 def read_past(

@@ -91,8 +91,8 @@ def note_unlike(look: Look, files: Sequence[RawFile]) -> str:
     "Old files that cannot be those that were applied."
     had = count(look.before.older[0])
     return (f"before the look-back window (from {look.before.window_start}) {had} had been applied, and those that "
-            f"lie there are not the same ({len(files):,}, the last {files[-1].path}): one came with an old object time "
-            f"and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(look.table)}` tells "
+            f"lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old object "
+            f"time and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(look.table)}` tells "
             f"what the table lacks, {look.command('rewind', '--reload')} loads it anew")
 
 # %% ../notebooks/35_plan.ipynb #cell-023
@@ -335,8 +335,9 @@ def note_unknown(plan: Plan, look: Look) -> tuple[str, ...]:
     if older := look.before.older:
         if tally(f.identity for f in look.older) == older:
             return ()
-        why = (f"{count(older[0])} from before the look-back window (from {start}) had been applied, and not just "
-               f"these are in landing and archive now, but {len(look.older):,}; if one is gone that sorts after {first[1]}")
+        why = (f"{count(older[0])} from before the look-back window (from {start}) had been applied, and not just these "
+               f"are in landing and archive now, but {len(look.older):,}; if one is gone that sorts after "
+               f"{first[1]}")
     return (f"{why}, what it changed is lost from the rows that are applied again. "
             f"`dmscdc reconcile {for_shell(look.table)}` tells, {look.command('rewind', '--reload')} makes it certain",)
 

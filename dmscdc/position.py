@@ -10,12 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from hashlib import blake2b
+from itertools import combinations
+from math import comb
 
 from .files import Listing, NotADmsName, RawFile, TableRef, parse_name
 
 # %% auto #0
-__all__ = ['LIMIT', 'LEAST_ROOM', 'MARKS', 'Position', 'change_order', 'pack_names', 'unpack_names', 'fit_window', 'tally',
-           'less', 'plus', 'told_apart', 'BadInstruction', 'check_instruction', 'bound', 'take_over']
+__all__ = ['LIMIT', 'LEAST_ROOM', 'MARKS', 'CHOICES', 'Position', 'change_order', 'pack_names', 'unpack_names', 'fit_window',
+           'tally', 'less', 'plus', 'told_apart', 'BadInstruction', 'check_instruction', 'bound', 'take_over']
 
 # %% ../notebooks/09_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -154,20 +156,27 @@ def plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return one[0] + other[0], (one[1] + other[1]) % MARKS
 
 # %% ../notebooks/09_position.ipynb #tally-05
+CHOICES = 100_000  # that are tried; marks are so long that a wrong one fits once in a billion years of passes
+
+
 def told_apart(position: Position,
                timely: Sequence[RawFile],  # files from before the window that were put before its listing
                later: Sequence[RawFile]  # and those that were put after it
                ) -> tuple[RawFile, ...] | None:
     "Those of them that were applied, as the tally proves; None: it fits no choice, or was never made."
-    count = position.applied[0] - len(position.window) if position.applied else -1
-    for files in (timely, (*timely, *later)):
-        if len(files) == count and tally(f.identity for f in files) == position.older:
-            return tuple(files)
-    if len(timely) != count + 1 or count < 0:
+    if position.applied is None or len(timely) + len(later) < position.applied[0] - len(position.window):
         return None
-    _, odd = less(tally(f.identity for f in timely), position.older)
-    rest = tuple(f for f in timely if tally([f.identity])[1] != odd)
-    return rest if len(rest) == count else None
+    sure, wanted = tally(f.identity for f in timely), position.older
+    for old in (0, 1):  # how many of the timely ones came with an old time
+        marks = {tally([f.identity])[1]: f for f in timely} if old else {0: None}
+        touched = wanted[0] - sure[0] + old  # how many of the later ones were applied
+        if not 0 <= touched <= len(later) or comb(len(later), touched) > CHOICES:
+            continue
+        for some in combinations(later, touched):
+            _, odd = less(plus(sure, tally(f.identity for f in some)), wanted)
+            if odd in marks:
+                return (*(f for f in timely if f is not marks[odd]), *some)
+    return None
 
 # %% ../notebooks/09_position.ipynb #cell-032
 class BadInstruction(ValueError):

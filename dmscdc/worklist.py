@@ -127,12 +127,11 @@ def split_at(files: Iterable[RawFile], cut: str  # path of a change file
 def by_tally(found: Arrivals, position: Position) -> Arrivals:
     "Old files and those that come too late, as the tally of applied files tells them apart."
     (obsolete, old), (over, late) = (split_at(files, position.cut) for files in (found.old, found.too_late))
-    count = position.applied[0] - len(position.window) if position.applied else len(old)
-    is_idle = len(old) == count and not (late or found.new or found.late)
-    if position.applied is None or is_idle or is_copied(found, position):
+    if position.applied is None or is_copied(found, position):
         return found
     applied = told_apart(position, old, late)
     if applied is None:
+        count = position.applied[0] - len(position.window)
         return replace(found, unlike=old if len(old) >= count else ())  # fewer: moved away, or not listed
     others = tuple(f for f in (*old, *late) if f not in applied)
     old, too_late = (tuple(sorted(files, key=lambda f: f.order)) for files in (obsolete + applied, over + others))

@@ -52,9 +52,21 @@ def test_a_file_that_comes_with_its_old_time_is_too_late_and_named(w):
     assert asked(w) == [oracle(OLD, TOO_LATE, LAST)] * 3 and position(w).applied[0] == 3
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_one_is_touched_and_another_comes_too_late_with_a_new_time_or_its_old_one(w, at_once):
+    os.utime(w.raw / f"{OLD}.parquet", (time.time() + 9,) * 2)
+    put(w, TOO_LATE, at=time.time() + 1 if at_once else None)
+    found = w.idle()
+    assert f"not applied: {TOO_LATE}.parquet." in found.words and OLD not in found.words and held(w) == [OLD, LAST]
+    w.state.instruct(w.ref, {"kind": "accept"})
+    w.go()
+    assert w.idle().verdict == "nothing" and held(w) == [OLD, LAST] and [name for name, _ in position(w).left_out] == [f"{TOO_LATE}.parquet"]
+
+
 def test_one_goes_and_another_comes_with_its_old_time(w):
     away = move(w, OLD)
     put(w, TOO_LATE)
+    assert w.idle().verdict == "attention", "also where nothing else has come"
     done = put(w, NEW).go()
     assert done.verdict == "attention" and "1 change file had been applied, and those that lie there are not the same" in done.words
     away.rename(w.raw / f"{OLD}.parquet")
@@ -66,7 +78,7 @@ def test_who_asks_is_told_of_files_that_were_moved_away_without_an_archive(w):
     assert w.idle().verdict == "nothing", "the table lacks nothing"
     words = "1 change file from before the look-back window (from 20240105-120000000) had been applied, and 0 of them lie in landing or archive as they were"
     past = open_past(str(w.landing), w.ref, position=position(w))
-    assert words in as_of(w.spark, past, ["id"]).gaps[0]
+    assert [words in gap for gap in as_of(w.spark, held_by(past, position(w)), ["id"]).gaps] == [True], "said once"
     with pytest.raises(NoFeed, match="look-back window"): feed(w.spark, past, ["id"], None, position(w))
     assert words in tell(str(w.landing), w.lake_table, {"id": 2})[0][0].life.words[0]
     told = weave_table(*w.places, settle=0, spark=lambda: w.spark)

@@ -28,6 +28,8 @@ SECOND = replace(
     cut="20181214-090000000.parquet",
     shrunk=True,
     held=(("20181213-100000000.parquet", 77),),
+    left_out=(("20181213-110000000.parquet", 78),),
+    applied=(3, 2**48 - 1),
 )
 
 

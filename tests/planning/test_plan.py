@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dmscdc.bucket_landing import listing_from_keys
 from dmscdc.files import FolderLanding, Listing, RawFile, TableRef, classify
 from dmscdc.plan import changed_inputs, is_same_input, plan_table
-from dmscdc.position import Position
+from dmscdc.position import Position, tally
 
 T = TableRef("sampledb", "product")
 NOON = datetime(2018, 12, 15, 12, tzinfo=timezone.utc).timestamp()
@@ -668,6 +668,14 @@ def test_rewind_goes_back_beyond_the_window_and_the_new_window_knows_it():
     files = [load(1, -4000), *(change(m) for m in range(-3900, 0, 300))]
     found = plan(files, after(*files), instruction={"kind": "rewind", "to": name(-3600)})
     assert found.changes == tuple(files[2:]) and plan(files, found.after).kind == "nothing"
+
+
+def test_every_plan_tallies_what_it_applies():
+    files = [change(-300), change(-200)]
+    begun = plan(files, minute=600)
+    assert begun.kind == "incremental" and begun.after.applied == tally(f.identity for f in files), "a table that starts empty"
+    loaded = plan([load(1, -400), *files], minute=600)
+    assert loaded.after.applied == tally(f.identity for f in loaded.changes)
 
 
 @pytest.mark.parametrize("counted", [True, False])

@@ -190,3 +190,10 @@ def test_a_server_that_nobody_wants_any_more_is_not_waited_for(tmp_path):
     with pytest.raises(NotWanted, match="stopped on request before the Spark server was ready"): wait_for_port(process, log, 0, 20, "3g", stop)
     process.stdin.close()
     process.wait(60)
+
+
+def test_a_real_server_is_ended_where_its_starter_is_stopped(tmp_path):
+    stop, log = threading.Event(), tmp_path / "spark.log"
+    with pytest.raises(NotWanted), serve(log=log, memory="1g", meanwhile=stop.set, stop=stop): pass
+    assert "Spark Connect server started" not in log.read_text()
+    with own_log(log) as again: assert Path(again.name).name == "spark.log", "no process of it writes any more"
