@@ -277,7 +277,7 @@ def spark_for(
         return None
     return None if crew.stop.is_set() else found
 
-
+# %% ../notebooks/71_crew.ipynb #run-job
 def run_job(
     crew: Crew,
     look: Look,

@@ -18,7 +18,7 @@ from .worklist import (Arrivals, Plan, advance, before_csv, by_tally, changed_in
 # %% auto #0
 __all__ = ['Look', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',
            'load_times', 'redo', 'choose_cut', 'gone_since', 'ways_out', 'in_doubt', 'plan_load', 'plan_start',
-           'plan_table', 'ways_out_of', 'note_unknown', 'finish']
+           'plan_table', 'ways_out_of', 'note_unknown', 'note_replaced', 'finish']
 
 # %% ../notebooks/35_plan.ipynb #cell-007
 @dataclass(frozen=True)
@@ -47,8 +47,10 @@ class Look:
     @property
     def older(self) -> tuple[RawFile, ...]:
         "Files from before the window that are there and applied."
-        found = self.arrivals
-        return split_at(found.old + found.too_late * is_copied(found, self.before), self.before.cut)[1]
+        found, before = self.arrivals, self.before
+        old, late = (split_at(files, before.cut)[1] for files in (found.old, found.too_late))
+        is_copy = is_copied(found, before) and before.older in (None, tally(f.identity for f in late))
+        return old + late * is_copy
 
     def listed_at(self) -> float:
         "When the landing was listed: by our clock or the storage's, whichever is ahead."
@@ -82,17 +84,18 @@ def note_other(look: Look, files: Sequence[RawFile]) -> str:
     was = dict(look.before.window)
     sizes = ", ".join(f"{f.path} had {was[f.path]:,} bytes and has {f.size:,}" for f in files[:10])
     return (f"changed after it was applied: {sizes}. "
-            f"{look.command('replay', files[0].path)} applies it as it is now; "
-            f"{look.command('accept')} leaves the table as it is, "
-            "but a late file that sorts before it brings its present rows for the keys of that one")
+            f"{look.command('replay', files[0].path)} applies it as it is now, "
+            f"while what only its former rows changed stays; {look.command('accept')} leaves the table as it is, "
+            "but as-of, feed, scd2 and a late file that sorts before it take its present rows; "
+            f"{look.command('rewind', '--reload')} makes it certain")
 
 # %% ../notebooks/35_plan.ipynb #unlike-2
 def note_unlike(look: Look, files: Sequence[RawFile]) -> str:
     "Old files that cannot be those that were applied."
     had = count(look.before.older[0])
     return (f"before the look-back window (from {look.before.window_start}) {had} had been applied, and those that "
-            f"lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old object "
-            f"time and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(look.table)}` tells "
+            f"lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old "
+            f"object time and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(look.table)}` tells "
             f"what the table lacks, {look.command('rewind', '--reload')} loads it anew")
 
 # %% ../notebooks/35_plan.ipynb #cell-023
@@ -117,6 +120,8 @@ def plan_changes(look: Look) -> Plan:
     (late, new), csv = before_csv(late, found.new)
     taken = (*late, *new, *(found.other if accept else ()))
     after = advance(look.before, taken, since, look.older, **_unmoved(look, found, blocked, taken))
+    if (odd := set(look.arrivals.unlike)) and odd <= set(taken):  # all that was in doubt is applied now
+        after = replace(after, applied=tally({**dict(look.before.window), **dict(f.identity for f in taken)}.items()))
     plan = Plan(look.table, load_number=look.before.load, after=after, notes=(*problems, *notes, *csv),
                 instruction=None if problems else look.asked)
     if look.insert_only:
@@ -335,18 +340,28 @@ def note_unknown(plan: Plan, look: Look) -> tuple[str, ...]:
     if older := look.before.older:
         if tally(f.identity for f in look.older) == older:
             return ()
-        why = (f"{count(older[0])} from before the look-back window (from {start}) had been applied, and not just these "
-               f"are in landing and archive now, but {len(look.older):,}; if one is gone that sorts after "
+        why = (f"{count(older[0])} from before the look-back window (from {start}) had been applied, and not just "
+               f"these are in landing and archive now, but {len(look.older):,}; if one is gone that sorts after "
                f"{first[1]}")
     return (f"{why}, what it changed is lost from the rows that are applied again. "
             f"`dmscdc reconcile {for_shell(look.table)}` tells, {look.command('rewind', '--reload')} makes it certain",)
 
+# %% ../notebooks/35_plan.ipynb #replaced-1
+def note_replaced(plan: Plan, look: Look) -> tuple[str, ...]:
+    "A file is applied again that is another one now: the keys of its present rows follow it, others keep what it made."
+    other = {f.path for f in (look.arrivals.other if look.before and plan.instruction else ())}
+    files = [f for f in plan.late + plan.changes if f.path in other]
+    if not files or plan.load or look.insert_only:
+        return ()
+    return (f"applied as it is now: {some(files)}; what only its former rows changed stays as it made it. "
+            f"{look.command('rewind', '--reload')} makes it certain",)
 
+# %% ../notebooks/35_plan.ipynb #finish-1
 def finish(plan: Plan, look: Look, void: tuple[str, ...]) -> Plan:
     "Adds the kind and what all plans have in common."
     work = {(True, True): "both", (True, False): "initial", (False, True): "incremental"}
     moves = (look.asks("accept") or look.asks("adopt")) and plan.instruction is not None
-    notes = (*void, *plan.notes, *note_unknown(plan, look))
+    notes = (*void, *plan.notes, *note_unknown(plan, look), *note_replaced(plan, look))
     idle = "incremental" if moves else "attention" if notes else "nothing"
     kind = work.get((bool(plan.load), bool(plan.changes or plan.late)), idle)
     plan = replace(plan, kind=kind, before=look.before, notes=notes)

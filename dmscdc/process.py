@@ -296,7 +296,8 @@ def guard_of(
 def after_load(plan: Plan) -> Position:
     "The position of the load alone."
     after = plan.after
-    return Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
+    load = Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
+    return replace(load, applied=(0, 0))
 
 # %% ../notebooks/39_process.ipynb #cell-024
 def begin(spark: Callable[[], SparkSession], plan: Plan, task: Task) -> Loaded | None:

@@ -113,6 +113,10 @@ def split_late(late: Sequence[RawFile], gone: Sequence[str]  # both in order
 def is_copied(found: Arrivals, position: Position) -> bool:
     "All we should know was put since the last listing; where we know no file, two from before the window tell it."
     known = found.applied + found.other
+    late = [f for f in found.too_late if f.order > change_order(position.cut)]
+    if position.applied and len(late) >= position.applied[0] - len(position.window):  # else some are gone, who knows
+        if tally(f.identity for f in late) != position.older:
+            return False
     return len(found.too_late) > (not known) and not found.old and all(f.time > position.listed_at for f in known)
 
 # %% ../notebooks/34_worklist.ipynb #by-tally-2

@@ -14,6 +14,7 @@ from dmscdc.bucket_landing import listing_from_keys
 from dmscdc.files import FolderLanding, Listing, RawFile, TableRef, classify
 from dmscdc.plan import changed_inputs, is_same_input, plan_table
 from dmscdc.position import Position, tally
+from dmscdc.process import after_load
 
 T = TableRef("sampledb", "product")
 NOON = datetime(2018, 12, 15, 12, tzinfo=timezone.utc).timestamp()
@@ -464,7 +465,8 @@ def test_a_file_that_changed_after_it_was_applied_is_named_with_both_sizes():
 def test_a_changed_file_is_applied_as_late_by_replay_and_left_by_accept():
     position, files = after(load(1, 0), change(10), change(20)), [load(1, 0), change(10, size=1001), change(20)]
     found = plan(files, position, instruction={"kind": "replay", "files": [name(10)]})
-    assert (found.late, found.again, found.notes) == ((change(10, size=1001),), (change(20),), ())
+    assert (found.late, found.again) == ((change(10, size=1001),), (change(20),))
+    assert len(found.notes) == 1 and found.notes[0].startswith(f"applied as it is now: {name(10)}; what only its former rows changed stays")
     for done in (found, plan(files, position, instruction={"kind": "accept"})):
         assert plan(files, done.after).kind == "nothing"
 
@@ -670,12 +672,36 @@ def test_rewind_goes_back_beyond_the_window_and_the_new_window_knows_it():
     assert found.changes == tuple(files[2:]) and plan(files, found.after).kind == "nothing"
 
 
+def test_a_late_file_beside_touched_ones_is_no_copied_landing():
+    files, stray = [load(1, -3000), change(-2900), change(10)], change(-2000, put=65)
+    for first in (1, 2):  # with an older file, and without: then the window is all that was applied
+        there = [files[0], *files[first:]]
+        touched = [there[0], *(replace(f, time=NOON + 60 * 66) for f in there[1:])]
+        position = after(*there)
+        found = plan([*touched, stray], position, minute=70)
+        assert len(found.notes) == 1 and f"not applied: {stray.path}. " in found.notes[0], found.notes
+        replayed = plan([*touched, stray], position, minute=70, instruction={"kind": "replay", "files": [stray.path]})
+        assert replayed.after.applied == tally(f.identity for f in (*there[1:], stray))
+        assert plan([*touched, stray], replayed.after, minute=75).kind == "nothing"
+
+
+def test_a_rewind_over_all_that_was_in_doubt_ends_the_doubt():
+    files, odd = [load(1, -5000), change(-4900), change(10)], [change(-4000), change(-3900)]  # two with old times
+    there = sorted([*files, *odd], key=lambda f: f.order)
+    position = after(*files)
+    assert "at least one came with an old" in plan(there, position, minute=70).notes[0]
+    done = plan(there, position, minute=70, instruction={"kind": "rewind", "to": name(-4900)})
+    assert done.after.applied == tally(f.identity for f in (*files[1:], *odd))
+    assert plan(there, done.after, minute=75).kind == "nothing"
+
+
 def test_every_plan_tallies_what_it_applies():
     files = [change(-300), change(-200)]
     begun = plan(files, minute=600)
     assert begun.kind == "incremental" and begun.after.applied == tally(f.identity for f in files), "a table that starts empty"
     loaded = plan([load(1, -400), *files], minute=600)
     assert loaded.after.applied == tally(f.identity for f in loaded.changes)
+    assert after_load(loaded).applied == (0, 0), "a load whose changes are refused"
 
 
 @pytest.mark.parametrize("counted", [True, False])
