@@ -156,7 +156,11 @@ def plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return one[0] + other[0], (one[1] + other[1]) % MARKS
 
 # %% ../notebooks/09_position.ipynb #tally-05
-CHOICES = 100_000  # that are tried; marks are so long that a wrong one fits once in a billion years of passes
+CHOICES = 20_000  # that are tried; marks are so long that a wrong one fits once in ten billion such tries
+
+
+def _mark(file: RawFile) -> int:
+    return tally([file.identity])[1]
 
 
 def told_apart(position: Position,
@@ -166,16 +170,20 @@ def told_apart(position: Position,
     "Those of them that were applied, as the tally proves; None: it fits no choice, or was never made."
     if position.applied is None or len(timely) + len(later) < position.applied[0] - len(position.window):
         return None
-    sure, wanted = tally(f.identity for f in timely), position.older
+    count, wanted = position.older
+    sure, marks = sum(map(_mark, timely)) - wanted, [_mark(f) for f in later]
     for old in (0, 1):  # how many of the timely ones came with an old time
-        marks = {tally([f.identity])[1]: f for f in timely} if old else {0: None}
-        touched = wanted[0] - sure[0] + old  # how many of the later ones were applied
-        if not 0 <= touched <= len(later) or comb(len(later), touched) > CHOICES:
+        known = {_mark(f): f for f in timely} if old else {0: None}
+        touched = count - len(timely) + old  # how many of the later ones were applied
+        few = min(touched, len(later) - touched)
+        if few < 0 or comb(len(later), few) > CHOICES:
             continue
-        for some in combinations(later, touched):
-            _, odd = less(plus(sure, tally(f.identity for f in some)), wanted)
-            if odd in marks:
-                return (*(f for f in timely if f is not marks[odd]), *some)
+        for some in combinations(range(len(later)), few):
+            part = sum(marks[n] for n in some)
+            odd = (sure + (part if few == touched else sum(marks) - part)) % MARKS
+            if odd in known:
+                chosen = (f for n, f in enumerate(later) if (n in some) == (few == touched))
+                return (*(f for f in timely if f is not known[odd]), *chosen)
     return None
 
 # %% ../notebooks/09_position.ipynb #cell-032
