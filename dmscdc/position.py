@@ -17,7 +17,8 @@ from .files import Listing, NotADmsName, RawFile, TableRef, parse_name
 
 # %% auto #0
 __all__ = ['LIMIT', 'LEAST_ROOM', 'MARKS', 'CHOICES', 'Position', 'change_order', 'pack_names', 'unpack_names', 'fit_window',
-           'tally', 'less', 'plus', 'told_apart', 'BadInstruction', 'check_instruction', 'bound', 'take_over']
+           'mark_of', 'tally', 'less', 'plus', 'told_apart', 'BadInstruction', 'check_instruction', 'bound',
+           'take_over']
 
 # %% ../notebooks/09_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -139,11 +140,16 @@ def fit_window(position: Position,  # with any number of names
 MARKS = 2**48  # marks are less, so that JSON everywhere reads them as they are
 
 
+def mark_of(path: str, size: int) -> int:
+    "A number for a file, which no other is likely to have."
+    return int.from_bytes(blake2b(f"{path} {size}".encode(errors="surrogateescape"), digest_size=6).digest(), "big")
+
+
 def tally(files: Iterable[tuple[str, int]]  # path and size
           ) -> tuple[int, int]:  # how many, and the sum of their marks
     "What tells a set of files from every other, in any order."
-    hashes = [blake2b(f"{path} {size}".encode(errors="surrogateescape"), digest_size=6) for path, size in files]
-    return len(hashes), sum(int.from_bytes(mark.digest(), "big") for mark in hashes) % MARKS
+    marks = [mark_of(path, size) for path, size in files]
+    return len(marks), sum(marks) % MARKS
 
 
 def less(whole: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
@@ -159,10 +165,6 @@ def plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
 CHOICES = 20_000  # that are tried; marks are so long that a wrong one fits once in ten billion such tries
 
 
-def _mark(file: RawFile) -> int:
-    return tally([file.identity])[1]
-
-
 def told_apart(position: Position,
                timely: Sequence[RawFile],  # files from before the window that were put before its listing
                later: Sequence[RawFile]  # and those that were put after it
@@ -171,9 +173,10 @@ def told_apart(position: Position,
     if position.applied is None or len(timely) + len(later) < position.applied[0] - len(position.window):
         return None
     count, wanted = position.older
-    sure, marks = sum(map(_mark, timely)) - wanted, [_mark(f) for f in later]
+    sure = sum(mark_of(f.path, f.size) for f in timely) - wanted
+    marks = [mark_of(f.path, f.size) for f in later]
     for old in (0, 1):  # how many of the timely ones came with an old time
-        known = {_mark(f): f for f in timely} if old else {0: None}
+        known = {mark_of(f.path, f.size): f for f in timely} if old else {0: None}
         touched = count - len(timely) + old  # how many of the later ones were applied
         few = min(touched, len(later) - touched)
         if few < 0 or comb(len(later), few) > CHOICES:
