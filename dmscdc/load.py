@@ -353,8 +353,8 @@ def load_incremental(
 
 # %% ../notebooks/37_load.ipynb #cell-028
 def begin(task: Task, grown: Evolution) -> Commit:
-    "The first commit of a table without a load: no rows."
-    draft = Draft(None, {}, task.run, grown.schema, task.key, task.partition, guard=task.guard)
+    "The first commit of a table without a load: no rows, and no file applied."
+    draft = Draft(None, {"applied": [0, 0]}, task.run, grown.schema, task.key, task.partition, guard=task.guard)
     return task.lake.advance(draft).commit
 
 
