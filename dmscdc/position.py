@@ -162,7 +162,7 @@ def plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return one[0] + other[0], (one[1] + other[1]) % MARKS
 
 # %% ../notebooks/09_position.ipynb #tally-05
-CHOICES = 20_000  # that are tried; marks are so long that a wrong one fits once in ten billion such tries
+CHOICES = 20_000  # that are tried: with 10,000 files, a wrong one fits once in a million times at most
 
 
 def told_apart(position: Position,
