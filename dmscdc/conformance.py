@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import dmscdc
 from .session import FormatMissing, open_session
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ class SuiteMissing(FormatMissing):
 
 def suite_folder() -> Path:
     "The folder with the tests of all formats. Raises `SuiteMissing`."
-    here = Path(__file__).parent if "__file__" in globals() else Path.cwd() / "dmscdc"
-    for folder in (here / "contracts", here.parent / "tests" / "contracts", here.parents[1] / "tests" / "contracts"):
+    here = Path(dmscdc.__file__).parent
+    for folder in (here / "contracts", here.parent / "tests" / "contracts"):
         if (folder / "test_tables.py").is_file():
             return folder
     raise SuiteMissing(f"the suite was expected at {here / 'contracts'}: install dmscdc from its wheel")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import dmscdc
 from .ledger import EXIT_CODES, Ledger, Run, facts_of, iso, ledger_line, record, records, run_at, shelve, shelved
 from .report import report_html
 from .shelf import Shelf, locked_whole, open_shelf, write_whole
@@ -75,7 +76,7 @@ def find_job(
     job: Path | str,  # a path to a notebook, or the name of a job that ships with dmscdc
 ) -> Path:  # absolute path
     "Where the notebook of a job lies."
-    here = Path(__file__).parent if "__file__" in globals() else Path.cwd() / "dmscdc"
+    here = Path(dmscdc.__file__).parent
     homes = [here / "jobs", here.parent / "notebooks" / "jobs"]
     for path in [Path(job), *(home / f"{job}.ipynb" for home in homes)]:
         if path.suffix == ".ipynb" and path.is_file():

@@ -23,14 +23,17 @@ import dmscdc
 from .places import joined, s3a
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
 # %% auto #0
 __all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'MINE', 'HOME', 'LENT', 'NOISE', 'FormatMissing', 'cores_of',
-           'spark_conf', 'log_option', 'package_zip', 'with_package', 'own_python', 'PythonMismatch', 'python_of_batch',
-           'ask_worker', 'mismatch_words', 'check_python', 'has_package', 'send_package', 'give_up_early',
-           'connect_session', 'leave_server', 'start_java', 'classic_session', 'submitted_session', 'open_session']
+           'spark_conf', 'log_option', 'modules_below', 'package_zip', 'with_package', 'own_python', 'PythonMismatch',
+           'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python', 'has_package', 'send_package',
+           'give_up_early', 'connect_session', 'leave_server', 'start_java', 'classic_session', 'submitted_session',
+           'open_session']
 
 # %% ../notebooks/10_session.ipynb #cell-006
 SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
@@ -124,12 +127,23 @@ def log_option(
     return f"-Dlog4j2.configurationFile={path.resolve().as_uri()}"
 
 # %% ../notebooks/10_session.ipynb #cell-020
+def modules_below(
+    package: Traversable,  # a folder with an `__init__.py`, or that of a zip
+    name: str,  # as it is imported
+) -> Iterator[tuple[str, bytes]]:  # path in the archive and content, one each module
+    "All modules of a package and of those in it."
+    for path in package.iterdir():
+        if path.name.endswith(".py"):
+            yield f"{name}/{path.name}", path.read_bytes()
+        elif path.is_dir() and path.joinpath("__init__.py").is_file():
+            yield from modules_below(path, f"{name}/{path.name}")
+
+
 def package_zip(
     folder: Path,  # where it is written
 ) -> Path:  # named after its content
-    "The package as a file that Spark can send to its workers."
-    modules = {path.name: path for path in resources.files(dmscdc).iterdir() if path.name.endswith(".py")}
-    files = {f"dmscdc/{name}": path.read_bytes() for name, path in sorted(modules.items())}
+    "The package with the packages in it, as a file that Spark can send to its workers."
+    files = dict(sorted(modules_below(resources.files(dmscdc), "dmscdc")))
     path = folder / f"dmscdc-{hashlib.sha256(repr(files).encode()).hexdigest()[:12]}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zip:
         for name, content in files.items():

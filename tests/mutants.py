@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Iterator
 
 HERE = Path(__file__).resolve().parent
-ROW = re.compile(r"^\| (?P<name>[a-z0-9 ]+) \| `(?P<module>\w+)` \| `(?P<before>.+?)` \| `(?P<after>.+?)` \| `(?P<test>tests/\S+::.+?)` \|$")
+ROW = re.compile(r"^\| (?P<name>[a-z0-9 ]+) \| `(?P<module>[\w.]+)` \| `(?P<before>.+?)` \| `(?P<after>.+?)` \| `(?P<test>tests/\S+::.+?)` \|$")
 LIMIT = 1200  # seconds of one pytest; a break that makes a test hang is noticed, too
 
 
@@ -37,10 +37,13 @@ def breaks() -> Iterator[dict[str, str]]:
     for found in filter(None, map(ROW.match, lines())): yield {k: v.replace("\\|", "|") for k, v in found.groupdict().items()}
 
 
+def path_of(module: str) -> str: return f"{module.replace('.', '/')}.py"
+
+
 def misfit(row: dict[str, str], package: Path = HERE.parent / "dmscdc") -> str:
     "Why a row cannot be tried; empty where it can."
-    path, (file, _, test) = package / f"{row['module']}.py", row["test"].partition("::")
-    if not path.exists(): return f"there is no {path.name}"
+    path, (file, _, test) = package / path_of(row["module"]), row["test"].partition("::")
+    if not path.exists(): return f"there is no module {row['module']}"
     if (many := path.read_text().count(row["before"])) != 1: return f"the line stands {many} times in {path.name}"
     if row["before"] == row["after"]: return "it breaks nothing"
     try: ast.parse(path.read_text().replace(row["before"], row["after"]))
@@ -78,7 +81,7 @@ def broken(row: dict[str, str]) -> str:
     "Apply one break to a copy and say what the test makes of it: red, green, or what went wrong."
     if why := misfit(row): return why
     with copied() as folder:
-        module = folder / "dmscdc" / f"{row['module']}.py"
+        module = folder / "dmscdc" / path_of(row["module"])
         module.write_text(module.read_text().replace(row["before"], row["after"]))
         try: done = run([row["test"]], folder, LIMIT)
         except subprocess.TimeoutExpired: return "red"

@@ -276,6 +276,6 @@ def named(module: Path):
 
 
 def test_a_table_in_a_printed_command_is_quoted_for_the_shell():
-    found = [(module.name, line, value) for module in sorted((NOTEBOOKS.parent / "dmscdc").glob("*.py")) for line, value in named(module)]
+    found = [(module.name, line, value) for module in sorted((NOTEBOOKS.parent / "dmscdc").rglob("*.py")) for line, value in named(module)]
     assert len(found) > 60, found
     assert [at for at in found if not at[2].startswith("for_shell(")] == []

@@ -103,7 +103,7 @@ def test_what_the_package_imports_is_declared():
     ini.read(HOME / "settings.ini", encoding="utf-8")
     lines = " ".join(value for name, value in ini["DEFAULT"].items() if name.endswith("requirements"))
     declared = {re.split(r"[\[<>=;~!]", one)[0].lower().replace("_", "-") for one in lines.split()}
-    trees = {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in (HOME / "dmscdc").glob("*.py")}
+    trees = {str(path): ast.parse(path.read_text(encoding="utf-8")) for path in (HOME / "dmscdc").rglob("*.py")}
     found: dict[str, set[str]] = {}
     for name, tree in trees.items():
         for node in ast.walk(tree):
