@@ -101,7 +101,7 @@ def some_tables(number: int) -> list[TableRef]:
 
 def measure(where: Path, minutes: float) -> dict[str, float]:
     "A survey of the whole landing, as `dmscdc plan` makes it."
-    from dmscdc.aws import client
+    from dmscdc.storage.aws import client
     from dmscdc.config import Config
     from dmscdc.process import stand
     from dmscdc.state import open_state

@@ -16,9 +16,9 @@ from .changes import quoted
 from .copying import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, check_kinds, commit, located, name_prefix
 from .layout import check_bounds, describe
-from .places import read_url, spark_url
 from .position import Position
 from .schema import FILE, OURS, ROW, Column, Schema, ddl, open_lake
+from .storage.filesystem import read_url, spark_url
 from .tables import Commit, Draft, PlainFile
 from .tasks import in_tasks
 from .unique import check_counted

@@ -18,9 +18,9 @@ import pyarrow as pa
 from .changes import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes, refuse_lost
 from .files import for_shell
 from .fold import FIRST, FRESH, HAS, WRITE, Folding, fold
-from .places import read_url
 from .schema import FILE, OP, OURS, ROW, WAY, Column, Refused, Schema, Unreadable, check_rows, ddl, open_raw
 from .schema import promised_nulls, read_raw
+from .storage.filesystem import read_url
 from .tasks import Batches, facts_in, facts_out, get_text, in_tasks, lake_values, numbers_in, put_text
 from .tasks import unique_columns, with_access, write_table
 

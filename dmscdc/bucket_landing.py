@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from .aws import client, code_of, is_bucket, split_url
+from .storage.aws import client, code_of, is_bucket, split_url
 from .files import (OURS, FolderLanding, LandingUnreachable, Listing, RawFile, TableRef, classify, day_before,
                           describe_empty, holds_dms)
 

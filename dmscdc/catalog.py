@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from .attempt import lake_columns, to_commit
-from .aws import is_bucket, split_url
 from .files import TableRef, for_shell
-from .journal import Entry
 from .fold import HIVE_NULL
+from .journal import Entry
 from .schema import Column, Schema
+from .storage.aws import is_bucket, split_url
 from .tables import Commit
 
 # %% auto #0

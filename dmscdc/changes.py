@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from .files import for_shell, parse_name
-from .places import read_url
+from .storage.filesystem import read_url
 from .schema import (FILE, OP, ROW, Column, Footer, Refused, Schema, check_nulls, check_rows,
                            ddl, open_raw, read_pieces)
 

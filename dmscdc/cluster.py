@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .aws import NEEDED
 from .config import FILE, Config, read_config
 from .server import SparkServer, plugin_port, serve
 from .session import own_python, submitted_session
+from .storage.aws import NEEDED
 
 # %% auto #0
 __all__ = ['server_settings', 'export_line', 'until_gone', 'lend', 'pass_env', 'pass_inside', 'checked']

@@ -16,8 +16,8 @@ from math import inf
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .aws import is_bucket
 from .files import TableRef
+from .storage.aws import is_bucket
 
 try:
     import tomllib

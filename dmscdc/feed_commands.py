@@ -18,11 +18,11 @@ import typer
 from .config import Config, absolute
 from .files import TableRef, for_shell
 from .flags import Json, Name, fail, with_config
-from .places import place, read_url, spark_url
 from .position import Position
 from .screen import console, show_json, show_table
 from .session import open_session
 from .state import UnknownTable, open_state
+from .storage.filesystem import place, read_url, spark_url
 from .worklist import count
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, replace
 import pyarrow.fs as pafs
 from pyspark.sql import SparkSession
 
-from .aws import is_bucket
 from .feed import CHANGE_TYPE, Feed, NoFeed, feed, span
 from .files import TableRef
 from .past import Past
-from .places import new_place, place, read_url, spark_url
 from .position import Position
+from .storage.aws import is_bucket
+from .storage.filesystem import new_place, place, read_url, spark_url
 from .tasks import get_text, put_text
 
 # %% auto #0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .attempt import to_commit
-from .aws import client
+from .storage.aws import client
 from dmscdc.catalog import (
     COMMIT, NO_COMMIT, TABLE, CatalogError, Wanted, folders_of, laid_over, mark_of, partition_input, storage_of,
     table_input, told_mark, wanted_of,

@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from .aws import is_bucket
 from .changes import is_sequence
 from .files import RawFile, TableRef
 from .keys import Asked, BadKey, KeyIndex, look, utc
 from .past import Past, is_first_put, moment
 from .schema import OP, Refused
+from .storage.aws import is_bucket
 
 # %% auto #0
 __all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawRow', 'Found', 'said', 'find_rows', 'check_files', 'sequence_of',

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .files import TableRef, for_shell
-from .store import ENTRY_NAME, Exists, Store, Unfit, number_aside
+from .storage.log_store import ENTRY_NAME, Exists, Store, Unfit, number_aside
 from .tables import FilesGone, NotOurs, StaleCommit
 
 # %% auto #0

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .files import RawFile
-from .places import place
 from .schema import in_python, in_words, open_raw, plain, read_raw, statistics
+from .storage.filesystem import place
 
 # %% auto #0
 __all__ = ['TRUTH', 'PARSERS', 'NAN', 'ROOM', 'WHOLE', 'LOT', 'BadKey', 'utc', 'typed', 'plain_key', 'spellings', 'Wanted',

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from .fold import HIVE_NULL
 from .journal import Journal, LakeFile
-from .places import place
 from .rewrite import Unit, key_scalar
 from .schema import statistics
+from .storage.filesystem import place
 
 # %% auto #0
 __all__ = ['SMALL', 'MANY', 'partition_values', 'describe', 'check_bounds', 'candidates', 'gather_small', 'unit']

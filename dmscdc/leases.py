@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .aws import client, code_of
 from .files import TableRef
+from .storage.aws import client, code_of
 
 # %% auto #0
 __all__ = ['LEASES', 'TAKE', 'KEEP', 'GIVE', 'KINDS', 'LARGE', 'WORDS', 'TAKE_ITEM', 'KEEP_ITEM', 'GIVE_ITEM', 'DECIDE',

@@ -25,7 +25,6 @@ __all__ = ['ALL_EVERY', 'HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'table_o
 from .adopt import adopt_lake, adopts, beyond
 from .attempt import LostRows
 from .bucket_landing import open_landing
-from .bucket_store import decided_by
 from .files import FolderLanding, LandingUnreachable, RawFile, TableRef, for_shell
 from .glue import Told, tell
 from .leases import BadSetting, Lease, LeaseLost
@@ -36,7 +35,8 @@ from .position import Position
 from .schema import LakeDamaged, Refused, Unreadable
 from .session import open_session
 from .state import SqliteState, TableItem, open_state
-from .store import Unfit
+from .storage.bucket_log_store import decided_by
+from .storage.log_store import Unfit
 from .tables import Clock, Commit, Draft, FilesGone, LakeTable, NotOurs, StaleCommit
 from .tables import check_mirror, open_table, set_otherwise, versions
 from .tasks import explained

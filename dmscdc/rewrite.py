@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .fold import FIRST, FRESH, HAS, WRITE, alike
-from .places import place
 from .schema import FILE, OP, ROW, LakeDamaged, arrow_type, read_lake, time_from
+from .storage.filesystem import place
 from .tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 
 if TYPE_CHECKING:

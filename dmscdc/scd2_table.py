@@ -16,17 +16,17 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from .as_of import instant
 from .batch import Batch, batch_types
-from .bucket_store import decided_by
 from .changes import ChangeFiles, quoted, read_changes
 from .files import TableRef, for_shell
 from .past import open_past
-from .places import read_url, spark_url
-from .schema import Column, Schema, ddl
 from .scd2 import CHANGE, FROM, HIDDEN, TO, WHAT, version_schema
 from .scd2_files import Step, Woven, versions_of, woven_of, woven_position
 from .scd2_read import Stand, files_of, look, new_versions, ordered, settings_of, stand, step_of, weaving
+from .schema import Column, Schema, ddl
 from .session import open_session
 from .state import open_state
+from .storage.bucket_log_store import decided_by
+from .storage.filesystem import read_url, spark_url
 from .tables import Draft, StaleCommit, Written, open_table
 from .tasks import check_sound
 

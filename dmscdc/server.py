@@ -21,8 +21,8 @@ from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
-from .places import s3a
 from .session import HOME, log_option, own_python, spark_conf, with_package
+from .storage.filesystem import s3a
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Iterator, Sequence
 
 import dmscdc
-from .places import joined, s3a
+from .storage.filesystem import joined, s3a
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from .aws import client, code_of, is_bucket, split_url
-from .bucket_store import OLD_BOTO3, get_object
+from .storage.aws import client, code_of, is_bucket, split_url
+from .storage.bucket_log_store import OLD_BOTO3, get_object
 
 # %% auto #0
 __all__ = ['LINES', 'TAIL', 'TURN', 'KINDS', 'ENCRYPTION', 'KMS_KEY', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole',

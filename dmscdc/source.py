@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from .aws import client, code_of
 from .canonical import Rule, SourceColumn
 from .files import TableRef
 from .sqlite_forms import teach
+from .storage.aws import client, code_of
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine

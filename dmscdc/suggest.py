@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .files import FolderLanding, Listing, RawFile, TableRef, for_shell
-from .places import place
+from .storage.filesystem import place
 
 # %% auto #0
 __all__ = ['SAMPLE', 'NEVER', 'COUNTED', 'some_rows', 'rank', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'judged_by',

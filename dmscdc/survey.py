@@ -14,7 +14,6 @@ from hashlib import sha256
 from typing import Any
 
 from . import __version__
-from .aws import is_bucket
 from .bucket_landing import THREADS, BucketLanding, open_landing
 from .catalog import is_behind
 from .config import Config, is_wanted
@@ -24,6 +23,7 @@ from .load_set import clock
 from .process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand, then
 from .schema import Unreadable, in_words, read_footer
 from .state import SETTINGS, SqliteState, TableItem, UnknownTable, open_state
+from .storage.aws import is_bucket
 from .suggest import Suggestion, judged_by, suggest_key
 from .work import is_gone, spoken
 from .worklist import Plan, count, some

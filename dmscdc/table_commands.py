@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from .bucket_landing import BucketLanding, open_landing
-from .bucket_store import is_lost
 from .config import Config
 from .files import FolderLanding, LandingEmpty, TableRef, for_shell
 from .flags import Json, Name, Only, with_config
 from .position import Position, change_order
 from .screen import show_json, show_table
 from .state import BadSetting, NoState, SqliteState, TableItem, UnknownTable, open_state, with_settings
+from .storage.bucket_log_store import is_lost
 from .worklist import some
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _columns_of(
     import pyarrow.parquet as pq
 
     from dmscdc.past import NoPast, open_past
-    from dmscdc.places import place
+    from dmscdc.storage.filesystem import place
 
     def names_in(url: str) -> list[str]:
         there, path = place(url)

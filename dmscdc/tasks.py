@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .changes import NOT_UTF8
-from .places import access_for, given, new_place, place
+from .storage.filesystem import access_for, given, new_place, place
 from .schema import (ROW, WAY, Column, LakeDamaged, Refused, Schema, Unreadable, arrow_type, brief, open_raw,
                           read_footer, read_pieces, stored)
 

@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from dmscdc.places import access
 from dmscdc.session import open_session
+from dmscdc.storage.filesystem import access
 
 LAKE = os.environ["DMSCDC_LAKE"]
 
@@ -49,7 +49,7 @@ def test_spark_reads_raw_files_that_are_too_many_for_one_task_from_the_bucket(sp
 
 
 def test_spark_goes_on_with_a_lake_of_2019_where_it_lies_in_the_bucket(spark, tmp_path):
-    from dmscdc.aws import client, split_url
+    from dmscdc.storage.aws import client, split_url
     from dmscdc.parquet import ParquetTable
     from scenarios.test_adoption import RAW, more, of_2019
     from world import replayed
@@ -152,7 +152,7 @@ def test_a_table_as_of_each_file_of_a_bucket_is_the_replay_up_to_it(dmscdc, upto
 def test_who_follows_a_table_by_a_cursor_in_the_bucket_has_the_replay_after_each_part(spark, dmscdc, asked):
     from pyspark.sql import functions as F
 
-    from dmscdc.places import spark_url
+    from dmscdc.storage.filesystem import spark_url
 
     out, has = asked.lake_url.removesuffix("lake"), {}
     words = ["feed", "shop.item", "--out", f"{out}parts", "--cursor", f"{out}cursor.json"]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from dmscdc.aws import client
 from dmscdc.bucket_landing import open_landing
 from dmscdc.catalog import is_behind
 from dmscdc.config import read_config
@@ -20,6 +19,7 @@ from dmscdc.journal import LakeFile, commit
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import plan_standing, stand
 from dmscdc.state import open_state
+from dmscdc.storage.aws import client
 from dmscdc.tables import Draft
 from world import World
 

@@ -12,14 +12,14 @@ from test_lake import KINDS, Killed, Lake, Wire, answer, loaded
 
 from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
 from aws.worlds import SCHEMA, BucketWorld
-from dmscdc.aws import client
-from dmscdc.bucket_store import BucketStore, decided_by, is_lost
 from dmscdc.cli import app
 from dmscdc.dynamodb import DynamoState
 from dmscdc.files import TableRef
 from dmscdc.journal import settle
 from dmscdc.state import SqliteState
-from dmscdc.store import Unfit
+from dmscdc.storage.aws import client
+from dmscdc.storage.bucket_log_store import BucketStore, decided_by, is_lost
+from dmscdc.storage.log_store import Unfit
 from dmscdc.tables import StaleCommit
 
 T = TableRef.parse("shop.item")

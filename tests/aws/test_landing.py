@@ -17,16 +17,16 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from typer.testing import CliRunner
 
-from dmscdc.aws import client
 from dmscdc.bucket_landing import BucketLanding
 from dmscdc.cli import app
+from dmscdc.config import read_config
 from dmscdc.files import FolderLanding, LandingUnreachable, RawFile, TableRef, classify
-from dmscdc.places import place
 from dmscdc.plan import plan_table
 from dmscdc.process import Standing, check_inputs, plan_standing
 from dmscdc.sample import write_shop
-from dmscdc.config import read_config
 from dmscdc.state import TableItem, open_state
+from dmscdc.storage.aws import client
+from dmscdc.storage.filesystem import place
 from dmscdc.survey import survey
 from dmscdc.tables import Draft, open_table
 

@@ -20,7 +20,6 @@ from nbformat.v4 import new_code_cell, new_notebook
 from typer.testing import CliRunner
 
 from dmscdc import shelf as shelves
-from dmscdc.aws import client
 from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
@@ -31,6 +30,7 @@ from dmscdc.ledger import Ledger, rebuild
 from dmscdc.runs import claimed, close_lost, run_notebook
 from dmscdc.shelf import BucketShelf, ShelfError, open_shelf, write_whole
 from dmscdc.state import open_state
+from dmscdc.storage.aws import client
 
 DOES = {
     "good": "",

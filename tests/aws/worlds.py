@@ -7,9 +7,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dmscdc.aws import client
 from dmscdc.parquet import ParquetTable
-from dmscdc.places import place
+from dmscdc.storage.aws import client
+from dmscdc.storage.filesystem import place
 
 from world import World, replayed
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dmscdc.journal import Entry, Journal, LakeFile, commit, name_prefix, settle, whereabouts
-from dmscdc.store import Exists, Store, Unfit, entry_number
+from dmscdc.storage.log_store import Exists, Store, Unfit, entry_number
 from dmscdc.tables import NotOurs, StaleCommit
 
 REQUESTS = ("list", "last", "read", "delete", "copy", "create", "tidy")

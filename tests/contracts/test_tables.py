@@ -12,9 +12,9 @@ from pyarrow.fs import FileSelector
 from dmscdc.batch import stage
 from dmscdc.changes import change_files
 from dmscdc.files import TableRef
-from dmscdc.places import new_place, place
 from dmscdc.schema import OURS, arrow_type, columns, ddl, read_footers
 from dmscdc.session import FormatMissing
+from dmscdc.storage.filesystem import new_place, place
 from dmscdc.tables import FORMATS, Draft, StaleCommit, open_table
 from dmscdc.tasks import get_text, put_text
 

@@ -11,10 +11,10 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
 from aws.worlds import BucketWorld
-from dmscdc.aws import client
 from dmscdc.dynamodb import DynamoState
-from dmscdc.places import place
 from dmscdc.state import open_state
+from dmscdc.storage.aws import client
+from dmscdc.storage.filesystem import place
 
 from house import Case
 from stories import SCHEMA, Story

@@ -16,8 +16,8 @@ from model import todo
 
 def record(path: str) -> None:
     "From now on every request to a store leaves its lines in a file."
-    from dmscdc.bucket_store import BucketStore
-    from dmscdc.store import Store
+    from dmscdc.storage.bucket_log_store import BucketStore
+    from dmscdc.storage.log_store import Store
 
     BucketStore.at_once = 1  # one request after the other, so that each has its place among the others
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -8,8 +8,8 @@ from aws.dynamo import dynamodb_local  # noqa: F401
 from aws.usual import usual
 from buckets import BUCKET, TABLE, AwsCase
 from warm import a_house
-from dmscdc.aws import client
 from dmscdc.dynamodb import create_table
+from dmscdc.storage.aws import client
 from house import every
 from stories import at_places, places, put
 from test_kills import killed

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from aws.conftest import aws, moto  # noqa: F401
 
-from dmscdc.aws import client
 from dmscdc.sample import create_shop
+from dmscdc.storage.aws import client
 
 HOME = Path(__file__).parents[2]
 README = (HOME / "README.md").read_text(encoding="utf-8")

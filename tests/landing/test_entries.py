@@ -10,7 +10,7 @@ from dmscdc.files import TableRef
 from dmscdc.parquet import ParquetTable, rewrite_touched
 from dmscdc.rewrite import Work
 from dmscdc.schema import Column
-from dmscdc.store import Store, Unfit
+from dmscdc.storage.log_store import Store, Unfit
 from dmscdc.tables import Draft, NotOurs
 
 FILE = {"name": "000000000002-a-b.parquet", "aside": "x/y.parquet", "rows": 1, "bytes": 1, "low": [1], "high": [2], "values": []}

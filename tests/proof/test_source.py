@@ -9,9 +9,9 @@ import pytest
 from moto import mock_aws
 
 from databases import SECRET
-from dmscdc.aws import client
 from dmscdc.files import TableRef
 from dmscdc.source import PASSWORD, SourceRefused, SourceUnreachable, address, columns_of, snapshot, source_name
+from dmscdc.storage.aws import client
 
 WORD = "hunter2-of-nobody"
 

@@ -16,7 +16,7 @@ from dmscdc.files import RawFile
 from dmscdc.journal import Journal, LakeFile, commit, settle
 from dmscdc.parquet import ParquetTable
 from dmscdc.state import SqliteState
-from dmscdc.store import Store
+from dmscdc.storage.log_store import Store
 from dmscdc.strangers import strangers
 from dmscdc.survey import status_of, survey
 
@@ -311,7 +311,7 @@ def test_what_cannot_be_taken_over_stays_as_it_is_with_the_command_that_helps(tm
 
 
 def test_items_in_dynamodb_bring_their_lake_with_them(tmp_path, spark, dynamodb_table):  # noqa: F811
-    from dmscdc.aws import client
+    from dmscdc.storage.aws import client
 
     w = more(of_2019(tmp_path, spark))
     path = "shop-raw/dms/shop/item/"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.places import ivy_settings, s3a
 from dmscdc.server import spark_home
+from dmscdc.storage.filesystem import ivy_settings, s3a
 
 COORDINATES = {"wanted": ("shop", "wanted", "1"), "logging": ("commons-logging", "commons-logging", "1.2")}
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from dmscdc.aws import client
 from dmscdc.files import RawFile, TableRef
 from dmscdc.position import Position
 from dmscdc.state import BadSetting, StaleState, open_state
+from dmscdc.storage.aws import client
 
 PRODUCT, STORE, ORDER = (TableRef("sampledb", name) for name in ("product", "store", "productorder"))
 LANDING, PLACE = "s3://shop-raw/dms", "shop-raw/dms/"

@@ -17,12 +17,12 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
-from dmscdc.aws import client
 from dmscdc.crew import LeaseKeeper
 from dmscdc.files import TableRef
 from dmscdc.leases import Lease, LeaseLost
 from dmscdc.position import Position
 from dmscdc.state import BadSetting, StaleState, open_state
+from dmscdc.storage.aws import client
 
 PRODUCT = TableRef("sampledb", "product")
 TABLES = [TableRef("sampledb", f"t{n:03}") for n in range(100)]
