@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dmscdc.dms_writer import change_name, load_name, put_file
-from dmscdc.files import TableRef
 from dmscdc.history import states_of
 from dmscdc.keys import KeyIndex
+from dmscdc.landing.files import TableRef
 from dmscdc.past import open_past
 
 FILES, ROWS, LOADS, LOADED = 10_000, 100, 10, 10_000_000

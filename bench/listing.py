@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from botocore.awsrequest import AWSResponse
 
-from dmscdc.files import RawFile, TableRef
+from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.plan import advance
 from dmscdc.position import Position
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from measure import java_megabytes, phase
 
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.process import Processed, process_table
 from dmscdc.session import open_session
 from dmscdc.state import open_state

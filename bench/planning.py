@@ -10,7 +10,7 @@ from pathlib import Path
 
 from measure import phase
 
-from dmscdc.files import FolderLanding, TableRef
+from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.process import plan_standing, stand
 from dmscdc.state import SqliteState, open_state
 from dmscdc.tables import Draft

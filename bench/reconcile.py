@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from dmscdc.canonical import rules_of
 from dmscdc.dms_writer import write_load
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.process import process_table
 from dmscdc.proof import Asked, prove
 from dmscdc.reconcile import layout_of, spark_side, total_of

@@ -21,7 +21,7 @@ from planning import make_idle
 
 from dmscdc.config import read_config, write_config
 from dmscdc.dms_writer import write_load
-from dmscdc.files import FolderLanding, TableRef
+from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.process import stand
 from dmscdc.sample import COLUMNS, PRODUCTS
 from dmscdc.state import open_state

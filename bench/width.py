@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from dmscdc.as_of import as_of
 from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.feed import feed, landed
-from dmscdc.files import TableRef
 from dmscdc.lake_row import tell
+from dmscdc.landing.files import TableRef
 from dmscdc.parquet import ParquetTable
 from dmscdc.past import open_past, upto
 from dmscdc.process import process_table

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .changes import check_key
-from .files import RawFile, for_shell
+from .landing.files import RawFile, for_shell
 from .loads import Loaded, Task, planned
 from .position import Position, change_order
 from .schema import Footer, Refused, Schema, evolve, read_footers

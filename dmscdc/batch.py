@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from .changes import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes, refuse_lost
-from .files import for_shell
 from .fold import FIRST, FRESH, HAS, WRITE, Folding, fold
+from .landing.files import for_shell
 from .schema import FILE, OP, OURS, ROW, WAY, Column, Refused, Schema, Unreadable, check_rows, ddl, open_raw
 from .schema import promised_nulls, read_raw
 from .storage.filesystem import read_url

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from .attempt import lake_columns, to_commit
-from .files import TableRef, for_shell
 from .fold import HIVE_NULL
 from .journal import Entry
+from .landing.files import TableRef, for_shell
 from .schema import Column, Schema
 from .storage.aws import is_bucket, split_url
 from .tables import Commit

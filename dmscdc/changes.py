@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from .files import for_shell, parse_name
+from .landing.files import for_shell, parse_name
 from .storage.filesystem import read_url
 from .schema import (FILE, OP, ROW, Column, Footer, Refused, Schema, check_nulls, check_rows,
                            ddl, open_raw, read_pieces)

@@ -16,7 +16,7 @@ from math import inf
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .files import TableRef
+from .landing.files import TableRef
 from .storage.aws import is_bucket
 
 try:

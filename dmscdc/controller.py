@@ -19,12 +19,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from .bucket_landing import open_landing
 from .config import Config
+from .landing.s3 import open_landing
 from .crew import (Crew, LeaseKeeper, Outcome, Servers, attempt, inherit, is_bereft, once_more, say_line,
                          without_run)
-from .files import LandingEmpty, TableRef
 from .front_page import first_sentence, write_front_page
+from .landing.files import LandingEmpty, TableRef
 from .ledger import EXIT_CODES, Ledger, Run, ShelfError
 from .metrics import open_metrics, pass_facts, table_facts
 from .process import lag_of

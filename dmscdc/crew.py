@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .config import Config
-from .files import TableRef, for_shell
-from .ledger import Run
+from .landing.files import TableRef, for_shell
 from .leases import Lease, LeaseLost
+from .ledger import Run
 from .process import HOLD
 from .runs import run_notebook
 from .server import NotWanted, SparkServer, serve

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .config import Config, read_config, write_config
 from .controller import PassResult, run_pass
 from .dms_writer import write_changes, write_load
-from .files import TableRef
+from .landing.files import TableRef
 from .sample import COLUMNS, PRODUCTS, SCHEMA, create_shop, tell_story
 from .sqlite_source import SqliteSource
 from .state import open_state

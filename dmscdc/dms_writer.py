@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .files import TableRef, parse_name
+from .landing.files import TableRef, parse_name
 
 # %% auto #0
 __all__ = ['TYPES', 'CONVERSIONS', 'Schema', 'Rows', 'DmsSettings', 'load_name', 'as_utc', 'change_name', 'stamp_text',

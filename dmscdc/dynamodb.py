@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from .files import TableRef
+from .landing.files import TableRef
 from .storage.aws import client, code_of, is_bucket, split_url
 from .leases import (DynamoDecisions, Lease, StateUnusable, check_lease, lease_in, plain, saying, try_update,
                            value_of)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from .config import Config, absolute
-from .files import TableRef, for_shell
 from .flags import Json, Name, fail, with_config
+from .landing.files import TableRef, for_shell
 from .position import Position
 from .screen import console, show_json, show_table
 from .session import open_session

@@ -17,7 +17,7 @@ from rich.markup import escape
 from typer.models import OptionInfo
 
 from .config import ConfigError, read_config
-from .files import LandingEmpty
+from .landing.files import LandingEmpty
 from .ledger import EXIT_CODES
 from .position import BadInstruction
 from .schedule import BadSchedule

@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 from pyspark.sql import SparkSession
 
 from .feed import CHANGE_TYPE, Feed, NoFeed, feed, span
-from .files import TableRef
+from .landing.files import TableRef
 from .past import Past
 from .position import Position
 from .storage.aws import is_bucket

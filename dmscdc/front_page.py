@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from .charts import charts_of
 from .chronicle import MARKS_SHOWN, brought_up_to_date, file_of, index_of
-from .files import TableRef, for_shell
+from .landing.files import TableRef, for_shell
 from .report import render, took
 from .shelf import Shelf, open_shelf
 from .table_page import LIMIT, fitting, own_script, rank, unnamed, verdicts_of, write_table_pages

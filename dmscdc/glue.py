@@ -16,7 +16,7 @@ from dmscdc.catalog import (
     COMMIT, NO_COMMIT, TABLE, CatalogError, Wanted, folders_of, laid_over, mark_of, partition_input, storage_of,
     table_input, told_mark, wanted_of,
 )
-from .files import TableRef, for_shell
+from .landing.files import TableRef, for_shell
 from .parquet import ParquetTable
 from .tables import LakeTable
 

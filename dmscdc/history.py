@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from .changes import is_sequence
-from .files import RawFile, TableRef
 from .keys import Asked, BadKey, KeyIndex, look, utc
+from .landing.files import RawFile, TableRef
 from .past import Past, is_first_put, moment
 from .schema import OP, Refused
 from .storage.aws import is_bucket

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from .config import Config
-from .files import TableRef
 from .flags import Json, Name, fail, with_config
+from .landing.files import TableRef
 from .screen import console, show_json, show_table
 from .state import TableItem, open_state
 

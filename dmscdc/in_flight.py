@@ -13,10 +13,10 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
 from .as_of import AFTER, POSITION, clock_of, only, states
-from .bucket_landing import open_landing
 from .changes import KIND, NAME, quoted
 from .feed import key_only, touched
-from .files import RawFile, TableRef
+from .landing.files import RawFile, TableRef
+from .landing.s3 import open_landing
 from .past import NoPast, Past, held_by, read_past
 from .position import Position, change_order
 from .reconcile import Layout, Span, States, condition

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from .files import TableRef, for_shell
+from .landing.files import TableRef, for_shell
 from .storage.log_store import ENTRY_NAME, Exists, Store, Unfit, number_aside
 from .tables import FilesGone, NotOurs, StaleCommit
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .files import TableRef
+from .landing.files import TableRef
 from .storage.aws import client, code_of
 
 # %% auto #0

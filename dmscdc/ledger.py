@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from .files import for_shell
+from .landing.files import for_shell
 from .shelf import Shelf, ShelfError, open_shelf, write_whole
 
 # %% auto #0

@@ -13,8 +13,8 @@ from .attempt import LostRows
 from .batch import Batch, refuse_bad, stage
 from .changes import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
 from .changes import sequence_column
-from .files import RawFile, for_shell
 from .fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
+from .landing.files import RawFile, for_shell
 from .loads import Loaded, Task, note_too_fine, planned
 from .position import Position
 from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers

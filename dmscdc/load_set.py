@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import takewhile
 
-from .files import Listing, RawFile, parse_name
+from .landing.files import Listing, RawFile, parse_name
 from .position import change_order
 
 # %% auto #0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .files import FolderLanding, Listing, TableRef, for_shell
+from .landing.files import FolderLanding, Listing, TableRef, for_shell
 from .schema import FILE, ROW
 from .tables import Clock, Commit, LakeTable, StaleCommit, Written, no_guard
 from .worklist import Plan, count, union

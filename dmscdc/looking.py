@@ -15,11 +15,11 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from .bucket_landing import open_landing
 from .charts import charts_of
 from .chronicle import row_of
 from .config import Config
-from .files import FolderLanding, LandingEmpty, RawFile, TableRef
+from .landing.files import FolderLanding, LandingEmpty, RawFile, TableRef
+from .landing.s3 import open_landing
 from .ledger import Ledger
 from .report import took
 from .shelf import open_shelf

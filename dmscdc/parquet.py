@@ -16,9 +16,9 @@ from .attempt import (Place, check_adopted, check_files, commit_draft, copy_asid
 from .batch import Batch, batch_frame
 from .changes import quoted
 from .copying import cut
-from .files import TableRef
 from .fold import WRITE
 from .journal import Entry, Journal, LakeFile, commit_of, settle, whereabouts
+from .landing.files import TableRef
 from .layout import candidates, check_bounds, describe, gather_small, unit
 from .rewrite import Inserting, Work, encode_work, insert_numbers, rewrite_numbers
 from .schema import Schema, ddl

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .bucket_landing import open_landing
 from .changes import GROUP, KIND, NAME, ChangeFiles, change_files, read_changes
-from .files import RawFile, TableRef
+from .landing.files import RawFile, TableRef
+from .landing.s3 import open_landing
 from .position import Position, change_order, tally, told_apart
 from .schema import FILE, OP, evolve, read_footers
 from .tasks import check_sound

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from itertools import combinations
 from math import comb
 
-from .files import Listing, NotADmsName, RawFile, TableRef, parse_name
+from .landing.files import Listing, NotADmsName, RawFile, TableRef, parse_name
 
 # %% auto #0
 __all__ = ['LIMIT', 'LEAST_ROOM', 'MARKS', 'CHOICES', 'Position', 'change_order', 'pack_names', 'unpack_names', 'fit_window',

@@ -24,9 +24,9 @@ __all__ = ['ALL_EVERY', 'HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'table_o
 # %% ../notebooks/39_process.ipynb #cell-004
 from .adopt import adopt_lake, adopts, beyond
 from .attempt import LostRows
-from .bucket_landing import open_landing
-from .files import FolderLanding, LandingUnreachable, RawFile, TableRef, for_shell
 from .glue import Told, tell
+from .landing.files import FolderLanding, LandingUnreachable, RawFile, TableRef, for_shell
+from .landing.s3 import open_landing
 from .leases import BadSetting, Lease, LeaseLost
 from .load import load_incremental, load_initial
 from .loads import Loaded, Task, WithArchive, did, lake_of, note_too_fine, rows_of, seconds_of, verdict_of

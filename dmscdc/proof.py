@@ -16,8 +16,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from .canonical import rules_of
-from .files import TableRef, for_shell
 from .in_flight import Pending, in_milliseconds, pending, states_of, stream_of, told_after
+from .landing.files import TableRef, for_shell
 from .past import NoPast, Past, open_past
 from .position import Position
 from .reconcile import Comparison, Finding, Layout, examine, find, spark_side

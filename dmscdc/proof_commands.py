@@ -12,8 +12,8 @@ from typing import Annotated, Any, Optional
 import typer
 
 from .config import Config
-from .files import TableRef
 from .flags import Json, fail, with_config
+from .landing.files import TableRef
 from .ledger import EXIT_CODES, Run
 from .schedule import zone_of
 from .screen import show_json, show_table

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from typing import Any
 
-from .bucket_landing import open_landing
 from .config import Config, is_wanted
 from .crew import Servers, without_run
-from .files import TableRef
 from .front_page import first_sentence, write_front_page
+from .landing.files import TableRef
+from .landing.s3 import open_landing
 from .ledger import Run, iso
 from .process import EXPECTED
 from .proof import Asked, again, lake_table
 from .runs import run_notebook
-from .schema import Refused
 from .schedule import next_tick, ticks_between
+from .schema import Refused
 from .source import PASSWORD, SourceRefused, address
 from .state import open_state
 from .survey import check_here, look_at, status_of, survey

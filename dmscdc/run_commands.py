@@ -13,9 +13,9 @@ from typing import Annotated, Any, Optional
 import typer
 
 from .config import Config
-from .files import LandingEmpty
 from .flags import Json, with_config
 from .front_page import write_front_page
+from .landing.files import LandingEmpty
 from .ledger import EXIT_CODES, Ledger, records
 from .report import duration, report_html
 from .screen import show_json, show_table

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from .as_of import instant
 from .batch import Batch, batch_types
 from .changes import ChangeFiles, quoted, read_changes
-from .files import TableRef, for_shell
+from .landing.files import TableRef, for_shell
 from .past import open_past
 from .scd2 import CHANGE, FROM, HIDDEN, TO, WHAT, version_schema
 from .scd2_files import Step, Woven, versions_of, woven_of, woven_position

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .files import for_shell
+from .landing.files import for_shell
 from .storage.filesystem import place
 
 # %% auto #0

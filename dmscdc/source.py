@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .canonical import Rule, SourceColumn
-from .files import TableRef
+from .landing.files import TableRef
 from .sqlite_forms import teach
 from .storage.aws import client, code_of
 

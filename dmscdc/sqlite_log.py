@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from .dms_writer import stamp_text
-from .files import parse_name
+from .landing.files import parse_name
 
 # %% auto #0
 __all__ = ['LOG', 'DECLARED', 'UNSIGNED', 'is_installed', 'quoted', 'transaction', 'type_word', 'table_names', 'columns_of',

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from .dms_writer import (DmsSettings, as_utc, change_columns, change_name, change_sequence, moment_of,
                                put_file, stamp_text, typed_rows, write_load_set)
-from .files import TableRef, parse_name
+from .landing.files import TableRef, parse_name
 from .sqlite_log import columns_of, key_of, quoted, refresh, see_changes, table_names, transaction
 
 # %% auto #0

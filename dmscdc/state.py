@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .files import TableRef, for_shell
+from .landing.files import TableRef, for_shell
 from .leases import (LEASES, BadSetting, Lease, SqliteDecisions, StateUnusable, check_lease, prepare, read_lease,
                           transaction)
 from .position import Position, change_order, check_instruction, fit_window

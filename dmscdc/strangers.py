@@ -10,8 +10,8 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 from .copying import Part, cut
-from .files import for_shell
 from .journal import Journal, commit_of
+from .landing.files import for_shell
 from .schema import Footer, Refused, read_footers
 from .tables import LoadFiles, StaleCommit
 

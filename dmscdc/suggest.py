@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .files import FolderLanding, Listing, RawFile, TableRef, for_shell
+from .landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from .storage.filesystem import place
 
 # %% auto #0

@@ -14,10 +14,10 @@ from hashlib import sha256
 from typing import Any
 
 from . import __version__
-from .bucket_landing import THREADS, BucketLanding, open_landing
 from .catalog import is_behind
 from .config import Config, is_wanted
-from .files import FolderLanding, LandingEmpty, LandingUnreachable, TableRef, for_shell
+from .landing.files import FolderLanding, LandingEmpty, LandingUnreachable, TableRef, for_shell
+from .landing.s3 import THREADS, BucketLanding, open_landing
 from .leases import Lease
 from .load_set import clock
 from .process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand, then

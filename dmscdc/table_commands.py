@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .bucket_landing import BucketLanding, open_landing
 from .config import Config
-from .files import FolderLanding, LandingEmpty, TableRef, for_shell
 from .flags import Json, Name, Only, with_config
+from .landing.files import FolderLanding, LandingEmpty, TableRef, for_shell
+from .landing.s3 import BucketLanding, open_landing
 from .position import Position, change_order
 from .screen import show_json, show_table
 from .state import BadSetting, NoState, SqliteState, TableItem, UnknownTable, open_state, with_settings

@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .files import TableRef, for_shell
+from .landing.files import TableRef, for_shell
 from .schema import Footer, Refused, Schema
 from .session import FormatMissing
 

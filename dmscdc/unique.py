@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .changes import ChangeFiles, quoted, read_changes
-from .files import for_shell
+from .landing.files import for_shell
 from .schema import (FILE, ROW, Column, Footer, Refused, Schema, Unreadable, arrow_type, check_rows, open_raw,
                           read_raw)
 from .tasks import lake_values, with_access

@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from .bucket_landing import open_landing
 from .charts import seconds_of
-from .files import RawFile, TableRef, parse_name
+from .landing.files import RawFile, TableRef, parse_name
+from .landing.s3 import open_landing
 from .ledger import Ledger, records
 from .schema import OP, Refused, open_raw, read_raw, statistics
 from .shelf import Shelf, open_shelf

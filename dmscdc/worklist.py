@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .files import Listing, RawFile, TableRef, day_before, for_shell
+from .landing.files import Listing, RawFile, TableRef, day_before, for_shell
 from .load_set import clock
 from .position import Position, change_order, fit_window, less, plus, tally, told_apart
 

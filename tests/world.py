@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dmscdc.dms_writer import write_changes, write_load
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import Processed, process_table
 from dmscdc.state import SqliteState, TableItem

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from dmscdc.dms_writer import DmsSettings, write_changes, write_load
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.past import Past, open_past
 
 from world import raw_rows

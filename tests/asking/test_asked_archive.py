@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from dmscdc.cli import app
 from dmscdc.config import read_config, write_config
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.proof import Asked, prove
 from dmscdc.proof_runs import job_parameters
 from world import World

@@ -11,8 +11,8 @@ import pytest
 from awkward import TABLES
 from dmscdc.as_of import as_known, as_of
 from dmscdc.feed import feed, landed
-from dmscdc.files import TableRef
 from dmscdc.lake_row import AGREES, tell
+from dmscdc.landing.files import TableRef
 from dmscdc.past import open_past, upto
 from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import read_versions, weave_table

@@ -10,8 +10,8 @@ from dmscdc.as_of import as_of
 from dmscdc.cli import app
 from dmscdc.config import write_config
 from dmscdc.feed import feed
-from dmscdc.files import TableRef
 from dmscdc.history import states_of
+from dmscdc.landing.files import TableRef
 from dmscdc.past import open_past
 from dmscdc.schema import Refused
 from dmscdc.state import open_state

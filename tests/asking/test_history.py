@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.dms_writer import DmsSettings, change_sequence, write_changes, write_load
-from dmscdc.files import RawFile, TableRef
 from dmscdc.history import between, states_of
 from dmscdc.keys import BadKey, KeyIndex
+from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.past import open_past
 from dmscdc.position import Position
 

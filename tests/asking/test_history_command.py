@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from dmscdc.cli import app
 from dmscdc.config import read_config, write_config
 from dmscdc.dms_writer import write_changes, write_load
-from dmscdc.files import TableRef
 from dmscdc.lake_row import tell
+from dmscdc.landing.files import TableRef
 from dmscdc.row_page import MOST, page, picture, shown
 from dmscdc.state import open_state
 from dmscdc.tables import open_table

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from dmscdc.feed import feed
-from dmscdc.files import RawFile, TableRef
 from dmscdc.in_flight import pending
 from dmscdc.lake_row import tell
+from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.past import lost_changes, open_past
 from dmscdc.position import Position
 from dmscdc.row_page import lake_sentence

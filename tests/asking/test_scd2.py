@@ -14,14 +14,14 @@ import pytest
 
 from dmscdc.as_of import as_of
 from dmscdc.dms_writer import DmsSettings, write_changes, write_load
-from dmscdc.files import TableRef, day_before
+from dmscdc.landing.files import TableRef, day_before
 from dmscdc.parquet import ParquetTable
 from dmscdc.past import open_past
 from dmscdc.position import Position
 from dmscdc.process import process_table
-from dmscdc.schema import Refused
 from dmscdc.scd2_files import Woven, next_step
 from dmscdc.scd2_table import Increment, read_versions, valid_at, weave_table
+from dmscdc.schema import Refused
 from dmscdc.state import BadSetting, SqliteState, UnknownTable
 from dmscdc.tables import Draft, StaleCommit
 from world import World, closed

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from dmscdc.bucket_landing import open_landing
 from dmscdc.catalog import is_behind
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
 from dmscdc.dms_writer import write_load
-from dmscdc.files import TableRef
 from dmscdc.glue import CALLS, Told, tell
 from dmscdc.journal import LakeFile, commit
+from dmscdc.landing.files import TableRef
+from dmscdc.landing.s3 import open_landing
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import plan_standing, stand
 from dmscdc.state import open_state

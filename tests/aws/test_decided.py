@@ -14,8 +14,8 @@ from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
 from aws.worlds import SCHEMA, BucketWorld
 from dmscdc.cli import app
 from dmscdc.dynamodb import DynamoState
-from dmscdc.files import TableRef
 from dmscdc.journal import settle
+from dmscdc.landing.files import TableRef
 from dmscdc.state import SqliteState
 from dmscdc.storage.aws import client
 from dmscdc.storage.bucket_log_store import BucketStore, decided_by, is_lost

@@ -24,8 +24,8 @@ from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
 from dmscdc.dms_writer import write_load
-from dmscdc.files import TableRef
 from dmscdc.front_page import write_front_page
+from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger, rebuild
 from dmscdc.runs import claimed, close_lost, run_notebook
 from dmscdc.shelf import BucketShelf, ShelfError, open_shelf, write_whole

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.process import process_table
 from dmscdc.sample import write_shop, write_story
 from dmscdc.session import ask_worker, open_session

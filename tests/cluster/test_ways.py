@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dmscdc.config import write_config
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.sample import write_shop, write_story
 from dmscdc.server import PLUGIN, spark_home
 from dmscdc.state import open_state

@@ -9,7 +9,7 @@ from threading import Barrier
 
 import pytest
 
-from dmscdc.files import RawFile, TableRef
+from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.leases import LeaseLost, StateUnusable, transaction
 from dmscdc.position import BadInstruction, Position
 from dmscdc.state import BadSetting, StaleState, TableItem, UnknownTable, open_state

@@ -11,7 +11,7 @@ from pyarrow.fs import FileSelector
 
 from dmscdc.batch import stage
 from dmscdc.changes import change_files
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.schema import OURS, arrow_type, columns, ddl, read_footers
 from dmscdc.session import FormatMissing
 from dmscdc.storage.filesystem import new_place, place

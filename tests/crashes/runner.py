@@ -24,7 +24,7 @@ def load() -> None:
 
     import boto3  # noqa: F401
 
-    import dmscdc.bucket_landing
+    import dmscdc.landing.s3
     import dmscdc.controller
     import dmscdc.dynamodb
     import dmscdc.parquet

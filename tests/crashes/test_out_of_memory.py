@@ -6,7 +6,7 @@ import pytest
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
 from dmscdc.dms_writer import write_load
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger
 from dmscdc.state import open_state
 from world import query

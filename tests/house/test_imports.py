@@ -14,7 +14,7 @@ import pytest
 
 from dmscdc.config import read_config, write_config
 from dmscdc.dms_writer import write_changes, write_load
-from dmscdc.files import FolderLanding, TableRef
+from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.ledger import Ledger
 from dmscdc.process import plan_standing, stand
 from dmscdc.state import open_state

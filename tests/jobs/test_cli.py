@@ -17,7 +17,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from dmscdc.cli import app
-from dmscdc.files import FolderLanding, TableRef
+from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.runs import run_notebook
 from dmscdc.sample import write_shop
 from dmscdc.schedule import run_schedule

@@ -12,8 +12,8 @@ import pytest
 
 from dmscdc.config import read_config, write_config
 from dmscdc.dms_writer import write_changes, write_load
-from dmscdc.files import TableRef
 from dmscdc.kernel import Watch, executed
+from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger, records
 from dmscdc.sample import COLUMNS, PRODUCTS, STORES
 from dmscdc.server import serve

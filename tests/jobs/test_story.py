@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import pytest
 
 from dmscdc.dms_writer import write_changes
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger, records
 from dmscdc.sample import COLUMNS
 from dmscdc.state import open_state

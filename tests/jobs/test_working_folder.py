@@ -10,7 +10,7 @@ import pytest
 
 from dmscdc.config import read_config, write_config
 from dmscdc.dms_writer import write_load
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.state import open_state
 
 FOLDERS = "dmscdc pyspark numpy pandas IPython ipykernel papermill jupyter_client grpc zmq"

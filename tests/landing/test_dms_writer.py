@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.dms_writer import DmsSettings, change_sequence, typed_rows, write_changes, write_load
-from dmscdc.files import FolderLanding, TableRef
+from dmscdc.landing.files import FolderLanding, TableRef
 
 T = "sampledb.product"
 CLOSED = datetime(2018, 12, 15, 10, 3, 11, 204000)

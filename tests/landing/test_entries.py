@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.parquet import ParquetTable, rewrite_touched
 from dmscdc.rewrite import Work
 from dmscdc.schema import Column

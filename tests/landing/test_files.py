@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from dmscdc.bucket_landing import listing_from_keys
-from dmscdc.files import FolderLanding, NotADmsName, RawFile, TableRef, classify, parse_name
+from dmscdc.landing.files import FolderLanding, NotADmsName, RawFile, TableRef, classify, parse_name
+from dmscdc.landing.s3 import listing_from_keys
 
 T = TableRef("sampledb", "product")
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.files import FolderLanding, TableRef
+from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.layout import candidates, describe, unit
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import problem_of

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.dms_writer import DmsSettings
-from dmscdc.files import FolderLanding, TableRef
+from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.sqlite_source import SqliteSource, WrongValue, capture, load_table, pending, unloaded
 
 NOON = datetime(2018, 12, 15, 12, tzinfo=timezone.utc)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from dmscdc.changes import change_files
-from dmscdc.files import FolderLanding
+from dmscdc.landing.files import FolderLanding
 from dmscdc.load import footers_of, replace_table
 from dmscdc.loads import Task
 from dmscdc.schema import Unreadable, evolve

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from dmscdc.files import FolderLanding
 from dmscdc.lake_row import tell
+from dmscdc.landing.files import FolderLanding
 from dmscdc.load import load_initial
 from dmscdc.loads import Task
 from dmscdc.schema import Refused

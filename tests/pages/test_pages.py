@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from dmscdc import charts, front_page
 from dmscdc.cli import app
 from dmscdc.front_page import write_front_page
-from dmscdc.files import TableRef, for_shell
+from dmscdc.landing.files import TableRef, for_shell
 from dmscdc.ledger import RECORD, Ledger
 from dmscdc.looking import sorted_by_click
 from dmscdc.report import render, report_html, said_html

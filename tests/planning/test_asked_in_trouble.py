@@ -10,20 +10,20 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from dmscdc.bucket_landing import open_landing
 from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.dms_writer import write_load
 from dmscdc.feed_commands import refusals
-from dmscdc.files import TableRef
 from dmscdc.front_page import commands_in
 from dmscdc.keys import KeyIndex
 from dmscdc.lake_row import rows_in
+from dmscdc.landing.files import TableRef
+from dmscdc.landing.s3 import open_landing
 from dmscdc.ledger import Ledger
 from dmscdc.position import Position
 from dmscdc.process import ended_by, said_of
-from dmscdc.schema import LakeDamaged, Refused, Unreadable, read_footer
 from dmscdc.scd2_table import Increment, weave_table
+from dmscdc.schema import LakeDamaged, Refused, Unreadable, read_footer
 from dmscdc.state import TableItem, open_state
 from dmscdc.survey import Look, input_mark, refusal_words, survey
 from dmscdc.tables import PlainFile

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dmscdc.config import DEFAULTS, FILE, MEANING, Config, ConfigError, absolute, read_config, write_config
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 
 names = st.text(st.characters(blacklist_categories=("Cc", "Cs"), blacklist_characters="/:~"), min_size=1).filter(
     lambda t: t.strip() and t not in (".", "..")

@@ -13,7 +13,7 @@ from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
 from dmscdc.dms_writer import write_changes, write_load
-from dmscdc.files import FolderLanding, TableRef
+from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.process import process_table
 from dmscdc.state import ATTRIBUTES, open_state
 from dmscdc.survey import status_of, survey

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dmscdc.bucket_landing import listing_from_keys
-from dmscdc.files import FolderLanding, Listing, RawFile, TableRef, classify
+from dmscdc.landing.files import FolderLanding, Listing, RawFile, TableRef, classify
+from dmscdc.landing.s3 import listing_from_keys
 from dmscdc.plan import changed_inputs, is_same_input, plan_table
 from dmscdc.position import Position, tally
 from dmscdc.process import after_load

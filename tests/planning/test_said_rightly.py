@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from dmscdc import feed_commands, process
 from dmscdc.cli import app
 from dmscdc.dms_writer import write_load
-from dmscdc.files import FolderLanding, TableRef
+from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load import note_left_out
 from dmscdc.schema import Refused
 from dmscdc.suggest import suggest_key

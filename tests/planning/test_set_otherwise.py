@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from dmscdc.cli import app
 from dmscdc.config import write_config
 from dmscdc.dms_writer import write_changes, write_load
-from dmscdc.files import FolderLanding, TableRef
 from dmscdc.front_page import commands_in
 from dmscdc.journal import commit
+from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.parquet import ParquetTable
 from dmscdc.position import Position
 from dmscdc.state import open_state

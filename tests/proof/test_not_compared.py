@@ -14,7 +14,7 @@ from dmscdc import proof_runs
 from dmscdc.cli import app
 from dmscdc.config import read_config, write_config
 from dmscdc.dms_writer import write_load
-from dmscdc.files import FolderLanding, TableRef
+from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.ledger import run_at
 from dmscdc.process import plan_standing, stand
 from dmscdc.state import open_state

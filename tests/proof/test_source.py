@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from databases import SECRET
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.source import PASSWORD, SourceRefused, SourceUnreachable, address, columns_of, snapshot, source_name
 from dmscdc.storage.aws import client
 

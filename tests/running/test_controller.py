@@ -15,12 +15,12 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from dmscdc.bucket_landing import open_landing
 from dmscdc.config import read_config
 from dmscdc.controller import by_size, run_pass
 from dmscdc.crew import Crew, LeaseKeeper, Servers, run_table
 from dmscdc.dms_writer import write_load
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
+from dmscdc.landing.s3 import open_landing
 from dmscdc.ledger import Ledger
 from dmscdc.process import plan_standing, stand
 from dmscdc.server import NotWanted
@@ -35,8 +35,8 @@ PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nsett
 DOES = """
 import os, sys, threading
 from pathlib import Path
-from dmscdc.bucket_landing import open_landing
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
+from dmscdc.landing.s3 import open_landing
 from dmscdc.ledger import record
 from dmscdc.process import plan_standing, stand
 from dmscdc.state import open_state

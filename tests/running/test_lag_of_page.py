@@ -5,7 +5,7 @@ from pathlib import Path
 from dmscdc import controller
 from dmscdc.controller import status_after
 from dmscdc.crew import Outcome
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.ledger import run_at
 from dmscdc.position import Position
 from dmscdc.state import open_state

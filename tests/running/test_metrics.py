@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from dmscdc.config import ConfigError, read_config
 from dmscdc.controller import run_pass
 from dmscdc.dms_writer import write_changes, write_load
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.metrics import DIMENSIONS, UNITS, open_metrics, with_metrics
 from dmscdc.state import open_state
 

@@ -18,7 +18,7 @@ from dmscdc.cli import app
 from dmscdc.controller import run_pass
 from dmscdc.crew import Crew, LeaseKeeper, Servers, inherit
 from dmscdc.dms_writer import write_changes, write_load
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger
 from dmscdc.work import this_process
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.config import read_config, write_config
-from dmscdc.files import RawFile
 from dmscdc.journal import Journal, LakeFile, commit, settle
+from dmscdc.landing.files import RawFile
 from dmscdc.parquet import ParquetTable
 from dmscdc.state import SqliteState
 from dmscdc.storage.log_store import Store

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from dmscdc.dms_writer import DmsSettings, moment_of
-from dmscdc.bucket_landing import open_landing
+from dmscdc.landing.s3 import open_landing
 from dmscdc.load import Task, load_incremental, load_initial
 from dmscdc.parquet import ParquetTable
 from dmscdc.state import transaction

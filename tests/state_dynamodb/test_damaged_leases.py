@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.dms_writer import write_load
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.state import StateUnusable, open_state
 from dmscdc.survey import survey
 

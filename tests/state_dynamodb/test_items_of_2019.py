@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dmscdc.files import RawFile, TableRef
+from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.position import Position
 from dmscdc.state import BadSetting, StaleState, open_state
 from dmscdc.storage.aws import client

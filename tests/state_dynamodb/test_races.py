@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedErro
 from botocore.httpsession import URLLib3Session
 
 from dmscdc.crew import LeaseKeeper
-from dmscdc.files import TableRef
+from dmscdc.landing.files import TableRef
 from dmscdc.leases import Lease, LeaseLost
 from dmscdc.position import Position
 from dmscdc.state import BadSetting, StaleState, open_state
