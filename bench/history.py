@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dmscdc.dms_writer import change_name, load_name, put_file
+from dmscdc.capture.writer import change_name, load_name, put_file
 from dmscdc.history import states_of
 from dmscdc.keys import KeyIndex
 from dmscdc.landing.files import TableRef

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dmscdc.canonical import rules_of
-from dmscdc.dms_writer import write_load
+from dmscdc.capture.writer import write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.process import process_table
 from dmscdc.proof import Asked, prove

@@ -19,11 +19,11 @@ from statistics import median
 
 from planning import make_idle
 
+from dmscdc.capture.shop import COLUMNS, PRODUCTS
+from dmscdc.capture.writer import write_load
 from dmscdc.config import read_config, write_config
-from dmscdc.dms_writer import write_load
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.process import stand
-from dmscdc.sample import COLUMNS, PRODUCTS
 from dmscdc.state import open_state
 
 HERE = Path(__file__).resolve().parents[1]

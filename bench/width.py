@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from dmscdc.as_of import as_of
-from dmscdc.dms_writer import write_changes, write_load
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.feed import feed, landed
 from dmscdc.lake_row import tell
 from dmscdc.landing.files import TableRef

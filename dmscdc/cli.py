@@ -319,8 +319,8 @@ def capture(
     sequence_column: str = typer.Option("", help="A column with AR_H_CHANGE_SEQ"),
 ) -> None:
     "Stand in for DMS: full load first, then change files, out of a SQLite database."
-    from dmscdc.dms_writer import DmsSettings
-    from dmscdc.sqlite_source import capture as run_capture, open_source
+    from dmscdc.capture.writer import DmsSettings
+    from dmscdc.capture.sqlite import capture as run_capture, open_source
 
     settings = DmsSettings(
         include_op_for_full_load=op_in_load,

@@ -15,12 +15,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .capture.shop import COLUMNS, PRODUCTS, SCHEMA, create_shop, tell_story
+from .capture.sqlite import SqliteSource
+from .capture.writer import write_changes, write_load
 from .config import Config, read_config, write_config
 from .controller import PassResult, run_pass
-from .dms_writer import write_changes, write_load
 from .landing.files import TableRef
-from .sample import COLUMNS, PRODUCTS, SCHEMA, create_shop, tell_story
-from .sqlite_source import SqliteSource
 from .state import open_state
 
 if TYPE_CHECKING:

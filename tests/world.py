@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from dmscdc.dms_writer import write_changes, write_load
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import Processed, process_table

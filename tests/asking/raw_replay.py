@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from dmscdc.dms_writer import DmsSettings, write_changes, write_load
+from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.past import Past, open_past
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from dmscdc.as_of import as_of, can_apply, every_state
-from dmscdc.dms_writer import DmsSettings, write_changes, write_load
+from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.feed import feed, landed
 from dmscdc.past import NoPast, open_past, read_past, upto
 

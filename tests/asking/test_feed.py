@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from dmscdc.dms_writer import DmsSettings, write_changes, write_load
+from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.feed import NoFeed, feed, landed, span
 from dmscdc.follow import choose, deliver, follow, read_cursor, write_part
 from dmscdc.past import open_past, upto

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.dms_writer import DmsSettings, change_sequence, write_changes, write_load
+from dmscdc.capture.writer import DmsSettings, change_sequence, write_changes, write_load
 from dmscdc.history import between, states_of
 from dmscdc.keys import BadKey, KeyIndex
 from dmscdc.landing.files import RawFile, TableRef

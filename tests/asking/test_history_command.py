@@ -13,9 +13,9 @@ import papermill
 import pytest
 from typer.testing import CliRunner
 
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli import app
 from dmscdc.config import read_config, write_config
-from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.lake_row import tell
 from dmscdc.landing.files import TableRef
 from dmscdc.row_page import MOST, page, picture, shown

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.as_of import as_of
-from dmscdc.dms_writer import DmsSettings, write_changes, write_load
+from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.landing.files import TableRef, day_before
 from dmscdc.parquet import ParquetTable
 from dmscdc.past import open_past

@@ -7,7 +7,7 @@ import pytest
 
 from dmscdc import scd2_table
 from dmscdc.as_of import as_of
-from dmscdc.dms_writer import write_changes, write_load
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.feed import feed, landed
 from dmscdc.past import open_past, upto
 from dmscdc.state import open_state

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
+from dmscdc.capture.writer import write_load
 from dmscdc.catalog import is_behind
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
-from dmscdc.dms_writer import write_load
 from dmscdc.glue import CALLS, Told, tell
 from dmscdc.journal import LakeFile, commit
 from dmscdc.landing.files import TableRef

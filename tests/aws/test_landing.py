@@ -17,13 +17,13 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from typer.testing import CliRunner
 
+from dmscdc.capture.shop import write_shop
 from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.landing.files import FolderLanding, LandingUnreachable, RawFile, TableRef, classify
 from dmscdc.landing.s3 import BucketLanding
 from dmscdc.plan import plan_table
 from dmscdc.process import Standing, check_inputs, plan_standing
-from dmscdc.sample import write_shop
 from dmscdc.state import TableItem, open_state
 from dmscdc.storage.aws import client
 from dmscdc.storage.filesystem import place

@@ -20,10 +20,10 @@ from nbformat.v4 import new_code_cell, new_notebook
 from typer.testing import CliRunner
 
 from dmscdc import shelf as shelves
+from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
-from dmscdc.dms_writer import write_load
 from dmscdc.front_page import write_front_page
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger, rebuild

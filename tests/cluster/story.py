@@ -6,9 +6,9 @@ import os
 import sys
 from pathlib import Path
 
+from dmscdc.capture.shop import write_shop, write_story
 from dmscdc.landing.files import TableRef
 from dmscdc.process import process_table
-from dmscdc.sample import write_shop, write_story
 from dmscdc.session import ask_worker, open_session
 from dmscdc.state import open_state
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.sample import COLUMNS
+from dmscdc.capture.shop import COLUMNS
 from dmscdc.server import serve
 
 from world import query, replay

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from dmscdc.capture.shop import write_shop, write_story
 from dmscdc.config import write_config
 from dmscdc.landing.files import TableRef
-from dmscdc.sample import write_shop, write_story
 from dmscdc.server import PLUGIN, spark_home
 from dmscdc.state import open_state
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
+from dmscdc.capture.writer import write_load
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
-from dmscdc.dms_writer import write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger
 from dmscdc.state import open_state

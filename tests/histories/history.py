@@ -15,9 +15,9 @@ from typing import Any, Sequence, Union
 import duckdb
 import pyarrow.parquet as pq
 
-from dmscdc.dms_writer import DmsSettings
+from dmscdc.capture.sqlite import SqliteSource
+from dmscdc.capture.writer import DmsSettings
 from dmscdc.process import Processed
-from dmscdc.sqlite_source import SqliteSource
 
 from seeds import seed_of
 from world import World

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, example, given, seed, settings, strategies as st
 
+from dmscdc.capture.writer import change_sequence, moment_of
 from dmscdc.changes import GROUP, KIND, NAME, change_files
-from dmscdc.dms_writer import change_sequence, moment_of
 from dmscdc.fold import WRITE, Folding, fold
 from dmscdc.rewrite import Work, apply_rows, match
 from dmscdc.schema import FILE, OP, OURS, ROW, Column, Footer, arrow_type

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.config import read_config, write_config
-from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.ledger import Ledger
 from dmscdc.process import plan_standing, stand

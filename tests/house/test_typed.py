@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from aws.conftest import aws, moto  # noqa: F401
 
-from dmscdc.sample import create_shop
+from dmscdc.capture.shop import create_shop
 from dmscdc.storage.aws import client
 
 HOME = Path(__file__).parents[2]

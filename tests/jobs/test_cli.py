@@ -16,10 +16,10 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from dmscdc.capture.shop import write_shop
 from dmscdc.cli import app
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.runs import run_notebook
-from dmscdc.sample import write_shop
 from dmscdc.schedule import run_schedule
 from dmscdc.state import open_state
 

@@ -10,12 +10,12 @@ from typing import Any
 import duckdb
 import pytest
 
+from dmscdc.capture.shop import COLUMNS, PRODUCTS, STORES
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.config import read_config, write_config
-from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.kernel import Watch, executed
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger, records
-from dmscdc.sample import COLUMNS, PRODUCTS, STORES
 from dmscdc.server import serve
 from dmscdc.state import open_state
 

@@ -17,10 +17,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from dmscdc.dms_writer import write_changes
+from dmscdc.capture.shop import COLUMNS
+from dmscdc.capture.writer import write_changes
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger, records
-from dmscdc.sample import COLUMNS
 from dmscdc.state import open_state
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dmscdc.capture.writer import write_load
 from dmscdc.config import read_config, write_config
-from dmscdc.dms_writer import write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.state import open_state
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.dms_writer import DmsSettings, change_sequence, typed_rows, write_changes, write_load
+from dmscdc.capture.writer import DmsSettings, change_sequence, typed_rows, write_changes, write_load
 from dmscdc.landing.files import FolderLanding, TableRef
 
 T = "sampledb.product"

@@ -16,9 +16,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.dms_writer import DmsSettings
+from dmscdc.capture.sqlite import SqliteSource, WrongValue, capture, load_table, pending, unloaded
+from dmscdc.capture.writer import DmsSettings
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.sqlite_source import SqliteSource, WrongValue, capture, load_table, pending, unloaded
 
 NOON = datetime(2018, 12, 15, 12, tzinfo=timezone.utc)
 FULL = DmsSettings(timestamp_column="ts", sequence_column="seq")
@@ -118,7 +118,7 @@ def test_what_the_load_holds_is_not_written_again_as_a_change(source, tmp_path):
 
 def test_a_load_that_was_killed_before_it_was_recorded_starts_over(source, tmp_path, monkeypatch):
     run(source, "INSERT INTO item (a, b) VALUES (1, 'x')")
-    import dmscdc.sqlite_source as module
+    import dmscdc.capture.sqlite as module
     monkeypatch.setattr(module, "stamp_text", lambda moment: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         source.full_load(tmp_path, now=NOON)
@@ -232,8 +232,8 @@ def _random_transaction(source, draw, has_note):
 
 def _flush_and_be_killed(source, landing, settings, now):
     "All files are there, the log knows nothing of it."
-    from dmscdc.sqlite_log import refresh, see_changes, transaction
-    from dmscdc.sqlite_source import name_batches, write_batches
+    from dmscdc.capture.sqlite_log import refresh, see_changes, transaction
+    from dmscdc.capture.sqlite import name_batches, write_batches
     with closing(source.connect()) as db:
         with transaction(db):
             refresh(db, log_new=True)
@@ -274,8 +274,8 @@ def test_a_capture_killed_while_it_writes_loses_nothing_and_repeats_no_change(so
     run(source, *(f"INSERT INTO item (a, b, price) VALUES ({i}, 'x', {i})" for i in range(400)))
     program = f"""
 import os, signal
-from dmscdc import sqlite_source
-from dmscdc.dms_writer import DmsSettings
+from dmscdc.capture import sqlite as sqlite_source
+from dmscdc.capture.writer import DmsSettings
 put, seen = sqlite_source.put_file, []
 def deadly(*args, **more):
     path = put(*args, **more)

@@ -46,7 +46,7 @@ def test_a_column_dropped_at_the_source_keeps_the_values_it_had(tmp_path, spark)
 
 
 def test_load_files_with_and_without_op_and_with_different_columns_make_one_table(tmp_path, spark):
-    from dmscdc.dms_writer import DmsSettings
+    from dmscdc.capture.writer import DmsSettings
     w = World(tmp_path, spark, OLD).set(key="id")
     w.load([(1, 0.5, "1", "x")]).load([(2, 0.5, "1", "y", "more")], MORE, 2, settings=DmsSettings(include_op_for_full_load=True))
     w.load([(BIG, 0.5, "1", "wide")], WIDE, 10, folder="segment é %1")

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from dmscdc.batch import DIRECT
-from dmscdc.dms_writer import DmsSettings, change_sequence, moment_of
+from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
 
 from world import World, closed, replayed
 

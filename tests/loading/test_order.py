@@ -7,8 +7,8 @@ import random
 import pyarrow as pa
 import pytest
 
+from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
 from dmscdc.changes import NAME
-from dmscdc.dms_writer import DmsSettings, change_sequence, moment_of
 from dmscdc.fold import places
 from dmscdc.schema import FILE, ROW
 

@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.dms_writer import DmsSettings
+from dmscdc.capture.writer import DmsSettings
 
 from world import World, closed, query, raw_rows, replay
 

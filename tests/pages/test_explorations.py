@@ -15,12 +15,12 @@ import pytest
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
+from dmscdc.capture.shop import COLUMNS, PRODUCTS
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cluster import checked
 from dmscdc.config import write_config
-from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.kernel import Watch, executed
 from dmscdc.ledger import Ledger
-from dmscdc.sample import COLUMNS, PRODUCTS
 from dmscdc.volumes import spread
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))

@@ -10,9 +10,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
 from dmscdc.config import read_config
-from dmscdc.dms_writer import write_load
 from dmscdc.feed_commands import refusals
 from dmscdc.front_page import commands_in
 from dmscdc.keys import KeyIndex

@@ -6,9 +6,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
 from dmscdc.config import ConfigError, read_config, write_config
-from dmscdc.dms_writer import write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger
 from dmscdc.state import open_state

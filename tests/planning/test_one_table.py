@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from awkward import TABLES
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
-from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.process import process_table
 from dmscdc.state import ATTRIBUTES, open_state

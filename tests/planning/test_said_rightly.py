@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc import feed_commands, process
+from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
-from dmscdc.dms_writer import write_load
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load import note_left_out
 from dmscdc.schema import Refused

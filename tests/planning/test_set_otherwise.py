@@ -8,9 +8,9 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli import app
 from dmscdc.config import write_config
-from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.front_page import commands_in
 from dmscdc.journal import commit
 from dmscdc.landing.files import FolderLanding, TableRef

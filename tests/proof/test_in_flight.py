@@ -11,7 +11,7 @@ import pytest
 
 from awkward import COLUMNS
 from damage import SOURCE, encoded, more_throughout, put, rows_of
-from dmscdc.dms_writer import DmsSettings, write_changes
+from dmscdc.capture.writer import DmsSettings, write_changes
 from dmscdc.proof import Asked, Proof, prove
 from dmscdc.schema import LakeDamaged, Refused, Unreadable
 from world import World, closed

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dmscdc.canonical import rules_of
-from dmscdc.dms_writer import write_load
+from dmscdc.capture.writer import write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.past import open_past, read_past
 from dmscdc.reconcile import Comparison, examine, find, spark_side

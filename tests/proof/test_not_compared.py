@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc import proof_runs
+from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
 from dmscdc.config import read_config, write_config
-from dmscdc.dms_writer import write_load
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.ledger import run_at
 from dmscdc.process import plan_standing, stand

@@ -4,7 +4,7 @@ from __future__ import annotations
 import subprocess
 
 from databases import program
-from dmscdc.sample import shop_mysql, shop_rows
+from dmscdc.capture.shop import shop_mysql, shop_rows
 
 
 def test_the_script_runs_as_a_client_reads_it_and_its_procedure_adds_orders(request):

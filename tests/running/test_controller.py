@@ -15,10 +15,10 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from dmscdc.capture.writer import write_load
 from dmscdc.config import read_config
 from dmscdc.controller import by_size, run_pass
 from dmscdc.crew import Crew, LeaseKeeper, Servers, run_table
-from dmscdc.dms_writer import write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.ledger import Ledger

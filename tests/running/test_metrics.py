@@ -11,9 +11,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.config import ConfigError, read_config
 from dmscdc.controller import run_pass
-from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.metrics import DIMENSIONS, UNITS, open_metrics, with_metrics
 from dmscdc.state import open_state

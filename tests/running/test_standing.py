@@ -14,10 +14,10 @@ from test_controller import CTRL_C, Fake, a_house, quiet, stand_in, until
 from typer.testing import CliRunner
 
 from dmscdc import controller, survey as survey_room
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli import app
 from dmscdc.controller import run_pass
 from dmscdc.crew import Crew, LeaseKeeper, Servers, inherit
-from dmscdc.dms_writer import write_changes, write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger
 from dmscdc.work import this_process

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from dmscdc.dms_writer import DmsSettings, moment_of
+from dmscdc.capture.writer import DmsSettings, moment_of
 from dmscdc.landing.s3 import open_landing
 from dmscdc.load import Task, load_incremental, load_initial
 from dmscdc.parquet import ParquetTable

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from dmscdc.dms_writer import DmsSettings, change_sequence, moment_of
+from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
 
 from world import World, closed, replayed
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dmscdc.dms_writer import DmsSettings
+from dmscdc.capture.writer import DmsSettings
 from dmscdc.tables import Draft
 
 from world import World, closed

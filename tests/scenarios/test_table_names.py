@@ -5,7 +5,7 @@ import pytest
 
 from awkward import TABLES
 from dmscdc import batch
-from dmscdc.dms_writer import write_changes, write_load
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import process_table

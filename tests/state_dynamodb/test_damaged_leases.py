@@ -8,9 +8,9 @@ import boto3
 import pytest
 from typer.testing import CliRunner
 
+from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
 from dmscdc.config import read_config
-from dmscdc.dms_writer import write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.state import StateUnusable, open_state
 from dmscdc.survey import survey
