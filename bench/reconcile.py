@@ -20,8 +20,8 @@ from dmscdc.landing.files import TableRef
 from dmscdc.process import process_table
 from dmscdc.proof import Asked, prove
 from dmscdc.reconcile import layout_of, spark_side, total_of
-from dmscdc.session import open_session
 from dmscdc.source import address, columns_of, snapshot, source_name, source_side
+from dmscdc.spark.session import open_session
 from dmscdc.state import open_state
 from dmscdc.tables import open_table
 

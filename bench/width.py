@@ -25,7 +25,7 @@ from dmscdc.past import open_past, upto
 from dmscdc.process import process_table
 from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import weave_table
-from dmscdc.session import open_session
+from dmscdc.spark.session import open_session
 from dmscdc.state import open_state
 
 TABLE, ROWS = TableRef("wide", "item"), 200

@@ -286,7 +286,7 @@ def serve_spark(
 ) -> None:
     "One Spark server for many passes, until Ctrl-C. Shows the line with its address and token, a secret."
     from dmscdc.cluster import lend, server_settings
-    from dmscdc.server import ServerMissing
+    from dmscdc.spark.server import ServerMissing
 
     with exit_codes():
         config = server_settings(folder, master=master, driver_memory=driver_memory, format=format)

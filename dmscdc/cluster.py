@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from .config import FILE, Config, read_config
-from .server import SparkServer, plugin_port, serve
-from .session import own_python, submitted_session
+from .spark.server import SparkServer, plugin_port, serve
+from .spark.session import own_python, submitted_session
 from .storage.aws import NEEDED
 
 # %% auto #0

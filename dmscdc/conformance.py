@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import dmscdc
-from .session import FormatMissing, open_session
+from .spark.session import FormatMissing, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,10 +29,10 @@ from .ledger import EXIT_CODES, Ledger, Run, ShelfError
 from .metrics import open_metrics, pass_facts, table_facts
 from .process import lag_of
 from .runs import close_lost, iso
-from .server import serve
+from .spark.interrupts import is_gone, stop_work, this_process
+from .spark.server import serve
 from .state import SqliteState, open_state
 from .survey import Look, look_at, status_of, survey
-from .work import is_gone, stop_work, this_process
 
 # %% auto #0
 __all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'heeding_signals', 'run_all', 'a_crew', 'run_needed', 'free_idle',

@@ -20,12 +20,12 @@ from .leases import Lease, LeaseLost
 from .ledger import Run
 from .process import HOLD
 from .runs import run_notebook
-from .server import NotWanted, SparkServer, serve
 from .shelf import open_shelf
+from .spark.interrupts import MARK, end_all, is_gone, owner_in, print_of
+from .spark.interrupts import session_of, session_url, spoken, stop_work, this_process
+from .spark.server import NotWanted, SparkServer, serve
 from .state import SqliteState
 from .survey import Look, busy_words, input_mark, problem_words, refusal_words
-from .work import MARK, end_all, is_gone, owner_in, print_of
-from .work import session_of, session_url, spoken, stop_work, this_process
 
 # %% auto #0
 __all__ = ['say_line', 'Held', 'renew', 'LeaseKeeper', 'prepare', 'Servers', 'Outcome', 'without_run', 'Crew', 'AnyOf', 'inherit',

@@ -22,8 +22,8 @@ from .ledger import EXIT_CODES
 from .position import BadInstruction
 from .schedule import BadSchedule
 from .screen import console
-from .session import FormatMissing
 from .shelf import ShelfError
+from .spark.session import FormatMissing
 from .state import BadSetting, StaleState, UnknownTable
 
 # %% auto #0

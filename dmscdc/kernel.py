@@ -25,7 +25,7 @@ from papermill import execute_notebook
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
-from .session import own_python
+from .spark.session import own_python
 
 # %% auto #0
 __all__ = ['LOG', 'GRACE', 'LOOK', 'ThisPython', 'own_kernel', 'kill_group', 'server_cause', 'Watch', 'watched', 'death_words',

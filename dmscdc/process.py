@@ -33,7 +33,7 @@ from .loads import Loaded, Task, WithArchive, did, lake_of, note_too_fine, rows_
 from .plan import plan_table
 from .position import Position
 from .schema import LakeDamaged, Refused, Unreadable
-from .session import open_session
+from .spark.session import open_session
 from .state import SqliteState, TableItem, open_state
 from .storage.bucket_log_store import decided_by
 from .storage.log_store import Unfit

@@ -22,8 +22,8 @@ from .past import NoPast, Past, open_past
 from .position import Position
 from .reconcile import Comparison, Finding, Layout, examine, find, spark_side
 from .schema import Refused
-from .session import open_session
 from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
+from .spark.session import open_session
 from .state import open_state
 from .tables import Commit, LakeTable, open_table
 from .tasks import in_sentences

@@ -22,10 +22,10 @@ from .leases import Lease
 from .load_set import clock
 from .process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand, then
 from .schema import Unreadable, in_words, read_footer
+from .spark.interrupts import is_gone, spoken
 from .state import SETTINGS, SqliteState, TableItem, UnknownTable, open_state
 from .storage.aws import is_bucket
 from .suggest import Suggestion, judged_by, suggest_key
-from .work import is_gone, spoken
 from .worklist import Plan, count, some
 
 # %% auto #0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .landing.files import TableRef, for_shell
 from .schema import Footer, Refused, Schema
-from .session import FormatMissing
+from .spark.session import FormatMissing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,7 +4,7 @@ import os
 import hypothesis
 import pytest
 
-from dmscdc.session import open_session
+from dmscdc.spark.session import open_session
 
 from seeds import IS_FIXED
 from skips import pytest_runtest_makereport  # noqa: F401  a hook

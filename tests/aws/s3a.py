@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from dmscdc.session import open_session
+from dmscdc.spark.session import open_session
 from dmscdc.storage.filesystem import access
 
 LAKE = os.environ["DMSCDC_LAKE"]

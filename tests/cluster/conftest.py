@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.server import spark_home
+from dmscdc.spark.server import spark_home
 
 
 @pytest.fixture(scope="session")

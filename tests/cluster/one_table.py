@@ -5,7 +5,7 @@ import json
 import sys
 
 from dmscdc.process import process_table
-from dmscdc.session import ask_worker, open_session
+from dmscdc.spark.session import ask_worker, open_session
 
 root, table = sys.argv[1:]
 done = process_table(table, f"{root}/landing", f"{root}/lake", f"sqlite:{root}/state.db", settle=0)

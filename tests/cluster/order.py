@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from dmscdc.batch import batch_frame, stage
 from dmscdc.changes import change_files
 from dmscdc.schema import evolve, read_footers
-from dmscdc.session import open_session
+from dmscdc.spark.session import open_session
 
 KEYS, TURNS = 20_000, 40
 

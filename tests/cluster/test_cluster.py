@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dmscdc.capture.shop import COLUMNS
-from dmscdc.server import serve
+from dmscdc.spark.server import serve
 
 from world import query, replay
 

@@ -17,7 +17,7 @@ import pytest
 from dmscdc.capture.shop import write_shop, write_story
 from dmscdc.config import write_config
 from dmscdc.landing.files import TableRef
-from dmscdc.server import PLUGIN, spark_home
+from dmscdc.spark.server import PLUGIN, spark_home
 from dmscdc.state import open_state
 
 from story import TABLES

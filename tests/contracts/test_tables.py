@@ -13,7 +13,7 @@ from dmscdc.batch import stage
 from dmscdc.changes import change_files
 from dmscdc.landing.files import TableRef
 from dmscdc.schema import OURS, arrow_type, columns, ddl, read_footers
-from dmscdc.session import FormatMissing
+from dmscdc.spark.session import FormatMissing
 from dmscdc.storage.filesystem import new_place, place
 from dmscdc.tables import FORMATS, Draft, StaleCommit, open_table
 from dmscdc.tasks import get_text, put_text

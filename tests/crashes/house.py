@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from dmscdc.leases import Lease
-from dmscdc.server import SparkServer
-from dmscdc.work import session_url, stop_work
+from dmscdc.spark.interrupts import session_url, stop_work
+from dmscdc.spark.server import SparkServer
 
 from referee import Referee
 from stories import COLUMNS, SCHEMA, STORIES, Story

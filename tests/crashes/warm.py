@@ -5,7 +5,7 @@ import os
 import signal
 from contextlib import contextmanager
 
-from dmscdc.server import serve
+from dmscdc.spark.server import serve
 
 import house as rooms
 

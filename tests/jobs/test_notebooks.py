@@ -16,7 +16,7 @@ from dmscdc.config import read_config, write_config
 from dmscdc.kernel import Watch, executed
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger, records
-from dmscdc.server import serve
+from dmscdc.spark.server import serve
 from dmscdc.state import open_state
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"

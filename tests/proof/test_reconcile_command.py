@@ -12,7 +12,7 @@ from databases import SECRET
 from dmscdc.cli import app
 from dmscdc.config import write_config
 from dmscdc.ledger import Ledger
-from dmscdc.server import serve
+from dmscdc.spark.server import serve
 from world import World
 
 ROWS = [(1, "lamp", 39), (2, "desk", 89), (3, "tent", 119)]

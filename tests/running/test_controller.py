@@ -23,11 +23,11 @@ from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.ledger import Ledger
 from dmscdc.process import plan_standing, stand
-from dmscdc.server import NotWanted
+from dmscdc.spark.interrupts import WorkGoesOn
+from dmscdc.spark.server import NotWanted
 from dmscdc.state import open_state
 from dmscdc.survey import chosen_tables, look_at, survey
 from dmscdc.tables import Draft
-from dmscdc.work import WorkGoesOn
 
 from test_runs import at_work, kernels_at_work
 

@@ -20,7 +20,7 @@ from dmscdc.controller import run_pass
 from dmscdc.crew import Crew, LeaseKeeper, Servers, inherit
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger
-from dmscdc.work import this_process
+from dmscdc.spark.interrupts import this_process
 
 COLUMNS = {"id": "int", "said": "string"}
 SAYS_NO = "class Refused(Exception): pass\nraise Refused('shop.a: LOAD00000001.parquet row 2 has no id. Put the file right')"
@@ -220,7 +220,7 @@ def test_what_a_killed_pass_held_is_taken_over_at_once(tmp_path):
     assert state.holder(TableRef("shop", "hangs")) is not None
     code, said = told(tmp_path, "status")
     assert code == 3 and f"process {process.pid} on " in said and "the next pass takes over" in said
-    (tmp_path / "hangs.does").write_text(f"from dmscdc.work import facts_of_process\nassert (facts_of_process({kernel}) or 'X')[0] in 'ZX'\nload()")
+    (tmp_path / "hangs.does").write_text(f"from dmscdc.spark.interrupts import facts_of_process\nassert (facts_of_process({kernel}) or 'X')[0] in 'ZX'\nload()")
     lines = []
     result = run_pass(config, job=stand_in(tmp_path), on_event=lines.append, classic=True)
     assert (result.verdict, result.words) == ("ok", "1 table: 1 ok"), result.to_dict()
@@ -242,7 +242,7 @@ def test_a_run_that_failed_before_its_first_commit_has_a_verdict_in_status(tmp_p
 
 def owner_of_a_dead(spark):
     "The name of a process of this machine that has ended."
-    code = f"from dmscdc.work import this_process; print(this_process('1001', {spark!r}))"
+    code = f"from dmscdc.spark.interrupts import this_process; print(this_process('1001', {spark!r}))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.server import NotWanted, own_log, serve, start_guarded, wait_for_port
-from dmscdc.work import Onlooker, WorkGoesOn, connect_client, session_url, stop_work
+from dmscdc.spark.interrupts import Onlooker, WorkGoesOn, connect_client, session_url, stop_work
+from dmscdc.spark.server import NotWanted, own_log, serve, start_guarded, wait_for_port
 
 ENDLESS = """
 import sys
-from dmscdc.session import open_session
+from dmscdc.spark.session import open_session
 
 def tasks(url, folder):
     def write_one(batches):
@@ -107,7 +107,7 @@ def test_a_task_that_does_not_listen_is_waited_for_and_then_said_to_go_on(server
 
 WORKER = """
 import json, os, sys
-from dmscdc.session import open_session
+from dmscdc.spark.session import open_session
 
 def who(batches):
     import pyarrow as pa
@@ -127,7 +127,7 @@ def test_ctrl_c_of_the_terminal_does_not_reach_the_server(server):
     assert os.getpgid(server.pid) != os.getpgid(0)
 
 
-ASKS = "import sys; from dmscdc.session import open_session; print(open_session(remote=sys.argv[1]).range(3).count())"
+ASKS = "import sys; from dmscdc.spark.session import open_session; print(open_session(remote=sys.argv[1]).range(3).count())"
 
 
 def test_a_client_of_a_server_that_is_gone_does_not_wait_for_ten_minutes():
@@ -149,7 +149,7 @@ def test_a_server_without_memory_says_so(tmp_path):
 
 def test_a_server_goes_when_its_starter_is_killed(tmp_path):
     code = (
-        "import os, sys, pathlib; from dmscdc.server import start_guarded;"
+        "import os, sys, pathlib; from dmscdc.spark.server import start_guarded;"
         "folder = pathlib.Path(sys.argv[1]); (folder / 'own').mkdir();"
         "print(start_guarded(['sleep', '3600'], folder / 'own', dict(os.environ), (folder / 'log').open('ab'))[1], flush=True);"
         "sys.stdin.read()"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.session import SESSION_SETTINGS, PythonMismatch, check_python, has_package, package_zip
+from dmscdc.spark.session import SESSION_SETTINGS, PythonMismatch, check_python, has_package, package_zip
 from dmscdc.tasks import write_table
 
 
@@ -48,14 +48,14 @@ def test_a_file_that_went_away_is_an_error(spark, tmp_path):
 
 
 def test_importing_the_session_starts_nothing_and_needs_no_spark():
-    code = "import sys, dmscdc.session; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, dmscdc.spark.session; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_the_package_zip_is_named_after_its_content_and_imports(tmp_path):
     with zipfile.ZipFile(package_zip(tmp_path)) as file:
         file.extractall(tmp_path)
-    code = "import sys, pathlib, dmscdc.session as s; print(s.package_zip(pathlib.Path(sys.argv[1])).name, s.__file__)"
+    code = "import sys, pathlib, dmscdc.spark.session as s; print(s.package_zip(pathlib.Path(sys.argv[1])).name, s.__file__)"
     said = [subprocess.run([sys.executable, "-c", code, tmp_path], cwd=cwd, capture_output=True, text=True, check=True).stdout
             for cwd in (tmp_path, "/")]
     assert [words.split()[0] for words in said] == [package_zip(tmp_path).name] * 2
