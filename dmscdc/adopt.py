@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from .changes import check_key
+from .changes.read import check_key
+from .changes.schema import Footer, Refused, Schema, evolve, read_footers
 from .landing.files import RawFile, for_shell
 from .loads import Loaded, Task, planned
 from .position import Position, change_order
-from .schema import Footer, Refused, Schema, evolve, read_footers
 from .strangers import check_folders, lake_footers
 from .tables import Clock, Draft, LoadFiles
 from .worklist import Plan, count

@@ -12,16 +12,16 @@ from datetime import datetime, timezone
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from .changes import quoted
+from .changes.key_check import check_counted
+from .changes.read import quoted
+from .changes.schema import FILE, OURS, ROW, Column, Schema, ddl, open_lake
+from .changes.tasks import in_tasks
 from .copying import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, check_kinds, commit, located, name_prefix
 from .layout import check_bounds, describe
 from .position import Position
-from .schema import FILE, OURS, ROW, Column, Schema, ddl, open_lake
 from .storage.filesystem import read_url, spark_url
 from .tables import Commit, Draft, PlainFile
-from .tasks import in_tasks
-from .unique import check_counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .schema import Column, Schema
+from .changes.schema import Column, Schema
 
 # %% auto #0
 __all__ = ['KINDS', 'FORMS', 'LONG', 'SPARK', 'MYSQL', 'POSTGRESQL', 'ENGINES', 'DAY', 'QUICK', 'SIZE', 'MD5', 'NUMBER', 'SUM',

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from .attempt import lake_columns, to_commit
-from .fold import HIVE_NULL
+from .changes.fold import HIVE_NULL
+from .changes.schema import Column, Schema
 from .journal import Entry
 from .landing.files import TableRef, for_shell
-from .schema import Column, Schema
 from .storage.aws import is_bucket, split_url
 from .tables import Commit
 

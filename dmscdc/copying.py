@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .schema import FILE, OP, ROW, Column, Footer, open_raw, read_pieces
-from .tasks import Batches, facts_out, get_text, lake_values, numbers_in, unique_columns, write_table
+from .changes.schema import FILE, OP, ROW, Column, Footer, open_raw, read_pieces
+from .changes.tasks import Batches, facts_out, get_text, lake_values, numbers_in, unique_columns, write_table
 
 # %% auto #0
 __all__ = ['SMALL', 'Part', 'Copying', 'cut_file', 'cut', 'lake_rows', 'read_part', 'write_copy', 'copy_piece', 'encode_copying',

@@ -14,11 +14,11 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, 
 
 from .as_of import (AFTER, BEFORE, LAST, POSITION, can_apply, clock_of, commit_time, every_state, left_out, only,
                           states, struct)
-from .changes import KIND, ChangeFiles, check_key, quoted
+from .changes.read import KIND, ChangeFiles, check_key, quoted
+from .changes.schema import FILE, ROW, Refused
 from .landing.files import RawFile, day_before
 from .past import NoPast, Past, held_by, lost_of, read_past, stands_on
 from .position import Position, change_order, tally
-from .schema import FILE, ROW, Refused
 
 # %% auto #0
 __all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'RANGED', 'landed', 'NoFeed', 'Span', 'whole', 'span', 'key_only',

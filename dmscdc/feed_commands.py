@@ -87,9 +87,9 @@ def asked(
 def refusals(table: str) -> Iterator[None]:
     "What the files do not tell is said in words."
     from dmscdc.past import NoPast
-    from dmscdc.schema import LakeDamaged, Refused, Unreadable
+    from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable
     from dmscdc.tables import NotOurs, StaleCommit
-    from dmscdc.tasks import explained
+    from dmscdc.changes.tasks import explained
 
     try:
         yield
@@ -175,7 +175,7 @@ def shown(
     "An answer for the screen."
     from pyspark.sql import functions as F
 
-    from dmscdc.changes import quoted
+    from dmscdc.changes.read import quoted
 
     facts = {name: getattr(answer, name) for name in ("position", "clock", "begins", "gaps", "left_out")}
     times = {n: F.col(quoted(n)).cast("string") for n, kind in rows.dtypes if kind.startswith("timestamp")}

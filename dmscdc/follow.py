@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, replace
 import pyarrow.fs as pafs
 from pyspark.sql import SparkSession
 
+from .changes.tasks import get_text, put_text
 from .feed import CHANGE_TYPE, Feed, NoFeed, feed, span
 from .landing.files import TableRef
 from .past import Past
 from .position import Position
 from .storage.aws import is_bucket
 from .storage.filesystem import new_place, place, read_url, spark_url
-from .tasks import get_text, put_text
 
 # %% auto #0
 __all__ = ['Cursor', 'read_cursor', 'save_cursor', 'choose', 'is_visible', 'write_part', 'move_on', 'Delivered', 'deliver',

@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from .changes import is_sequence
+from .changes.read import is_sequence
+from .changes.schema import OP, Refused
 from .keys import Asked, BadKey, KeyIndex, look, utc
 from .landing.files import RawFile, TableRef
 from .past import Past, is_first_put, moment
-from .schema import OP, Refused
 from .storage.aws import is_bucket
 
 # %% auto #0

@@ -146,7 +146,7 @@ def history(
 ) -> None:
     "A row's life: every change with its file and what differed, the lake's row, and what cannot be told. No Spark."
     from dmscdc.past import NoPast
-    from dmscdc.schema import LakeDamaged, Refused
+    from dmscdc.changes.schema import LakeDamaged, Refused
     from dmscdc.tables import NotOurs, StaleCommit
 
     times = {"since": time_of(since), "until": time_of(until)}

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from .changes.schema import in_python, in_words, open_raw, plain, read_raw, statistics
 from .landing.files import RawFile
-from .schema import in_python, in_words, open_raw, plain, read_raw, statistics
 from .storage.filesystem import place
 
 # %% auto #0

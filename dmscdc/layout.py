@@ -14,10 +14,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .fold import HIVE_NULL
+from .changes.fold import HIVE_NULL
+from .changes.schema import statistics
 from .journal import Journal, LakeFile
 from .rewrite import Unit, key_scalar
-from .schema import statistics
 from .storage.filesystem import place
 
 # %% auto #0

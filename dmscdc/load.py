@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .attempt import LostRows
-from .batch import Batch, refuse_bad, stage
-from .changes import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
-from .changes import sequence_column
-from .fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
+from .changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
+from .changes.key_check import check_unique
+from .changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
+from .changes.read import sequence_column
+from .changes.schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
+from .changes.stage import Batch, refuse_bad, stage
+from .changes.tasks import check_sound
 from .landing.files import RawFile, for_shell
 from .loads import Loaded, Task, note_too_fine, planned
 from .position import Position
-from .schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
 from .tables import Clock, Commit, Draft, LoadFiles, Written
-from .tasks import check_sound
-from .unique import check_unique
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
@@ -98,7 +98,7 @@ def partition_texts(
 
 
 def has_unfit(column: str) -> SparkColumn:
-    "What room 17's `is_unfit` says, in Spark."
+    "What `changes/fold`'s `is_unfit` says, in Spark."
     from pyspark.sql import functions as F
 
     value = F.col(quoted(column))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .changes.schema import FILE, ROW
 from .landing.files import FolderLanding, Listing, TableRef, for_shell
-from .schema import FILE, ROW
 from .tables import Clock, Commit, LakeTable, StaleCommit, Written, no_guard
 from .worklist import Plan, count, union
 

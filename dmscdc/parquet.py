@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from .attempt import (Place, check_adopted, check_files, commit_draft, copy_aside, described, lake_columns,
                             plain_files, read_files, to_commit, write_frame)
-from .batch import Batch, batch_frame
-from .changes import quoted
+from .changes.fold import WRITE
+from .changes.read import quoted
+from .changes.schema import Schema, ddl
+from .changes.stage import Batch, batch_frame
+from .changes.tasks import in_tasks
 from .copying import cut
-from .fold import WRITE
 from .journal import Entry, Journal, LakeFile, commit_of, settle, whereabouts
 from .landing.files import TableRef
 from .layout import candidates, check_bounds, describe, gather_small, unit
 from .rewrite import Inserting, Work, encode_work, insert_numbers, rewrite_numbers
-from .schema import Schema, ddl
 from .storage.bucket_log_store import open_store
 from .storage.filesystem import files_in, read_url
 from .strangers import cut_folders, still_there, strangers
 from .tables import Clock, Commit, Draft, LoadFiles, PlainFile, StaleCommit, Written
-from .tasks import in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .changes import GROUP, KIND, NAME, ChangeFiles, change_files, read_changes
+from .changes.read import GROUP, KIND, NAME, ChangeFiles, change_files, read_changes
+from .changes.schema import FILE, OP, evolve, read_footers
+from .changes.tasks import check_sound
 from .landing.files import RawFile, TableRef
 from .landing.s3 import open_landing
 from .position import Position, change_order, tally, told_apart
-from .schema import FILE, OP, evolve, read_footers
-from .tasks import check_sound
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

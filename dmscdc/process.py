@@ -24,6 +24,8 @@ __all__ = ['ALL_EVERY', 'HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'table_o
 # %% ../notebooks/39_process.ipynb #cell-004
 from .adopt import adopt_lake, adopts, beyond
 from .attempt import LostRows
+from .changes.schema import LakeDamaged, Refused, Unreadable
+from .changes.tasks import explained
 from .glue import Told, tell
 from .landing.files import FolderLanding, LandingUnreachable, RawFile, TableRef, for_shell
 from .landing.s3 import open_landing
@@ -32,14 +34,12 @@ from .load import load_incremental, load_initial
 from .loads import Loaded, Task, WithArchive, did, lake_of, note_too_fine, rows_of, seconds_of, verdict_of
 from .plan import plan_table
 from .position import Position
-from .schema import LakeDamaged, Refused, Unreadable
 from .spark.session import open_session
 from .state import SqliteState, TableItem, open_state
 from .storage.bucket_log_store import decided_by
 from .storage.log_store import Unfit
 from .tables import Clock, Commit, Draft, FilesGone, LakeTable, NotOurs, StaleCommit
 from .tables import check_mirror, open_table, set_otherwise, versions
-from .tasks import explained
 from .worklist import Plan, announce, changed_inputs, gone_names, only_load, some, union, warn
 
 # %% ../notebooks/39_process.ipynb #cell-007

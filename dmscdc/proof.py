@@ -16,17 +16,17 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from .canonical import rules_of
+from .changes.schema import Refused
+from .changes.tasks import in_sentences
 from .in_flight import Pending, in_milliseconds, pending, states_of, stream_of, told_after
 from .landing.files import TableRef, for_shell
 from .past import NoPast, Past, open_past
 from .position import Position
 from .reconcile import Comparison, Finding, Layout, examine, find, spark_side
-from .schema import Refused
 from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
 from .spark.session import open_session
 from .state import open_state
 from .tables import Commit, LakeTable, open_table
-from .tasks import in_sentences
 
 # %% auto #0
 __all__ = ['LEFT_OUT', 'Proof', 'key_words', 'counted', 'judge', 'Asked', 'lake_table', 'explained', 'beside', 'again', 'prove',

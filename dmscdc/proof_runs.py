@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from typing import Any
 
+from .changes.schema import Refused
 from .config import Config, is_wanted
 from .crew import Servers, without_run
 from .front_page import first_sentence, write_front_page
@@ -22,7 +23,6 @@ from .process import EXPECTED
 from .proof import Asked, again, lake_table
 from .runs import run_notebook
 from .schedule import next_tick, ticks_between
-from .schema import Refused
 from .source import PASSWORD, SourceRefused, address
 from .state import open_state
 from .survey import check_here, look_at, status_of, survey

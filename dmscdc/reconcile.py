@@ -16,7 +16,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from .canonical import MD5, NUMBER, PART, PLAIN, SUM, WHOLE, Rule, hash_of, row_text, shown, text_of
-from .changes import quoted
+from .changes.read import quoted
 from .source import Side, Total
 
 # %% auto #0

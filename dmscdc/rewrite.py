@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .fold import FIRST, FRESH, HAS, WRITE, alike
-from .schema import FILE, OP, ROW, LakeDamaged, arrow_type, read_lake, time_from
+from .changes.fold import FIRST, FRESH, HAS, WRITE, alike
+from .changes.schema import FILE, OP, ROW, LakeDamaged, arrow_type, read_lake, time_from
+from .changes.tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 from .storage.filesystem import place
-from .tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds

@@ -12,8 +12,8 @@ from functools import reduce
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
 from .as_of import CommitClock, closing_time, commit_time, struct
-from .changes import GROUP, KIND, NAME, SEQUENCE, Sets, quoted
-from .schema import FILE, OP, ROW, Column, Refused, Schema
+from .changes.read import GROUP, KIND, NAME, SEQUENCE, Sets, quoted
+from .changes.schema import FILE, OP, ROW, Column, Refused, Schema
 
 # %% auto #0
 __all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ENDED', 'ADDED', 'AT', 'TIME', 'BEGINS', 'SET', 'LIFE', 'START', 'IS_NEW', 'STATE',

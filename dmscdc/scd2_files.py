@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .as_of import CommitClock
+from .changes.schema import Refused
 from .landing.files import RawFile, TableRef, day_before, for_shell
 from .landing.s3 import open_landing
 from .past import NoPast, Past, applied, is_first_put
 from .position import Position, change_order, plus, tally
-from .schema import Refused
 from .state import TableItem
 from .tables import VERSIONS, Commit
 

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from .as_of import can_apply, clock_of, has_key
 from .attempt import lake_columns
-from .changes import KIND, ChangeFiles, change_files, check_key, proves, quoted, read_changes
+from .changes.read import KIND, ChangeFiles, change_files, check_key, proves, quoted, read_changes
+from .changes.schema import FILE, OP, ROW, Column, Refused, Schema, evolve, read_footers
 from .landing.files import RawFile, TableRef, for_shell
 from .load_set import is_followed, quiet_at
 from .past import Past, open_past
@@ -23,7 +24,6 @@ from .scd2 import ADDED, AT, BEGAN, BEGINS, CHANGE, CURRENT, START, WHAT
 from .scd2 import Weaving, kind_of, lines_gone, lines_of, starts_of, version_schema, weave, weave_on
 from .scd2_files import Step, Woven, check_free, first_step, load_time, next_step, target_of, unseen
 from .scd2_files import versions_of, woven_of
-from .schema import FILE, OP, ROW, Column, Refused, Schema, evolve, read_footers
 from .state import BadSetting, TableItem, UnknownTable
 from .tables import Commit, LakeTable, open_table
 

@@ -15,20 +15,20 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from .as_of import instant
-from .batch import Batch, batch_types
-from .changes import ChangeFiles, quoted, read_changes
+from .changes.read import ChangeFiles, quoted, read_changes
+from .changes.schema import Column, Schema, ddl
+from .changes.stage import Batch, batch_types
+from .changes.tasks import check_sound
 from .landing.files import TableRef, for_shell
 from .past import open_past
 from .scd2 import CHANGE, FROM, HIDDEN, TO, WHAT, version_schema
 from .scd2_files import Step, Woven, versions_of, woven_of, woven_position
 from .scd2_read import Stand, files_of, look, new_versions, ordered, settings_of, stand, step_of, weaving
-from .schema import Column, Schema, ddl
 from .spark.session import open_session
 from .state import open_state
 from .storage.bucket_log_store import decided_by
 from .storage.filesystem import read_url, spark_url
 from .tables import Draft, StaleCommit, Written, open_table
-from .tasks import check_sound
 
 # %% auto #0
 __all__ = ['SMALL', 'by_key', 'put_aside', 'Done', 'write_versions', 'unchanged', 'weave_step', 'Increment', 'counted',

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import unquote
 
+from .changes.schema import Footer, Refused, read_footers
 from .copying import Part, cut
 from .journal import Journal, commit_of
 from .landing.files import for_shell
-from .schema import Footer, Refused, read_footers
 from .tables import LoadFiles, StaleCommit
 
 # %% auto #0

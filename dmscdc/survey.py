@@ -15,13 +15,13 @@ from typing import Any
 
 from . import __version__
 from .catalog import is_behind
+from .changes.schema import Unreadable, in_words, read_footer
 from .config import Config, is_wanted
 from .landing.files import FolderLanding, LandingEmpty, LandingUnreachable, TableRef, for_shell
 from .landing.s3 import THREADS, BucketLanding, open_landing
 from .leases import Lease
 from .load_set import clock
 from .process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand, then
-from .schema import Unreadable, in_words, read_footer
 from .spark.interrupts import is_gone, spoken
 from .state import SETTINGS, SqliteState, TableItem, UnknownTable, open_state
 from .storage.aws import is_bucket

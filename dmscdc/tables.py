@@ -15,14 +15,14 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .changes.schema import Footer, Refused, Schema
 from .landing.files import TableRef, for_shell
-from .schema import Footer, Refused, Schema
 from .spark.session import FormatMissing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from dmscdc.batch import Batch
+    from dmscdc.changes.stage import Batch
 
 # %% auto #0
 __all__ = ['VERSIONS', 'FORMATS', 'Commit', 'new_attempt', 'no_guard', 'Draft', 'check_mirror', 'set_otherwise', 'Written',

@@ -15,11 +15,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from .changes.schema import OP, Refused, open_raw, read_raw, statistics
 from .charts import seconds_of
 from .landing.files import RawFile, TableRef, parse_name
 from .landing.s3 import open_landing
 from .ledger import Ledger, records
-from .schema import OP, Refused, open_raw, read_raw, statistics
 from .shelf import Shelf, open_shelf
 
 # %% auto #0

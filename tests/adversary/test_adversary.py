@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 import shapes
-from dmscdc import batch
+from dmscdc.changes import stage as batch
 from seeds import seed_of
 from siege import WAYS, Siege
 from told import Table

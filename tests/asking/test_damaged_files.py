@@ -5,17 +5,17 @@ import pytest
 from typer.testing import CliRunner
 
 from damage import DAMAGES, LIBRARIES, ROWS, damages, encoded, put, rows_of
-from dmscdc import tasks
 from dmscdc.as_of import as_of
+from dmscdc.changes import tasks
+from dmscdc.changes.schema import Refused
+from dmscdc.changes.tasks import explained
 from dmscdc.cli import app
 from dmscdc.config import write_config
 from dmscdc.feed import feed
 from dmscdc.history import states_of
 from dmscdc.landing.files import TableRef
 from dmscdc.past import open_past
-from dmscdc.schema import Refused
 from dmscdc.state import open_state
-from dmscdc.tasks import explained
 
 T = TableRef("shop", "item")
 LOAD, CHANGES = "LOAD00000001.parquet", ["20181215-100001000.parquet", "20181215-100002000.parquet"]

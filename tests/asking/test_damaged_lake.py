@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 from world import World
 
 from dmscdc.as_of import as_known
+from dmscdc.changes.schema import LakeDamaged
 from dmscdc.cli import app
 from dmscdc.config import write_config
 from dmscdc.lake_row import tell
-from dmscdc.schema import LakeDamaged
 
 
 @pytest.fixture(scope="module")

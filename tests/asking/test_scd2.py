@@ -14,6 +14,7 @@ import pytest
 
 from dmscdc.as_of import as_of
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
+from dmscdc.changes.schema import Refused
 from dmscdc.landing.files import TableRef, day_before
 from dmscdc.parquet import ParquetTable
 from dmscdc.past import open_past
@@ -21,7 +22,6 @@ from dmscdc.position import Position
 from dmscdc.process import process_table
 from dmscdc.scd2_files import Woven, next_step
 from dmscdc.scd2_table import Increment, read_versions, valid_at, weave_table
-from dmscdc.schema import Refused
 from dmscdc.state import BadSetting, SqliteState, UnknownTable
 from dmscdc.tables import Draft, StaleCommit
 from world import World, closed

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dmscdc.batch import batch_frame, stage
-from dmscdc.changes import change_files
-from dmscdc.schema import evolve, read_footers
+from dmscdc.changes.read import change_files
+from dmscdc.changes.schema import evolve, read_footers
+from dmscdc.changes.stage import batch_frame, stage
 from dmscdc.spark.session import open_session
 
 KEYS, TURNS = 20_000, 40

@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
+from dmscdc.changes.schema import Column
 from dmscdc.landing.files import TableRef
 from dmscdc.parquet import ParquetTable, rewrite_touched
 from dmscdc.rewrite import Work
-from dmscdc.schema import Column
 from dmscdc.storage.log_store import Store, Unfit
 from dmscdc.tables import Draft, NotOurs
 

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dmscdc.changes.schema import Column, LakeDamaged, read_lake
+from dmscdc.changes.tasks import unique_columns, write_table
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.layout import candidates, describe, unit
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import problem_of
 from dmscdc.rewrite import Work, rewrite
-from dmscdc.schema import Column, LakeDamaged, read_lake
 from dmscdc.tables import Draft, StaleCommit
-from dmscdc.tasks import unique_columns, write_table
 from dmscdc.worklist import Plan
 
 TYPES = (("Op", "string"), ("id", "int"), ("a", "string"), ("_cdc_file", "string"), ("_cdc_row", "bigint"))

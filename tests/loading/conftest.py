@@ -1,7 +1,7 @@
 """Every test of loading runs twice: small batches are folded in one task, and brought together as large ones are."""
 import pytest
 
-from dmscdc import batch
+from dmscdc.changes import stage as batch
 
 
 @pytest.fixture(scope="module", autouse=True, params=["direct", "shuffled"])

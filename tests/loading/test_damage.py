@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.batch import stage
-from dmscdc.changes import change_files
-from dmscdc.schema import Unreadable, evolve, read_footers
+from dmscdc.changes.read import change_files
+from dmscdc.changes.schema import Unreadable, evolve, read_footers
+from dmscdc.changes.stage import stage
 
 from damage import DAMAGES, LIBRARIES, ROWS, SOURCE, damages, encoded, in_page, put, rows_of, to_nulls
 from world import World, closed, query

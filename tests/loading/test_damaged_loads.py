@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import pytest
 
-from dmscdc.changes import change_files
+from dmscdc.changes.read import change_files
+from dmscdc.changes.schema import Unreadable, evolve
 from dmscdc.landing.files import FolderLanding
 from dmscdc.load import footers_of, replace_table
 from dmscdc.loads import Task
-from dmscdc.schema import Unreadable, evolve
 from dmscdc.tables import Draft
 
 from damage import DAMAGES, ROWS, SOURCE, damages, encoded, put, rows_of, to_nulls

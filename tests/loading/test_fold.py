@@ -6,8 +6,8 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 
-from dmscdc.batch import DIRECT
 from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
+from dmscdc.changes.stage import DIRECT
 
 from world import World, closed, replayed
 

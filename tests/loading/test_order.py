@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
-from dmscdc.changes import NAME
-from dmscdc.fold import places
-from dmscdc.schema import FILE, ROW
+from dmscdc.changes.fold import places
+from dmscdc.changes.read import NAME
+from dmscdc.changes.schema import FILE, ROW
 
 from test_fold import split_files
 from world import World, closed

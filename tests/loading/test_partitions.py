@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from dmscdc.changes.schema import Refused
 from dmscdc.lake_row import tell
 from dmscdc.landing.files import FolderLanding
 from dmscdc.load import load_initial
 from dmscdc.loads import Task
-from dmscdc.schema import Refused
 
 from damage import encoded, put
 from world import World, closed, query, replayed

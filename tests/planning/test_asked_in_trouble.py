@@ -11,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
+from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable, read_footer
 from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.feed_commands import refusals
@@ -23,7 +24,6 @@ from dmscdc.ledger import Ledger
 from dmscdc.position import Position
 from dmscdc.process import ended_by, said_of
 from dmscdc.scd2_table import Increment, weave_table
-from dmscdc.schema import LakeDamaged, Refused, Unreadable, read_footer
 from dmscdc.state import TableItem, open_state
 from dmscdc.survey import Look, input_mark, refusal_words, survey
 from dmscdc.tables import PlainFile

@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 
 from dmscdc import feed_commands, process
 from dmscdc.capture.writer import write_load
+from dmscdc.changes.schema import Refused
 from dmscdc.cli import app
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load import note_left_out
-from dmscdc.schema import Refused
 from dmscdc.suggest import suggest_key
 
 NEVER = "--insert-only is for rows that are never updated or deleted"

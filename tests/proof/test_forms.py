@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import functions as F
 
 from dmscdc.canonical import hash_of, row_text, rules_of, text_of
-from dmscdc.changes import quoted
+from dmscdc.changes.read import quoted
+from dmscdc.changes.schema import Column
 from dmscdc.landing.files import TableRef
-from dmscdc.schema import Column
 from dmscdc.source import SourceColumn, address, columns_of, snapshot, source_name
 
 UTC = timezone.utc

@@ -12,8 +12,8 @@ import pytest
 from awkward import COLUMNS
 from damage import SOURCE, encoded, more_throughout, put, rows_of
 from dmscdc.capture.writer import DmsSettings, write_changes
+from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable
 from dmscdc.proof import Asked, Proof, prove
-from dmscdc.schema import LakeDamaged, Refused, Unreadable
 from world import World, closed
 
 SCHEMA = {"id": "int", "name": "string", "price": "decimal(10,2)"}

@@ -8,9 +8,9 @@ from itertools import count
 import pytest
 
 from dmscdc.canonical import rules_of
+from dmscdc.changes.schema import columns
 from dmscdc.landing.files import TableRef
 from dmscdc.reconcile import Comparison, Layout, examine, find, spark_side
-from dmscdc.schema import columns
 from dmscdc.source import address, columns_of, snapshot, source_side
 
 BIG = 2 ** 63 - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from awkward import TABLES
-from dmscdc import batch
+from dmscdc.changes import stage as batch
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.parquet import ParquetTable

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dmscdc.changes.tasks import write_table
 from dmscdc.spark.session import SESSION_SETTINGS, PythonMismatch, check_python, has_package, package_zip
-from dmscdc.tasks import write_table
 
 
 def test_every_setting_of_ours_reaches_the_session(spark):
