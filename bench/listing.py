@@ -20,7 +20,7 @@ from botocore.awsrequest import AWSResponse
 
 from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.plan import advance
-from dmscdc.position import Position
+from dmscdc.state.position import Position
 
 TABLES, FILES, BUSY, MORE, WAIT = 200, 5_000, 50, 3, 0.05  # tables, objects of each, tables with something new, new files of each, seconds a request
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -104,7 +104,7 @@ def measure(where: Path, minutes: float) -> dict[str, float]:
     from dmscdc.storage.aws import client
     from dmscdc.config import Config
     from dmscdc.process import stand
-    from dmscdc.state import open_state
+    from dmscdc.state.items import open_state
     from dmscdc.survey import survey
     from dmscdc.tables import Draft
 

@@ -16,7 +16,7 @@ from measure import java_megabytes, phase
 from dmscdc.landing.files import TableRef
 from dmscdc.process import Processed, process_table
 from dmscdc.spark.session import open_session
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 
 MEMORY = "3g"
 TABLE = TableRef("sampledb", "productorder")

@@ -12,7 +12,7 @@ from measure import phase
 
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.process import plan_standing, stand
-from dmscdc.state import SqliteState, open_state
+from dmscdc.state.items import SqliteState, open_state
 from dmscdc.tables import Draft
 
 TABLES, FILES, MORE = 200, 60, 2_500

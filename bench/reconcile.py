@@ -22,7 +22,7 @@ from dmscdc.proof import Asked, prove
 from dmscdc.reconcile import layout_of, spark_side, total_of
 from dmscdc.source import address, columns_of, snapshot, source_name, source_side
 from dmscdc.spark.session import open_session
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 from dmscdc.tables import open_table
 
 A_FILE = 1_000_000  # rows of a load file

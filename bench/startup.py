@@ -24,7 +24,7 @@ from dmscdc.capture.writer import write_load
 from dmscdc.config import read_config, write_config
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.process import stand
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 
 HERE = Path(__file__).resolve().parents[1]
 TABLES = 200

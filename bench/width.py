@@ -26,7 +26,7 @@ from dmscdc.process import process_table
 from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import weave_table
 from dmscdc.spark.session import open_session
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 
 TABLE, ROWS = TableRef("wide", "item"), 200
 KINDS = ("int", "string", "decimal(10,2)", "timestamp", "double")

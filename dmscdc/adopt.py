@@ -12,7 +12,7 @@ from .changes.read import check_key
 from .changes.schema import Footer, Refused, Schema, evolve, read_footers
 from .landing.files import RawFile, for_shell
 from .loads import Loaded, Task, planned
-from .position import Position, change_order
+from .state.position import Position, change_order
 from .strangers import check_folders, lake_footers
 from .tables import Clock, Draft, LoadFiles
 from .worklist import Plan, count

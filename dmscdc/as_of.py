@@ -16,7 +16,7 @@ from .changes.read import (GROUP, KIND, NAME, OPS, ChangeFiles, check_key, first
                            proves, quoted)
 from .changes.schema import FILE, OP, ROW
 from .past import NoPast, Past, check_told, closed_by, held_by, lost_of, read_files, read_past, upto
-from .position import Position
+from .state.position import Position
 from .tables import FilesGone, LakeTable, StaleCommit
 
 # %% auto #0

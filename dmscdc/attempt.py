@@ -19,7 +19,7 @@ from .changes.tasks import in_tasks
 from .copying import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, check_kinds, commit, located, name_prefix
 from .layout import check_bounds, describe
-from .position import Position
+from .state.position import Position
 from .storage.filesystem import read_url, spark_url
 from .tables import Commit, Draft, PlainFile
 

@@ -31,7 +31,7 @@ from .process import lag_of
 from .runs import close_lost, iso
 from .spark.interrupts import is_gone, stop_work, this_process
 from .spark.server import serve
-from .state import SqliteState, open_state
+from .state.items import SqliteState, open_state
 from .survey import Look, look_at, status_of, survey
 
 # %% auto #0

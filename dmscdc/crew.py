@@ -16,7 +16,6 @@ from pathlib import Path
 
 from .config import Config
 from .landing.files import TableRef, for_shell
-from .leases import Lease, LeaseLost
 from .ledger import Run
 from .process import HOLD
 from .runs import run_notebook
@@ -24,7 +23,8 @@ from .shelf import open_shelf
 from .spark.interrupts import MARK, end_all, is_gone, owner_in, print_of
 from .spark.interrupts import session_of, session_url, spoken, stop_work, this_process
 from .spark.server import NotWanted, SparkServer, serve
-from .state import SqliteState
+from .state.items import SqliteState
+from .state.leases import Lease, LeaseLost
 from .survey import Look, busy_words, input_mark, problem_words, refusal_words
 
 # %% auto #0

@@ -21,7 +21,7 @@ from .capture.writer import write_changes, write_load
 from .config import Config, read_config, write_config
 from .controller import PassResult, run_pass
 from .landing.files import TableRef
-from .state import open_state
+from .state.items import open_state
 
 if TYPE_CHECKING:
     import pandas as pd

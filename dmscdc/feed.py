@@ -18,7 +18,7 @@ from .changes.read import KIND, ChangeFiles, check_key, quoted
 from .changes.schema import FILE, ROW, Refused
 from .landing.files import RawFile, day_before
 from .past import NoPast, Past, held_by, lost_of, read_past, stands_on
-from .position import Position, change_order, tally
+from .state.position import Position, change_order, tally
 
 # %% auto #0
 __all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'RANGED', 'landed', 'NoFeed', 'Span', 'whole', 'span', 'key_only',

@@ -19,12 +19,12 @@ from typer.models import OptionInfo
 from .config import ConfigError, read_config
 from .landing.files import LandingEmpty
 from .ledger import EXIT_CODES
-from .position import BadInstruction
 from .schedule import BadSchedule
 from .screen import console
 from .shelf import ShelfError
 from .spark.session import FormatMissing
-from .state import BadSetting, StaleState, UnknownTable
+from .state.items import BadSetting, StaleState, UnknownTable
+from .state.position import BadInstruction
 
 # %% auto #0
 __all__ = ['FLAGS', 'Json', 'Name', 'Only', 'WRONG_USE', 'described', 'flag', 'fail', 'exit_codes', 'with_config']

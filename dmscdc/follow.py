@@ -18,7 +18,7 @@ from .changes.tasks import get_text, put_text
 from .feed import CHANGE_TYPE, Feed, NoFeed, feed, span
 from .landing.files import TableRef
 from .past import Past
-from .position import Position
+from .state.position import Position
 from .storage.aws import is_bucket
 from .storage.filesystem import new_place, place, read_url, spark_url
 

@@ -16,7 +16,7 @@ from .config import Config
 from .flags import Json, Name, fail, with_config
 from .landing.files import TableRef
 from .screen import console, show_json, show_table
-from .state import TableItem, open_state
+from .state.items import TableItem, open_state
 
 if TYPE_CHECKING:
     from dmscdc.lake_row import Story

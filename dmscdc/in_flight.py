@@ -19,9 +19,9 @@ from .feed import key_only, touched
 from .landing.files import RawFile, TableRef
 from .landing.s3 import open_landing
 from .past import NoPast, Past, held_by, read_past
-from .position import Position, change_order
 from .reconcile import Layout, Span, States, condition
 from .source import Side
+from .state.position import Position, change_order
 
 # %% auto #0
 __all__ = ['GONE', 'Pending', 'pending', 'is_later', 'since_position', 'states_of', 'stream_of', 'told_after', 'in_milliseconds']

@@ -19,7 +19,7 @@ from .history import Known, Life, RawRow, Step, between, find_rows, late_files, 
 from .keys import WHOLE, Asked, KeyIndex, inside, look, plain_key, typed, utc
 from .landing.files import RawFile
 from .past import NoPast, Past, held_by, is_held, moment, open_past, stands_on
-from .position import Position, change_order
+from .state.position import Position, change_order
 from .tables import Commit, LakeTable, PlainFile
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from .changes.stage import Batch, refuse_bad, stage
 from .changes.tasks import check_sound
 from .landing.files import RawFile, for_shell
 from .loads import Loaded, Task, note_too_fine, planned
-from .position import Position
+from .state.position import Position
 from .tables import Clock, Commit, Draft, LoadFiles, Written
 
 if TYPE_CHECKING:

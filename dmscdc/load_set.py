@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from itertools import takewhile
 
 from .landing.files import Listing, RawFile, parse_name
-from .position import change_order
+from .state.position import change_order
 
 # %% auto #0
 __all__ = ['OR_SOONER', 'DELAY', 'COARSE', 'NEAR', 'changed_files', 'is_copy', 'mixed_pair', 'quiet_at', 'is_followed', 'clock',

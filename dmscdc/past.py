@@ -16,7 +16,7 @@ from .changes.schema import FILE, OP, evolve, read_footers
 from .changes.tasks import check_sound
 from .landing.files import RawFile, TableRef
 from .landing.s3 import open_landing
-from .position import Position, change_order, tally, told_apart
+from .state.position import Position, change_order, tally, told_apart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

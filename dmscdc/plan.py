@@ -11,7 +11,7 @@ from functools import cached_property
 
 from .landing.files import Listing, RawFile, TableRef, for_shell
 from .load_set import Cut, LoadSet, clock, find_cut, first_cut, forced_cut, is_copy, judge_load
-from .position import Position, bound, change_order, take_over, tally
+from .state.position import Position, bound, change_order, take_over, tally
 from .worklist import (Arrivals, Plan, advance, before_csv, by_tally, changed_inputs, count, gone_names,
                              is_copied, is_same_input, some, sort_out, split_at, split_late, union)
 

@@ -29,13 +29,13 @@ from .changes.tasks import explained
 from .glue import Told, tell
 from .landing.files import FolderLanding, LandingUnreachable, RawFile, TableRef, for_shell
 from .landing.s3 import open_landing
-from .leases import BadSetting, Lease, LeaseLost
 from .load import load_incremental, load_initial
 from .loads import Loaded, Task, WithArchive, did, lake_of, note_too_fine, rows_of, seconds_of, verdict_of
 from .plan import plan_table
-from .position import Position
 from .spark.session import open_session
-from .state import SqliteState, TableItem, open_state
+from .state.items import SqliteState, TableItem, open_state
+from .state.leases import BadSetting, Lease, LeaseLost
+from .state.position import Position
 from .storage.bucket_log_store import decided_by
 from .storage.log_store import Unfit
 from .tables import Clock, Commit, Draft, FilesGone, LakeTable, NotOurs, StaleCommit

@@ -21,11 +21,11 @@ from .changes.tasks import in_sentences
 from .in_flight import Pending, in_milliseconds, pending, states_of, stream_of, told_after
 from .landing.files import TableRef, for_shell
 from .past import NoPast, Past, open_past
-from .position import Position
 from .reconcile import Comparison, Finding, Layout, examine, find, spark_side
 from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
 from .spark.session import open_session
-from .state import open_state
+from .state.items import open_state
+from .state.position import Position
 from .tables import Commit, LakeTable, open_table
 
 # %% auto #0

@@ -24,7 +24,7 @@ from .proof import Asked, again, lake_table
 from .runs import run_notebook
 from .schedule import next_tick, ticks_between
 from .source import PASSWORD, SourceRefused, address
-from .state import open_state
+from .state.items import open_state
 from .survey import check_here, look_at, status_of, survey
 
 # %% auto #0

@@ -20,7 +20,7 @@ from .ledger import EXIT_CODES, Ledger, records
 from .report import duration, report_html
 from .screen import show_json, show_table
 from .shelf import borrowed, open_shelf
-from .state import BadSetting
+from .state.items import BadSetting
 
 # %% auto #0
 __all__ = ['kept', 'LISTED', 'RunId', 'chosen', 'runs_list', 'find_run', 'runs_show', 'remade', 'known_tables', 'runs_html']

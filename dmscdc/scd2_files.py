@@ -14,8 +14,8 @@ from .changes.schema import Refused
 from .landing.files import RawFile, TableRef, day_before, for_shell
 from .landing.s3 import open_landing
 from .past import NoPast, Past, applied, is_first_put
-from .position import Position, change_order, plus, tally
-from .state import TableItem
+from .state.items import TableItem
+from .state.position import Position, change_order, plus, tally
 from .tables import VERSIONS, Commit
 
 # %% auto #0

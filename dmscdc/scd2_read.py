@@ -19,12 +19,12 @@ from .changes.schema import FILE, OP, ROW, Column, Refused, Schema, evolve, read
 from .landing.files import RawFile, TableRef, for_shell
 from .load_set import is_followed, quiet_at
 from .past import Past, open_past
-from .position import Position
 from .scd2 import ADDED, AT, BEGAN, BEGINS, CHANGE, CURRENT, START, WHAT
 from .scd2 import Weaving, kind_of, lines_gone, lines_of, starts_of, version_schema, weave, weave_on
 from .scd2_files import Step, Woven, check_free, first_step, load_time, next_step, target_of, unseen
 from .scd2_files import versions_of, woven_of
-from .state import BadSetting, TableItem, UnknownTable
+from .state.items import BadSetting, TableItem, UnknownTable
+from .state.position import Position
 from .tables import Commit, LakeTable, open_table
 
 # %% auto #0

@@ -25,7 +25,7 @@ from .scd2 import CHANGE, FROM, HIDDEN, TO, WHAT, version_schema
 from .scd2_files import Step, Woven, versions_of, woven_of, woven_position
 from .scd2_read import Stand, files_of, look, new_versions, ordered, settings_of, stand, step_of, weaving
 from .spark.session import open_session
-from .state import open_state
+from .state.items import open_state
 from .storage.bucket_log_store import decided_by
 from .storage.filesystem import read_url, spark_url
 from .tables import Draft, StaleCommit, Written, open_table

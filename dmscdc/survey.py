@@ -19,11 +19,11 @@ from .changes.schema import Unreadable, in_words, read_footer
 from .config import Config, is_wanted
 from .landing.files import FolderLanding, LandingEmpty, LandingUnreachable, TableRef, for_shell
 from .landing.s3 import THREADS, BucketLanding, open_landing
-from .leases import Lease
 from .load_set import clock
 from .process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand, then
 from .spark.interrupts import is_gone, spoken
-from .state import SETTINGS, SqliteState, TableItem, UnknownTable, open_state
+from .state.items import SETTINGS, SqliteState, TableItem, UnknownTable, open_state
+from .state.leases import Lease
 from .storage.aws import is_bucket
 from .suggest import Suggestion, judged_by, suggest_key
 from .worklist import Plan, count, some

@@ -15,9 +15,9 @@ from .config import Config
 from .flags import Json, Name, Only, with_config
 from .landing.files import FolderLanding, LandingEmpty, TableRef, for_shell
 from .landing.s3 import BucketLanding, open_landing
-from .position import Position, change_order
 from .screen import show_json, show_table
-from .state import BadSetting, NoState, SqliteState, TableItem, UnknownTable, open_state, with_settings
+from .state.items import BadSetting, NoState, SqliteState, TableItem, UnknownTable, open_state, with_settings
+from .state.position import Position, change_order
 from .storage.bucket_log_store import is_lost
 from .worklist import some
 

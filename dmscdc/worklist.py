@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from .landing.files import Listing, RawFile, TableRef, day_before, for_shell
 from .load_set import clock
-from .position import Position, change_order, fit_window, less, plus, tally, told_apart
+from .state.position import Position, change_order, fit_window, less, plus, tally, told_apart
 
 # %% auto #0
 __all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'split_at', 'by_tally',

@@ -13,7 +13,7 @@ from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import Processed, process_table
-from dmscdc.state import SqliteState, TableItem
+from dmscdc.state.items import SqliteState, TableItem
 
 DAY = "20181215-10"  # change files of the tests are closed in this hour
 Row = dict[str, Any]

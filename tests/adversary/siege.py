@@ -25,11 +25,11 @@ from dmscdc.lake_row import AGREES, tell
 from dmscdc.landing.files import TableRef
 from dmscdc.parquet import ParquetTable
 from dmscdc.past import Past, open_past, upto
-from dmscdc.position import Position
 from dmscdc.process import Processed, process_table
 from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import weave_table
-from dmscdc.state import SqliteState
+from dmscdc.state.items import SqliteState
+from dmscdc.state.position import Position
 
 from told import GOOD, File, Row, Table, after, key_of, shown
 

@@ -15,7 +15,7 @@ from dmscdc.lake_row import tell
 from dmscdc.parquet import ParquetTable
 from dmscdc.past import open_past, upto
 from dmscdc.scd2_table import read_versions, weave_table
-from dmscdc.state import SqliteState
+from dmscdc.state.items import SqliteState
 from raw_replay import T
 from world import World, closed
 

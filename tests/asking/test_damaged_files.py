@@ -15,7 +15,7 @@ from dmscdc.feed import feed
 from dmscdc.history import states_of
 from dmscdc.landing.files import TableRef
 from dmscdc.past import open_past
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 
 T = TableRef("shop", "item")
 LOAD, CHANGES = "LOAD00000001.parquet", ["20181215-100001000.parquet", "20181215-100002000.parquet"]

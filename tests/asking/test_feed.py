@@ -13,9 +13,9 @@ from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.feed import NoFeed, feed, landed, span
 from dmscdc.follow import choose, deliver, follow, read_cursor, write_part
 from dmscdc.past import open_past, upto
-from dmscdc.position import Position
 from dmscdc.scd2_table import weave_table
-from dmscdc.state import SqliteState
+from dmscdc.state.items import SqliteState
+from dmscdc.state.position import Position
 
 from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, Table, plain
 from seeds import seed_of

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from dmscdc.as_of import as_known, as_of
 from dmscdc.cli import app
 from dmscdc.past import NoPast, open_past, upto
-from dmscdc.position import Position
+from dmscdc.state.position import Position
 
 from test_as_of import ITEM, rows_of
 from world import World, closed, query

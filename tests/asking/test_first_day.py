@@ -19,9 +19,9 @@ from dmscdc.config import write_config
 from dmscdc.feed import feed, landed
 from dmscdc.lake_row import AGREES, tell
 from dmscdc.past import Past, open_past, upto
-from dmscdc.position import Position
 from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import weave_table
+from dmscdc.state.position import Position
 from world import World
 
 FIRST, MIDDLE, LAST = "00010101-000000000", "20181215-100000000", "99991231-235959999"

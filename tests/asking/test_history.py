@@ -18,7 +18,7 @@ from dmscdc.history import between, states_of
 from dmscdc.keys import BadKey, KeyIndex
 from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.past import open_past
-from dmscdc.position import Position
+from dmscdc.state.position import Position
 
 ITEM = TableRef("shop", "item")
 NINE = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)

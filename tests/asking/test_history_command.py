@@ -19,7 +19,7 @@ from dmscdc.config import read_config, write_config
 from dmscdc.lake_row import tell
 from dmscdc.landing.files import TableRef
 from dmscdc.row_page import MOST, page, picture, shown
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 from dmscdc.tables import open_table
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "explore" / "row_history.ipynb"

@@ -12,9 +12,9 @@ from dmscdc.in_flight import pending
 from dmscdc.lake_row import tell
 from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.past import lost_changes, open_past
-from dmscdc.position import Position
 from dmscdc.row_page import lake_sentence
 from dmscdc.scd2_table import read_versions, weave_table
+from dmscdc.state.position import Position
 
 from world import World
 

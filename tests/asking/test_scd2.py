@@ -18,11 +18,11 @@ from dmscdc.changes.schema import Refused
 from dmscdc.landing.files import TableRef, day_before
 from dmscdc.parquet import ParquetTable
 from dmscdc.past import open_past
-from dmscdc.position import Position
 from dmscdc.process import process_table
 from dmscdc.scd2_files import Woven, next_step
 from dmscdc.scd2_table import Increment, read_versions, valid_at, weave_table
-from dmscdc.state import BadSetting, SqliteState, UnknownTable
+from dmscdc.state.items import BadSetting, SqliteState, UnknownTable
+from dmscdc.state.position import Position
 from dmscdc.tables import Draft, StaleCommit
 from world import World, closed
 

@@ -12,8 +12,8 @@ from dmscdc.as_of import as_of
 from dmscdc.feed import NoFeed, feed
 from dmscdc.lake_row import tell
 from dmscdc.past import held_by, open_past
-from dmscdc.position import Position
 from dmscdc.scd2_table import weave_table
+from dmscdc.state.position import Position
 
 from test_left_behind import LAST, NEW, OLD, TOO_LATE, asked, begun, oracle, position, put
 from world import World

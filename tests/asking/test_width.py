@@ -10,7 +10,7 @@ from dmscdc.as_of import as_of
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.feed import feed, landed
 from dmscdc.past import open_past, upto
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 from raw_replay import T
 from world import closed
 

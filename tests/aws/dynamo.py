@@ -84,7 +84,7 @@ def dynamodb(dynamodb_local, monkeypatch):
 @pytest.fixture
 def dynamodb_table(dynamodb):
     "A table of the test's own, made as the product makes it; its name."
-    from dmscdc.dynamodb import create_table
+    from dmscdc.state.dynamodb import create_table
 
     name = f"DMSCDC_Controller-{secrets.token_hex(4)}"
     assert create_table(name)

@@ -18,7 +18,7 @@ from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import plan_standing, stand
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 from dmscdc.storage.aws import client
 from dmscdc.tables import Draft
 from world import World

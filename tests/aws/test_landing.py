@@ -24,7 +24,7 @@ from dmscdc.landing.files import FolderLanding, LandingUnreachable, RawFile, Tab
 from dmscdc.landing.s3 import BucketLanding
 from dmscdc.plan import plan_table
 from dmscdc.process import Standing, check_inputs, plan_standing
-from dmscdc.state import TableItem, open_state
+from dmscdc.state.items import TableItem, open_state
 from dmscdc.storage.aws import client
 from dmscdc.storage.filesystem import place
 from dmscdc.survey import survey

@@ -29,7 +29,7 @@ from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger, rebuild
 from dmscdc.runs import claimed, close_lost, run_notebook
 from dmscdc.shelf import BucketShelf, ShelfError, open_shelf, write_whole
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 from dmscdc.storage.aws import client
 
 DOES = {

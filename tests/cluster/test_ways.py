@@ -18,7 +18,7 @@ from dmscdc.capture.shop import write_shop, write_story
 from dmscdc.config import write_config
 from dmscdc.landing.files import TableRef
 from dmscdc.spark.server import PLUGIN, spark_home
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 
 from story import TABLES
 from test_cluster import CLEAN, HERE, check_lake

@@ -10,9 +10,9 @@ from threading import Barrier
 import pytest
 
 from dmscdc.landing.files import RawFile, TableRef
-from dmscdc.leases import LeaseLost, StateUnusable, transaction
-from dmscdc.position import BadInstruction, Position
-from dmscdc.state import BadSetting, StaleState, TableItem, UnknownTable, open_state
+from dmscdc.state.items import BadSetting, StaleState, TableItem, UnknownTable, open_state
+from dmscdc.state.leases import LeaseLost, StateUnusable, transaction
+from dmscdc.state.position import BadInstruction, Position
 
 FACTORIES = {
     "sqlite": lambda request, folder: f"sqlite:{folder / 'state.db'}",

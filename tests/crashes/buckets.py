@@ -11,8 +11,8 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
 from aws.worlds import BucketWorld
-from dmscdc.dynamodb import DynamoState
-from dmscdc.state import open_state
+from dmscdc.state.dynamodb import DynamoState
+from dmscdc.state.items import open_state
 from dmscdc.storage.aws import client
 from dmscdc.storage.filesystem import place
 

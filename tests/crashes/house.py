@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from dmscdc.leases import Lease
 from dmscdc.spark.interrupts import session_url, stop_work
 from dmscdc.spark.server import SparkServer
+from dmscdc.state.leases import Lease
 
 from referee import Referee
 from stories import COLUMNS, SCHEMA, STORIES, Story

@@ -26,7 +26,7 @@ def load() -> None:
 
     import dmscdc.landing.s3
     import dmscdc.controller
-    import dmscdc.dynamodb
+    import dmscdc.state.dynamodb
     import dmscdc.parquet
     import dmscdc.process  # noqa: F401
 

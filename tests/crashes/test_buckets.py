@@ -8,7 +8,7 @@ from aws.dynamo import dynamodb_local  # noqa: F401
 from aws.usual import usual
 from buckets import BUCKET, TABLE, AwsCase
 from warm import a_house
-from dmscdc.dynamodb import create_table
+from dmscdc.state.dynamodb import create_table
 from dmscdc.storage.aws import client
 from house import every
 from stories import at_places, places, put

@@ -8,7 +8,7 @@ from dmscdc.config import read_config
 from dmscdc.controller import run_pass
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 from world import query
 
 SHAPE = {"id": "int", "part": "string", "said": "string"}

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dmscdc.position import Position
+from dmscdc.state.position import Position
 
 from world import World
 

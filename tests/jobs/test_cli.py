@@ -21,7 +21,7 @@ from dmscdc.cli import app
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.runs import run_notebook
 from dmscdc.schedule import run_schedule
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_settings_can_be_made_before_the_table_was_ever_seen(tmp_path, dmscdc):
 
 def test_who_changes_what_deletes_do_is_told_what_that_means_for_rows_deleted_before(shop, tmp_path):
     assert "deleted before" not in shop("table", "set", "sampledb.product", "--key", "id", "--delete", "soft").output, "nothing has been loaded"
-    from dmscdc.position import Position
+    from dmscdc.state.position import Position
     [item] = [one for one in open_state(f"sqlite:{tmp_path / 'state.db'}").items() if one.key]
     open_state(f"sqlite:{tmp_path / 'state.db'}").save_position(item.table, Position(), 1, 0)
     said = {words: " ".join(shop("table", "set", "sampledb.product", *words).output.split()) for words in (("--delete", "hard"), ("--paused",), ("--delete", "soft"))}

@@ -17,7 +17,7 @@ from dmscdc.kernel import Watch, executed
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger, records
 from dmscdc.spark.server import serve
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 PRODUCT = TableRef.parse("sampledb.product")

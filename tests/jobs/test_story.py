@@ -21,7 +21,7 @@ from dmscdc.capture.shop import COLUMNS
 from dmscdc.capture.writer import write_changes
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import Ledger, records
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("sampledb.product", "sampledb.productorder", "sampledb.store")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dmscdc.landing.files import FolderLanding, Listing, RawFile, TableRef, classify
 from dmscdc.landing.s3 import listing_from_keys
 from dmscdc.plan import changed_inputs, is_same_input, plan_table
-from dmscdc.position import Position, tally
 from dmscdc.process import after_load
+from dmscdc.state.position import Position, tally
 
 T = TableRef("sampledb", "product")
 NOON = datetime(2018, 12, 15, 12, tzinfo=timezone.utc).timestamp()

@@ -15,8 +15,8 @@ from dmscdc.front_page import commands_in
 from dmscdc.journal import commit
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.parquet import ParquetTable
-from dmscdc.position import Position
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
+from dmscdc.state.position import Position
 
 T = TableRef("shop", "t")
 COLUMNS = {"a": "int", "b": "int"}

@@ -25,7 +25,7 @@ from dmscdc.ledger import Ledger
 from dmscdc.process import plan_standing, stand
 from dmscdc.spark.interrupts import WorkGoesOn
 from dmscdc.spark.server import NotWanted
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 from dmscdc.survey import chosen_tables, look_at, survey
 from dmscdc.tables import Draft
 
@@ -39,7 +39,7 @@ from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.ledger import record
 from dmscdc.process import plan_standing, stand
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 from dmscdc.tables import Draft
 
 home, name = Path(landing).parent, table.split(".")[1]

@@ -7,8 +7,8 @@ from dmscdc.controller import status_after
 from dmscdc.crew import Outcome
 from dmscdc.landing.files import TableRef
 from dmscdc.ledger import run_at
-from dmscdc.position import Position
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
+from dmscdc.state.position import Position
 from dmscdc.survey import Look
 
 

@@ -16,7 +16,7 @@ from dmscdc.config import ConfigError, read_config
 from dmscdc.controller import run_pass
 from dmscdc.landing.files import TableRef
 from dmscdc.metrics import DIMENSIONS, UNITS, open_metrics, with_metrics
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 
 # docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html, as a schema;
 # units are those of MetricDatum

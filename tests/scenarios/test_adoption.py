@@ -15,7 +15,7 @@ from dmscdc.config import read_config, write_config
 from dmscdc.journal import Journal, LakeFile, commit, settle
 from dmscdc.landing.files import RawFile
 from dmscdc.parquet import ParquetTable
-from dmscdc.state import SqliteState
+from dmscdc.state.items import SqliteState
 from dmscdc.storage.log_store import Store
 from dmscdc.strangers import strangers
 from dmscdc.survey import status_of, survey

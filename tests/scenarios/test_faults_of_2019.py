@@ -12,7 +12,7 @@ from dmscdc.capture.writer import DmsSettings, moment_of
 from dmscdc.landing.s3 import open_landing
 from dmscdc.load import Task, load_incremental, load_initial
 from dmscdc.parquet import ParquetTable
-from dmscdc.state import transaction
+from dmscdc.state.items import transaction
 from dmscdc.tables import Draft, StaleCommit
 
 from world import World, closed

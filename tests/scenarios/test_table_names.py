@@ -4,12 +4,12 @@ from __future__ import annotations
 import pytest
 
 from awkward import TABLES
-from dmscdc.changes import stage as batch
 from dmscdc.capture.writer import write_changes, write_load
+from dmscdc.changes import stage as batch
 from dmscdc.landing.files import TableRef
 from dmscdc.parquet import ParquetTable
 from dmscdc.process import process_table
-from dmscdc.state import SqliteState
+from dmscdc.state.items import SqliteState
 
 import duckdb
 

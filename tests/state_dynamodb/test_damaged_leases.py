@@ -12,7 +12,7 @@ from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.landing.files import TableRef
-from dmscdc.state import StateUnusable, open_state
+from dmscdc.state.items import StateUnusable, open_state
 from dmscdc.survey import survey
 
 GOOD, BAD = TableRef("shop", "good"), TableRef("shop", "o'bad")

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from dmscdc.landing.files import RawFile, TableRef
-from dmscdc.position import Position
-from dmscdc.state import BadSetting, StaleState, open_state
+from dmscdc.state.items import BadSetting, StaleState, open_state
+from dmscdc.state.position import Position
 from dmscdc.storage.aws import client
 
 PRODUCT, STORE, ORDER = (TableRef("sampledb", name) for name in ("product", "store", "productorder"))

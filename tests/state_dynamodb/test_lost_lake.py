@@ -7,7 +7,7 @@ import boto3
 import pytest
 
 from dmscdc.process import process_table
-from dmscdc.state import open_state
+from dmscdc.state.items import open_state
 from world import World, closed
 
 

@@ -19,9 +19,9 @@ from botocore.httpsession import URLLib3Session
 
 from dmscdc.crew import LeaseKeeper
 from dmscdc.landing.files import TableRef
-from dmscdc.leases import Lease, LeaseLost
-from dmscdc.position import Position
-from dmscdc.state import BadSetting, StaleState, open_state
+from dmscdc.state.items import BadSetting, StaleState, open_state
+from dmscdc.state.leases import Lease, LeaseLost
+from dmscdc.state.position import Position
 from dmscdc.storage.aws import client
 
 PRODUCT = TableRef("sampledb", "product")
