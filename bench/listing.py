@@ -106,7 +106,7 @@ def measure(where: Path, minutes: float) -> dict[str, float]:
     from dmscdc.process import stand
     from dmscdc.state.items import open_state
     from dmscdc.survey import survey
-    from dmscdc.tables import Draft
+    from dmscdc.lake.table import Draft
 
     os.environ |= NEVER
     shutil.rmtree(where, ignore_errors=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from measure import phase
 
+from dmscdc.lake.table import Draft
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.process import plan_standing, stand
 from dmscdc.state.items import SqliteState, open_state
-from dmscdc.tables import Draft
 
 TABLES, FILES, MORE = 200, 60, 2_500
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from dmscdc.canonical import rules_of
 from dmscdc.capture.writer import write_load
+from dmscdc.lake.table import open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.process import process_table
 from dmscdc.proof import Asked, prove
@@ -23,7 +24,6 @@ from dmscdc.reconcile import layout_of, spark_side, total_of
 from dmscdc.source import address, columns_of, snapshot, source_name, source_side
 from dmscdc.spark.session import open_session
 from dmscdc.state.items import open_state
-from dmscdc.tables import open_table
 
 A_FILE = 1_000_000  # rows of a load file
 TABLE = TableRef("shop", "orders")

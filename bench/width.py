@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from dmscdc.as_of import as_of
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.feed import feed, landed
+from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake_row import tell
 from dmscdc.landing.files import TableRef
-from dmscdc.parquet import ParquetTable
 from dmscdc.past import open_past, upto
 from dmscdc.process import process_table
 from dmscdc.proof import Asked, prove

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from .changes.read import check_key
 from .changes.schema import Footer, Refused, Schema, evolve, read_footers
+from .lake.parquet.unmanaged import check_folders, lake_footers
+from .lake.table import Clock, Draft, LoadFiles
 from .landing.files import RawFile, for_shell
 from .loads import Loaded, Task, planned
 from .state.position import Position, change_order
-from .strangers import check_folders, lake_footers
-from .tables import Clock, Draft, LoadFiles
 from .worklist import Plan, count
 
 if TYPE_CHECKING:

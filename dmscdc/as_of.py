@@ -15,9 +15,9 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, 
 from .changes.read import (GROUP, KIND, NAME, OPS, ChangeFiles, check_key, first_texts, is_sequence, not_loaded,
                            proves, quoted)
 from .changes.schema import FILE, OP, ROW
+from .lake.table import FilesGone, LakeTable, StaleCommit
 from .past import NoPast, Past, check_told, closed_by, held_by, lost_of, read_files, read_past, upto
 from .state.position import Position
-from .tables import FilesGone, LakeTable, StaleCommit
 
 # %% auto #0
 __all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'STAMP', 'has_key', 'can_apply', 'proven', 'place_of', 'struct', 'carried',

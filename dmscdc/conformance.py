@@ -53,7 +53,7 @@ def run_suite(
     format: str,  # a name of `tables.FORMATS`
 ) -> int:  # 0 where every promise is kept, else pytest's exit code
     "Run the suite for one format. Raises `FormatMissing`, `SuiteMissing`."
-    from dmscdc.tables import FORMATS
+    from dmscdc.lake.table import FORMATS
 
     if format not in FORMATS:
         raise FormatMissing(f"table format {format!r} is not known here; known: {', '.join(FORMATS)}")

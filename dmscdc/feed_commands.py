@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dmscdc.follow import Cursor, Delivered
     from dmscdc.past import Past
     from dmscdc.scd2_table import Increment
-    from dmscdc.tables import Commit, LakeTable
+    from dmscdc.lake.table import Commit, LakeTable
 
 # %% auto #0
 __all__ = ['AT', 'FILE_TO', 'COMMIT', 'CLOCK', 'TimeColumn', 'CURSOR', 'FROM', 'TO', 'IGNORE', 'WEAVE_TO', 'WOVEN', 'Asked',
@@ -69,7 +69,7 @@ def asked(
 ) -> Asked:
     "The table with its key. Raises `UnknownTable` where nobody has named a key yet, and where there is no such table."
     from dmscdc.survey import check_here
-    from dmscdc.tables import open_table
+    from dmscdc.lake.table import open_table
 
     ref = TableRef.parse(table)
     item = open_state(config.state, config.landing, ask=True).get(ref)
@@ -88,7 +88,7 @@ def refusals(table: str) -> Iterator[None]:
     "What the files do not tell is said in words."
     from dmscdc.past import NoPast
     from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable
-    from dmscdc.tables import NotOurs, StaleCommit
+    from dmscdc.lake.table import NotOurs, StaleCommit
     from dmscdc.changes.tasks import explained
 
     try:

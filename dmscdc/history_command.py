@@ -20,7 +20,7 @@ from .state.items import TableItem, open_state
 
 if TYPE_CHECKING:
     from dmscdc.lake_row import Story
-    from dmscdc.tables import LakeTable
+    from dmscdc.lake.table import LakeTable
 
 # %% auto #0
 __all__ = ['SINCE', 'key_of', 'time_of', 'table_of', 'lost_of', 'lives', 'show_story', 'save', 'history', 'answer']
@@ -56,7 +56,7 @@ def table_of(
     name: str,  # schema.table
 ) -> tuple[LakeTable, TableItem]:
     "A table of the lake as it is set."
-    from dmscdc.tables import open_table
+    from dmscdc.lake.table import open_table
 
     table = TableRef.parse(name)
     item = open_state(config.state, config.landing, ask=True).get(table) or TableItem(table, format=config.format)
@@ -147,7 +147,7 @@ def history(
     "A row's life: every change with its file and what differed, the lake's row, and what cannot be told. No Spark."
     from dmscdc.past import NoPast
     from dmscdc.changes.schema import LakeDamaged, Refused
-    from dmscdc.tables import NotOurs, StaleCommit
+    from dmscdc.lake.table import NotOurs, StaleCommit
 
     times = {"since": time_of(since), "until": time_of(until)}
     try:

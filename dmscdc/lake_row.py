@@ -17,10 +17,10 @@ from .changes.read import quoted
 from .changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, time_from
 from .history import Known, Life, RawRow, Step, between, find_rows, late_files, same, steps_of, without
 from .keys import WHOLE, Asked, KeyIndex, inside, look, plain_key, typed, utc
+from .lake.table import Commit, LakeTable, PlainFile
 from .landing.files import RawFile
 from .past import NoPast, Past, held_by, is_held, moment, open_past, stands_on
 from .state.position import Position, change_order
-from .tables import Commit, LakeTable, PlainFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .attempt import LostRows
 from .changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from .changes.key_check import check_unique
 from .changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
@@ -17,10 +16,11 @@ from .changes.read import sequence_column
 from .changes.schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
 from .changes.stage import Batch, refuse_bad, stage
 from .changes.tasks import check_sound
+from .lake.parquet.write import LostRows
+from .lake.table import Clock, Commit, Draft, LoadFiles, Written
 from .landing.files import RawFile, for_shell
 from .loads import Loaded, Task, note_too_fine, planned
 from .state.position import Position
-from .tables import Clock, Commit, Draft, LoadFiles, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession

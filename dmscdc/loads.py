@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .changes.schema import FILE, ROW
+from .lake.table import Clock, Commit, LakeTable, StaleCommit, Written, no_guard
 from .landing.files import FolderLanding, Listing, TableRef, for_shell
-from .tables import Clock, Commit, LakeTable, StaleCommit, Written, no_guard
 from .worklist import Plan, count, union
 
 # %% auto #0

@@ -23,10 +23,12 @@ __all__ = ['ALL_EVERY', 'HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'table_o
 
 # %% ../notebooks/39_process.ipynb #cell-004
 from .adopt import adopt_lake, adopts, beyond
-from .attempt import LostRows
 from .changes.schema import LakeDamaged, Refused, Unreadable
 from .changes.tasks import explained
-from .glue import Told, tell
+from .lake.glue import Told, tell
+from .lake.parquet.write import LostRows
+from .lake.table import Clock, Commit, Draft, FilesGone, LakeTable, NotOurs, StaleCommit
+from .lake.table import check_mirror, open_table, set_otherwise, versions
 from .landing.files import FolderLanding, LandingUnreachable, RawFile, TableRef, for_shell
 from .landing.s3 import open_landing
 from .load import load_incremental, load_initial
@@ -38,8 +40,6 @@ from .state.leases import BadSetting, Lease, LeaseLost
 from .state.position import Position
 from .storage.bucket_log_store import decided_by
 from .storage.log_store import Unfit
-from .tables import Clock, Commit, Draft, FilesGone, LakeTable, NotOurs, StaleCommit
-from .tables import check_mirror, open_table, set_otherwise, versions
 from .worklist import Plan, announce, changed_inputs, gone_names, only_load, some, union, warn
 
 # %% ../notebooks/39_process.ipynb #cell-007

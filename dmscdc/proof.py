@@ -19,6 +19,7 @@ from .canonical import rules_of
 from .changes.schema import Refused
 from .changes.tasks import in_sentences
 from .in_flight import Pending, in_milliseconds, pending, states_of, stream_of, told_after
+from .lake.table import Commit, LakeTable, open_table
 from .landing.files import TableRef, for_shell
 from .past import NoPast, Past, open_past
 from .reconcile import Comparison, Finding, Layout, examine, find, spark_side
@@ -26,7 +27,6 @@ from .source import Side, Snapshot, address, columns_of, snapshot, source_name, 
 from .spark.session import open_session
 from .state.items import open_state
 from .state.position import Position
-from .tables import Commit, LakeTable, open_table
 
 # %% auto #0
 __all__ = ['LEFT_OUT', 'Proof', 'key_words', 'counted', 'judge', 'Asked', 'lake_table', 'explained', 'beside', 'again', 'prove',

@@ -11,12 +11,12 @@ from typing import Any
 
 from .as_of import CommitClock
 from .changes.schema import Refused
+from .lake.table import VERSIONS, Commit
 from .landing.files import RawFile, TableRef, day_before, for_shell
 from .landing.s3 import open_landing
 from .past import NoPast, Past, applied, is_first_put
 from .state.items import TableItem
 from .state.position import Position, change_order, plus, tally
-from .tables import VERSIONS, Commit
 
 # %% auto #0
 __all__ = ['versions_of', 'Woven', 'woven_of', 'check_free', 'unseen', 'unseen_before', 'target_of', 'Step', 'load_files',

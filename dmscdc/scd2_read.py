@@ -13,9 +13,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from .as_of import can_apply, clock_of, has_key
-from .attempt import lake_columns
 from .changes.read import KIND, ChangeFiles, change_files, check_key, proves, quoted, read_changes
 from .changes.schema import FILE, OP, ROW, Column, Refused, Schema, evolve, read_footers
+from .lake.parquet.write import lake_columns
+from .lake.table import Commit, LakeTable, open_table
 from .landing.files import RawFile, TableRef, for_shell
 from .load_set import is_followed, quiet_at
 from .past import Past, open_past
@@ -25,7 +26,6 @@ from .scd2_files import Step, Woven, check_free, first_step, load_time, next_ste
 from .scd2_files import versions_of, woven_of
 from .state.items import BadSetting, TableItem, UnknownTable
 from .state.position import Position
-from .tables import Commit, LakeTable, open_table
 
 # %% auto #0
 __all__ = ['PRUNED', 'Stand', 'stand', 'step_of', 'is_complete', 'settings_of', 'source_columns', 'files_of', 'weaving', 'look',

@@ -19,6 +19,7 @@ from .changes.read import ChangeFiles, quoted, read_changes
 from .changes.schema import Column, Schema, ddl
 from .changes.stage import Batch, batch_types
 from .changes.tasks import check_sound
+from .lake.table import Draft, StaleCommit, Written, open_table
 from .landing.files import TableRef, for_shell
 from .past import open_past
 from .scd2 import CHANGE, FROM, HIDDEN, TO, WHAT, version_schema
@@ -28,7 +29,6 @@ from .spark.session import open_session
 from .state.items import open_state
 from .storage.bucket_log_store import decided_by
 from .storage.filesystem import read_url, spark_url
-from .tables import Draft, StaleCommit, Written, open_table
 
 # %% auto #0
 __all__ = ['SMALL', 'by_key', 'put_aside', 'Done', 'write_versions', 'unchanged', 'weave_step', 'Increment', 'counted',

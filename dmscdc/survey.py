@@ -14,9 +14,9 @@ from hashlib import sha256
 from typing import Any
 
 from . import __version__
-from .catalog import is_behind
 from .changes.schema import Unreadable, in_words, read_footer
 from .config import Config, is_wanted
+from .lake.catalogue import is_behind
 from .landing.files import FolderLanding, LandingEmpty, LandingUnreachable, TableRef, for_shell
 from .landing.s3 import THREADS, BucketLanding, open_landing
 from .load_set import clock

@@ -178,7 +178,7 @@ def of_lake(
 ) -> str:  # "" where nothing has been loaded, or the lake was written so
     "What it means for the lake that key or partition is set so."
     from dmscdc.process import table_of
-    from dmscdc.tables import set_otherwise
+    from dmscdc.lake.table import set_otherwise
 
     try:
         head = table_of(item, config.lake).head() if item.commit else None

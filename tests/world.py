@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dmscdc.capture.writer import write_changes, write_load
+from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
-from dmscdc.parquet import ParquetTable
 from dmscdc.process import Processed, process_table
 from dmscdc.state.items import SqliteState, TableItem
 

@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from dmscdc.as_of import as_known, as_of
 from dmscdc.feed import feed, landed
+from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake_row import AGREES, tell
 from dmscdc.landing.files import TableRef
-from dmscdc.parquet import ParquetTable
 from dmscdc.past import Past, open_past, upto
 from dmscdc.process import Processed, process_table
 from dmscdc.proof import Asked, prove

@@ -11,8 +11,8 @@ from dmscdc.as_of import as_of
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.changes.schema import Refused
 from dmscdc.feed import feed, landed
+from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake_row import tell
-from dmscdc.parquet import ParquetTable
 from dmscdc.past import open_past, upto
 from dmscdc.scd2_table import read_versions, weave_table
 from dmscdc.state.items import SqliteState

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli import app
 from dmscdc.config import read_config, write_config
+from dmscdc.lake.table import open_table
 from dmscdc.lake_row import tell
 from dmscdc.landing.files import TableRef
 from dmscdc.row_page import MOST, page, picture, shown
 from dmscdc.state.items import open_state
-from dmscdc.tables import open_table
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "explore" / "row_history.ipynb"
 NINE = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)

@@ -50,7 +50,7 @@ def test_spark_reads_raw_files_that_are_too_many_for_one_task_from_the_bucket(sp
 
 def test_spark_goes_on_with_a_lake_of_2019_where_it_lies_in_the_bucket(spark, tmp_path):
     from dmscdc.storage.aws import client, split_url
-    from dmscdc.parquet import ParquetTable
+    from dmscdc.lake.parquet.table import ParquetTable
     from scenarios.test_adoption import RAW, more, of_2019
     from world import replayed
 

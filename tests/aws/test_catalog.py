@@ -9,18 +9,18 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dmscdc.capture.writer import write_load
-from dmscdc.catalog import is_behind
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
-from dmscdc.glue import CALLS, Told, tell
-from dmscdc.journal import LakeFile, commit
+from dmscdc.lake.catalogue import is_behind
+from dmscdc.lake.glue import CALLS, Told, tell
+from dmscdc.lake.parquet.journal import LakeFile, commit
+from dmscdc.lake.parquet.table import ParquetTable
+from dmscdc.lake.table import Draft
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.parquet import ParquetTable
 from dmscdc.process import plan_standing, stand
 from dmscdc.state.items import open_state
 from dmscdc.storage.aws import client
-from dmscdc.tables import Draft
 from world import World
 
 ORDERS = "id int, at timestamp, price decimal(10,2), day date"

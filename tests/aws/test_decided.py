@@ -13,14 +13,14 @@ from test_lake import KINDS, Killed, Lake, Wire, answer, loaded
 from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
 from aws.worlds import SCHEMA, BucketWorld
 from dmscdc.cli import app
-from dmscdc.journal import settle
+from dmscdc.lake.parquet.journal import settle
+from dmscdc.lake.table import StaleCommit
 from dmscdc.landing.files import TableRef
 from dmscdc.state.dynamodb import DynamoState
 from dmscdc.state.items import SqliteState
 from dmscdc.storage.aws import client
 from dmscdc.storage.bucket_log_store import BucketStore, decided_by, is_lost
 from dmscdc.storage.log_store import Unfit
-from dmscdc.tables import StaleCommit
 
 T = TableRef.parse("shop.item")
 WAYS = ["overlooks", "refuses"]

@@ -11,12 +11,12 @@ from botocore.httpsession import URLLib3Session
 from moto.s3.models import s3_backends
 
 from dmscdc.changes.tasks import get_text, put_text
-from dmscdc.journal import Journal, LakeFile, commit, name_prefix, settle, whereabouts
+from dmscdc.lake.parquet.journal import Journal, LakeFile, commit, name_prefix, settle, whereabouts
+from dmscdc.lake.table import StaleCommit
 from dmscdc.storage.aws import client
 from dmscdc.storage.bucket_log_store import BucketStore, check_boto3, open_store
 from dmscdc.storage.filesystem import files_in
 from dmscdc.storage.log_store import Exists, Store, Unfit
-from dmscdc.tables import StaleCommit
 
 ODD = "dms 2019/a+b %20c/ü"  # a prefix with odd characters
 

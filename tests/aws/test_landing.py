@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from dmscdc.capture.shop import write_shop
 from dmscdc.cli import app
 from dmscdc.config import read_config
+from dmscdc.lake.table import Draft, open_table
 from dmscdc.landing.files import FolderLanding, LandingUnreachable, RawFile, TableRef, classify
 from dmscdc.landing.s3 import BucketLanding
 from dmscdc.plan import plan_table
@@ -28,7 +29,6 @@ from dmscdc.state.items import TableItem, open_state
 from dmscdc.storage.aws import client
 from dmscdc.storage.filesystem import place
 from dmscdc.survey import survey
-from dmscdc.tables import Draft, open_table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from listing import BUSY, FILES, MORE, TABLES, Bucket, applied, landing_keys, some_tables  # noqa: E402

@@ -7,7 +7,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dmscdc.parquet import ParquetTable
+from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.storage.aws import client
 from dmscdc.storage.filesystem import place
 

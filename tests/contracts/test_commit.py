@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.journal import Entry, Journal, LakeFile, commit, name_prefix, settle, whereabouts
+from dmscdc.lake.parquet.journal import Entry, Journal, LakeFile, commit, name_prefix, settle, whereabouts
+from dmscdc.lake.table import NotOurs, StaleCommit
 from dmscdc.storage.log_store import Exists, Store, Unfit, entry_number
-from dmscdc.tables import NotOurs, StaleCommit
 
 REQUESTS = ("list", "last", "read", "delete", "copy", "create", "tidy")
 

@@ -13,10 +13,10 @@ from dmscdc.changes.read import change_files
 from dmscdc.changes.schema import OURS, arrow_type, columns, ddl, read_footers
 from dmscdc.changes.stage import stage
 from dmscdc.changes.tasks import get_text, put_text
+from dmscdc.lake.table import FORMATS, Draft, StaleCommit, open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.spark.session import FormatMissing
 from dmscdc.storage.filesystem import new_place, place
-from dmscdc.tables import FORMATS, Draft, StaleCommit, open_table
 
 T, SCHEMA = TableRef("shop", "item"), columns("id int, name string, price decimal(10,2)")
 ROWS = [("I", 1, "one", 1, "LOAD00000001.parquet#1", 0), ("I", 2, "two", 2, "LOAD00000001.parquet#1", 1), ("I", 3, "three", 3, "LOAD00000001.parquet#1", 2)]

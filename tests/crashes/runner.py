@@ -27,7 +27,7 @@ def load() -> None:
     import dmscdc.landing.s3
     import dmscdc.controller
     import dmscdc.state.dynamodb
-    import dmscdc.parquet
+    import dmscdc.lake.parquet.table
     import dmscdc.process  # noqa: F401
 
 

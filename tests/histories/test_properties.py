@@ -13,7 +13,7 @@ from dmscdc.capture.writer import change_sequence, moment_of
 from dmscdc.changes.fold import WRITE, Folding, fold
 from dmscdc.changes.read import GROUP, KIND, NAME, change_files
 from dmscdc.changes.schema import FILE, OP, OURS, ROW, Column, Footer, arrow_type
-from dmscdc.rewrite import Work, apply_rows, match
+from dmscdc.lake.parquet.rewrite import Work, apply_rows, match
 
 from history import COUNT, KEYS, SEED, STEP, TRIED, History, Life, Told, ordered, same
 from strategies import QUIET, for_random_histories

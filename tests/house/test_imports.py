@@ -14,11 +14,11 @@ import pytest
 
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.config import read_config, write_config
+from dmscdc.lake.table import Draft
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.ledger import Ledger
 from dmscdc.process import plan_standing, stand
 from dmscdc.state.items import open_state
-from dmscdc.tables import Draft
 
 HOME = Path(__file__).parents[2]
 HEAVY = "nbformat nbconvert papermill jsonschema pandas boto3 botocore altair sqlalchemy pyspark IPython nbclient jupyter_client duckdb"

@@ -7,11 +7,11 @@ import shutil
 import pytest
 
 from dmscdc.changes.schema import Column
+from dmscdc.lake.parquet.rewrite import Work
+from dmscdc.lake.parquet.table import ParquetTable, rewrite_touched
+from dmscdc.lake.table import Draft, NotOurs
 from dmscdc.landing.files import TableRef
-from dmscdc.parquet import ParquetTable, rewrite_touched
-from dmscdc.rewrite import Work
 from dmscdc.storage.log_store import Store, Unfit
-from dmscdc.tables import Draft, NotOurs
 
 FILE = {"name": "000000000002-a-b.parquet", "aside": "x/y.parquet", "rows": 1, "bytes": 1, "low": [1], "high": [2], "values": []}
 WRONG = [(("facts",), []), (("facts",), "x"), (("files",), [5]), (("files",), "x"), (("adds",), 5), (("number",), 1), (("number",), "2")]

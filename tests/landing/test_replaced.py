@@ -10,12 +10,12 @@ import pytest
 
 from dmscdc.changes.schema import Column, LakeDamaged, read_lake
 from dmscdc.changes.tasks import unique_columns, write_table
+from dmscdc.lake.parquet.rewrite import Work, rewrite
+from dmscdc.lake.parquet.statistics import candidates, describe, unit
+from dmscdc.lake.parquet.table import ParquetTable
+from dmscdc.lake.table import Draft, StaleCommit
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.layout import candidates, describe, unit
-from dmscdc.parquet import ParquetTable
 from dmscdc.process import problem_of
-from dmscdc.rewrite import Work, rewrite
-from dmscdc.tables import Draft, StaleCommit
 from dmscdc.worklist import Plan
 
 TYPES = (("Op", "string"), ("id", "int"), ("a", "string"), ("_cdc_file", "string"), ("_cdc_row", "bigint"))

@@ -5,10 +5,10 @@ import pytest
 
 from dmscdc.changes.read import change_files
 from dmscdc.changes.schema import Unreadable, evolve
+from dmscdc.lake.table import Draft
 from dmscdc.landing.files import FolderLanding
 from dmscdc.load import footers_of, replace_table
 from dmscdc.loads import Task
-from dmscdc.tables import Draft
 
 from damage import DAMAGES, ROWS, SOURCE, damages, encoded, put, rows_of, to_nulls
 from test_damage import check

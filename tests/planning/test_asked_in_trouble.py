@@ -17,6 +17,7 @@ from dmscdc.config import read_config
 from dmscdc.feed_commands import refusals
 from dmscdc.front_page import commands_in
 from dmscdc.keys import KeyIndex
+from dmscdc.lake.table import PlainFile
 from dmscdc.lake_row import rows_in
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
@@ -26,7 +27,6 @@ from dmscdc.scd2_table import Increment, weave_table
 from dmscdc.state.items import TableItem, open_state
 from dmscdc.state.position import Position
 from dmscdc.survey import Look, input_mark, refusal_words, survey
-from dmscdc.tables import PlainFile
 
 T = TableRef("shop", "item")
 

@@ -14,11 +14,11 @@ from dmscdc import proof_runs
 from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
 from dmscdc.config import read_config, write_config
+from dmscdc.lake.table import Draft
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.ledger import run_at
 from dmscdc.process import plan_standing, stand
 from dmscdc.state.items import open_state
-from dmscdc.tables import Draft
 
 LOADED, NEW, LATER = "shop.loaded", "shop.new", "shop.later"
 

@@ -19,6 +19,7 @@ from dmscdc.capture.writer import write_load
 from dmscdc.config import read_config
 from dmscdc.controller import by_size, run_pass
 from dmscdc.crew import Crew, LeaseKeeper, Servers, run_table
+from dmscdc.lake.table import Draft
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.ledger import Ledger
@@ -27,7 +28,6 @@ from dmscdc.spark.interrupts import WorkGoesOn
 from dmscdc.spark.server import NotWanted
 from dmscdc.state.items import open_state
 from dmscdc.survey import chosen_tables, look_at, survey
-from dmscdc.tables import Draft
 
 from test_runs import at_work, kernels_at_work
 
@@ -35,12 +35,12 @@ PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nsett
 DOES = """
 import os, sys, threading
 from pathlib import Path
+from dmscdc.lake.table import Draft
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.ledger import record
 from dmscdc.process import plan_standing, stand
 from dmscdc.state.items import open_state
-from dmscdc.tables import Draft
 
 home, name = Path(landing).parent, table.split(".")[1]
 (home / f"{name}.remote").write_text(os.environ["SPARK_REMOTE"])

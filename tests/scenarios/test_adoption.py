@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.config import read_config, write_config
-from dmscdc.journal import Journal, LakeFile, commit, settle
+from dmscdc.lake.parquet.journal import Journal, LakeFile, commit, settle
+from dmscdc.lake.parquet.table import ParquetTable
+from dmscdc.lake.parquet.unmanaged import strangers
 from dmscdc.landing.files import RawFile
-from dmscdc.parquet import ParquetTable
 from dmscdc.state.items import SqliteState
 from dmscdc.storage.log_store import Store
-from dmscdc.strangers import strangers
 from dmscdc.survey import status_of, survey
 
 from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
@@ -226,7 +226,7 @@ def test_an_old_schedule_that_works_while_the_lake_is_taken_over_is_noticed_and_
         pq.write_table(pa.table({"Op": ["I"], "id": pa.array([9], pa.int32())}), w.folder / "dept=home" / "part-00000-new.parquet")
         return spark
     theirs = w.files()
-    import dmscdc.parquet as parquet
+    import dmscdc.lake.parquet.table as parquet
     copy = parquet.copy_aside
     try:
         parquet.copy_aside = lambda *args, **how: (copy(*args, **how), meanwhile())[0]

@@ -9,11 +9,11 @@ import time
 import pytest
 
 from dmscdc.capture.writer import DmsSettings, moment_of
+from dmscdc.lake.parquet.table import ParquetTable
+from dmscdc.lake.table import Draft, StaleCommit
 from dmscdc.landing.s3 import open_landing
 from dmscdc.load import Task, load_incremental, load_initial
-from dmscdc.parquet import ParquetTable
 from dmscdc.state.items import transaction
-from dmscdc.tables import Draft, StaleCommit
 
 from world import World, closed
 

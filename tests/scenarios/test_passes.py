@@ -8,7 +8,7 @@ import time
 import pytest
 
 from dmscdc.capture.writer import DmsSettings
-from dmscdc.tables import Draft
+from dmscdc.lake.table import Draft
 
 from world import World, closed
 

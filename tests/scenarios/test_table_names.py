@@ -6,8 +6,8 @@ import pytest
 from awkward import TABLES
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.changes import stage as batch
+from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
-from dmscdc.parquet import ParquetTable
 from dmscdc.process import process_table
 from dmscdc.state.items import SqliteState
 
