@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from botocore.awsrequest import AWSResponse
 
 from dmscdc.landing.files import RawFile, TableRef
-from dmscdc.plan import advance
+from dmscdc.load.plan import advance
 from dmscdc.state.position import Position
 
 TABLES, FILES, BUSY, MORE, WAIT = 200, 5_000, 50, 3, 0.05  # tables, objects of each, tables with something new, new files of each, seconds a request
@@ -103,7 +103,7 @@ def measure(where: Path, minutes: float) -> dict[str, float]:
     "A survey of the whole landing, as `dmscdc plan` makes it."
     from dmscdc.storage.aws import client
     from dmscdc.config import Config
-    from dmscdc.process import stand
+    from dmscdc.load.process import stand
     from dmscdc.state.items import open_state
     from dmscdc.survey import survey
     from dmscdc.lake.table import Draft

@@ -14,7 +14,7 @@ from pathlib import Path
 from measure import java_megabytes, phase
 
 from dmscdc.landing.files import TableRef
-from dmscdc.process import Processed, process_table
+from dmscdc.load.process import Processed, process_table
 from dmscdc.spark.session import open_session
 from dmscdc.state.items import open_state
 

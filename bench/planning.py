@@ -12,7 +12,7 @@ from measure import phase
 
 from dmscdc.lake.table import Draft
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.process import plan_standing, stand
+from dmscdc.load.process import plan_standing, stand
 from dmscdc.state.items import SqliteState, open_state
 
 TABLES, FILES, MORE = 200, 60, 2_500

@@ -18,7 +18,7 @@ from dmscdc.canonical import rules_of
 from dmscdc.capture.writer import write_load
 from dmscdc.lake.table import open_table
 from dmscdc.landing.files import TableRef
-from dmscdc.process import process_table
+from dmscdc.load.process import process_table
 from dmscdc.proof import Asked, prove
 from dmscdc.reconcile import layout_of, spark_side, total_of
 from dmscdc.source import address, columns_of, snapshot, source_name, source_side

@@ -23,7 +23,7 @@ from dmscdc.capture.shop import COLUMNS, PRODUCTS
 from dmscdc.capture.writer import write_load
 from dmscdc.config import read_config, write_config
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.process import stand
+from dmscdc.load.process import stand
 from dmscdc.state.items import open_state
 
 HERE = Path(__file__).resolve().parents[1]

@@ -21,8 +21,8 @@ from dmscdc.feed import feed, landed
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake_row import tell
 from dmscdc.landing.files import TableRef
+from dmscdc.load.process import process_table
 from dmscdc.past import open_past, upto
-from dmscdc.process import process_table
 from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import weave_table
 from dmscdc.spark.session import open_session

@@ -26,8 +26,8 @@ from .crew import (Crew, LeaseKeeper, Outcome, Servers, attempt, inherit, is_ber
 from .front_page import first_sentence, write_front_page
 from .landing.files import LandingEmpty, TableRef
 from .ledger import EXIT_CODES, Ledger, Run, ShelfError
+from .load.process import lag_of
 from .metrics import open_metrics, pass_facts, table_facts
-from .process import lag_of
 from .runs import close_lost, iso
 from .spark.interrupts import is_gone, stop_work, this_process
 from .spark.server import serve

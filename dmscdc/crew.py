@@ -17,7 +17,7 @@ from pathlib import Path
 from .config import Config
 from .landing.files import TableRef, for_shell
 from .ledger import Run
-from .process import HOLD
+from .load.process import HOLD
 from .runs import run_notebook
 from .shelf import open_shelf
 from .spark.interrupts import MARK, end_all, is_gone, owner_in, print_of

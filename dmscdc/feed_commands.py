@@ -18,12 +18,12 @@ import typer
 from .config import Config, absolute
 from .flags import Json, Name, fail, with_config
 from .landing.files import TableRef, for_shell
+from .load.arrivals import count
 from .screen import console, show_json, show_table
 from .spark.session import open_session
 from .state.items import UnknownTable, open_state
 from .state.position import Position
 from .storage.filesystem import place, read_url, spark_url
-from .worklist import count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

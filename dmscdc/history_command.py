@@ -69,7 +69,7 @@ def lost_of(
     table: str,  # schema.table
 ) -> str:  # "" where all is well
     "What the state remembers and the lake does not hold, in the words of the plan."
-    from dmscdc.process import lost_since
+    from dmscdc.load.process import lost_since
 
     lake, item = table_of(config, table)
     try:

@@ -19,7 +19,7 @@ from typing import Any
 
 from .crew import Outcome
 from .ledger import EXIT_CODES
-from .process import lag_of
+from .load.process import lag_of
 from .survey import Look
 
 # %% auto #0

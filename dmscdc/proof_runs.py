@@ -19,7 +19,7 @@ from .front_page import first_sentence, write_front_page
 from .landing.files import TableRef
 from .landing.s3 import open_landing
 from .ledger import Run, iso
-from .process import EXPECTED
+from .load.process import EXPECTED
 from .proof import Asked, again, lake_table
 from .runs import run_notebook
 from .schedule import next_tick, ticks_between

@@ -18,7 +18,7 @@ from .changes.schema import FILE, OP, ROW, Column, Refused, Schema, evolve, read
 from .lake.parquet.write import lake_columns
 from .lake.table import Commit, LakeTable, open_table
 from .landing.files import RawFile, TableRef, for_shell
-from .load_set import is_followed, quiet_at
+from .load.load_set import is_followed, quiet_at
 from .past import Past, open_past
 from .scd2 import ADDED, AT, BEGAN, BEGINS, CHANGE, CURRENT, START, WHAT
 from .scd2 import Weaving, kind_of, lines_gone, lines_of, starts_of, version_schema, weave, weave_on

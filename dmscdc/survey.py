@@ -19,14 +19,14 @@ from .config import Config, is_wanted
 from .lake.catalogue import is_behind
 from .landing.files import FolderLanding, LandingEmpty, LandingUnreachable, TableRef, for_shell
 from .landing.s3 import THREADS, BucketLanding, open_landing
-from .load_set import clock
-from .process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand, then
+from .load.arrivals import Plan, count, some
+from .load.load_set import clock
+from .load.process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand, then
 from .spark.interrupts import is_gone, spoken
 from .state.items import SETTINGS, SqliteState, TableItem, UnknownTable, open_state
 from .state.leases import Lease
 from .storage.aws import is_bucket
 from .suggest import Suggestion, judged_by, suggest_key
-from .worklist import Plan, count, some
 
 # %% auto #0
 __all__ = ['Look', 'state_of', 'input_mark', 'recalled', 'refusal_words', 'busy_words', 'problem_words', 'proposed', 'look_at',

@@ -15,14 +15,14 @@ from .config import Config
 from .flags import Json, Name, Only, with_config
 from .landing.files import FolderLanding, LandingEmpty, TableRef, for_shell
 from .landing.s3 import BucketLanding, open_landing
+from .load.arrivals import some
 from .screen import show_json, show_table
 from .state.items import BadSetting, NoState, SqliteState, TableItem, UnknownTable, open_state, with_settings
 from .state.position import Position, change_order
 from .storage.bucket_log_store import is_lost
-from .worklist import some
 
 if TYPE_CHECKING:
-    from dmscdc.process import Standing
+    from dmscdc.load.process import Standing
 
 # %% auto #0
 __all__ = ['tables', 'LISTED', 'BEFORE', 'ACTIVE', 'NEW', 'CHANGES', 'table_list', 'check_known', 'beware', 'of_deleted',
@@ -138,7 +138,7 @@ def beware(
     item: TableItem,  # as it is set now
 ) -> str:  # "" where nothing is known, or all is well
     "What is said of a partition that would make many small files."
-    from dmscdc.loads import average, coarser, is_too_fine
+    from dmscdc.load.results import average, coarser, is_too_fine
     from dmscdc.suggest import folders_in
 
     listing = landing.files(item.table)
@@ -177,7 +177,7 @@ def of_lake(
     item: TableItem,  # as it is set now
 ) -> str:  # "" where nothing has been loaded, or the lake was written so
     "What it means for the lake that key or partition is set so."
-    from dmscdc.process import table_of
+    from dmscdc.load.process import table_of
     from dmscdc.lake.table import set_otherwise
 
     try:
@@ -313,7 +313,7 @@ def table_rebuild(
     only: Only = None,
 ) -> None:
     "Positions out of the lake, for a state or a lake that was lost or restored."
-    from dmscdc.process import stand
+    from dmscdc.load.process import stand
 
     state, unsure = open_state(config.state, config.landing), False
     for table in [TableRef.parse(name) for name in only or ()] or _known_tables(config, state):

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
-from dmscdc.process import Processed, process_table
+from dmscdc.load.process import Processed, process_table
 from dmscdc.state.items import SqliteState, TableItem
 
 DAY = "20181215-10"  # change files of the tests are closed in this hour

@@ -24,8 +24,8 @@ from dmscdc.feed import feed, landed
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake_row import AGREES, tell
 from dmscdc.landing.files import TableRef
+from dmscdc.load.process import Processed, process_table
 from dmscdc.past import Past, open_past, upto
-from dmscdc.process import Processed, process_table
 from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import weave_table
 from dmscdc.state.items import SqliteState

@@ -18,7 +18,7 @@ from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.table import Draft
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.process import plan_standing, stand
+from dmscdc.load.process import plan_standing, stand
 from dmscdc.state.items import open_state
 from dmscdc.storage.aws import client
 from world import World

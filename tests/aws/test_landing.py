@@ -23,8 +23,8 @@ from dmscdc.config import read_config
 from dmscdc.lake.table import Draft, open_table
 from dmscdc.landing.files import FolderLanding, LandingUnreachable, RawFile, TableRef, classify
 from dmscdc.landing.s3 import BucketLanding
-from dmscdc.plan import plan_table
-from dmscdc.process import Standing, check_inputs, plan_standing
+from dmscdc.load.plan import plan_table
+from dmscdc.load.process import Standing, check_inputs, plan_standing
 from dmscdc.state.items import TableItem, open_state
 from dmscdc.storage.aws import client
 from dmscdc.storage.filesystem import place

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import sys
 
-from dmscdc.process import process_table
+from dmscdc.load.process import process_table
 from dmscdc.spark.session import ask_worker, open_session
 
 root, table = sys.argv[1:]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dmscdc.capture.shop import write_shop, write_story
 from dmscdc.landing.files import TableRef
-from dmscdc.process import process_table
+from dmscdc.load.process import process_table
 from dmscdc.spark.session import ask_worker, open_session
 from dmscdc.state.items import open_state
 

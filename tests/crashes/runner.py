@@ -28,12 +28,12 @@ def load() -> None:
     import dmscdc.controller
     import dmscdc.state.dynamodb
     import dmscdc.lake.parquet.table
-    import dmscdc.process  # noqa: F401
+    import dmscdc.load.process  # noqa: F401
 
 
 def process(ask: dict[str, Any]) -> dict[str, Any]:
     "What the cell of a job notebook does."
-    from dmscdc.process import process_table
+    from dmscdc.load.process import process_table
 
     settle_session(ask["conf"])
     done = process_table(*ask["places"], settle=0, **ask["given"])
@@ -42,7 +42,7 @@ def process(ask: dict[str, Any]) -> dict[str, Any]:
 
 def settle_session(conf: dict[str, str]) -> None:
     "The run's session gets these settings as soon as it has one."
-    import dmscdc.process as room
+    import dmscdc.load.process as room
 
     opened = room.open_session
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from dmscdc.capture.sqlite import SqliteSource
 from dmscdc.capture.writer import DmsSettings
-from dmscdc.process import Processed
+from dmscdc.load.process import Processed
 
 from seeds import seed_of
 from world import World

@@ -15,8 +15,8 @@ from dmscdc.lake.parquet.statistics import candidates, describe, unit
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.table import Draft, StaleCommit
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.process import problem_of
-from dmscdc.worklist import Plan
+from dmscdc.load.arrivals import Plan
+from dmscdc.load.process import problem_of
 
 TYPES = (("Op", "string"), ("id", "int"), ("a", "string"), ("_cdc_file", "string"), ("_cdc_row", "bigint"))
 ROWS = pa.table({"Op": ["I"] * 3, "id": pa.array([1, 2, 3], pa.int32()), "a": ["x", "y", "z"], "_cdc_file": ["LOAD00000001.parquet#1"] * 3, "_cdc_row": [0, 1, 2]})

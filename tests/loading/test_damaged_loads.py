@@ -7,8 +7,8 @@ from dmscdc.changes.read import change_files
 from dmscdc.changes.schema import Unreadable, evolve
 from dmscdc.lake.table import Draft
 from dmscdc.landing.files import FolderLanding
-from dmscdc.load import footers_of, replace_table
-from dmscdc.loads import Task
+from dmscdc.load.loader import footers_of, replace_table
+from dmscdc.load.results import Task
 
 from damage import DAMAGES, ROWS, SOURCE, damages, encoded, put, rows_of, to_nulls
 from test_damage import check

@@ -12,8 +12,8 @@ import pytest
 from dmscdc.changes.schema import Refused
 from dmscdc.lake_row import tell
 from dmscdc.landing.files import FolderLanding
-from dmscdc.load import load_initial
-from dmscdc.loads import Task
+from dmscdc.load.loader import load_initial
+from dmscdc.load.results import Task
 
 from damage import encoded, put
 from world import World, closed, query, replayed

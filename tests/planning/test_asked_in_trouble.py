@@ -22,7 +22,7 @@ from dmscdc.lake_row import rows_in
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.ledger import Ledger
-from dmscdc.process import ended_by, said_of
+from dmscdc.load.process import ended_by, said_of
 from dmscdc.scd2_table import Increment, weave_table
 from dmscdc.state.items import TableItem, open_state
 from dmscdc.state.position import Position

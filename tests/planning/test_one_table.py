@@ -14,7 +14,7 @@ from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.process import process_table
+from dmscdc.load.process import process_table
 from dmscdc.state.items import ATTRIBUTES, open_state
 from dmscdc.survey import status_of, survey
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dmscdc.landing.files import FolderLanding, Listing, RawFile, TableRef, classify
 from dmscdc.landing.s3 import listing_from_keys
-from dmscdc.plan import changed_inputs, is_same_input, plan_table
-from dmscdc.process import after_load
+from dmscdc.load.plan import changed_inputs, is_same_input, plan_table
+from dmscdc.load.process import after_load
 from dmscdc.state.position import Position, tally
 
 T = TableRef("sampledb", "product")

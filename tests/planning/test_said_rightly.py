@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc import feed_commands, process
+from dmscdc import feed_commands
 from dmscdc.capture.writer import write_load
 from dmscdc.changes.schema import Refused
 from dmscdc.cli import app
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load import note_left_out
+from dmscdc.load import process
+from dmscdc.load.loader import note_left_out
 from dmscdc.suggest import suggest_key
 
 NEVER = "--insert-only is for rows that are never updated or deleted"

@@ -23,7 +23,7 @@ from dmscdc.lake.table import Draft
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.ledger import Ledger
-from dmscdc.process import plan_standing, stand
+from dmscdc.load.process import plan_standing, stand
 from dmscdc.spark.interrupts import WorkGoesOn
 from dmscdc.spark.server import NotWanted
 from dmscdc.state.items import open_state
@@ -39,7 +39,7 @@ from dmscdc.lake.table import Draft
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.ledger import record
-from dmscdc.process import plan_standing, stand
+from dmscdc.load.process import plan_standing, stand
 from dmscdc.state.items import open_state
 
 home, name = Path(landing).parent, table.split(".")[1]

@@ -28,7 +28,7 @@ SAYS_NO = "class Refused(Exception): pass\nraise Refused('shop.a: LOAD00000001.p
 
 LOADS_HALF = """
 from dataclasses import replace
-from dmscdc.process import after_load
+from dmscdc.load.process import after_load
 standing = stand(open_state(state), TableRef.parse(table), lake)
 plan = plan_standing(standing, open_landing(landing), settle)
 done = standing.lake.advance(Draft(standing.head, after_load(plan).to_json(), run, (), standing.item.key, ()))

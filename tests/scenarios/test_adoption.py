@@ -318,7 +318,7 @@ def test_items_in_dynamodb_bring_their_lake_with_them(tmp_path, spark, dynamodb_
     texts = {"path": path, "bucket": "shop-raw", "prefix": "dms/shop/", "folder": "item/", "PrimaryKey": "id", "PartitionKey": "dept", "ActiveFlag": "true", "out_path": f"{tmp_path}/old/",
              "LastFullLoadDate": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S"), "LastIncrementalFile": f"{path}{closed(4)}.parquet"}
     client("dynamodb").put_item(TableName=dynamodb_table, Item={name: {"S": text} for name, text in texts.items()})
-    from dmscdc.process import process_table
+    from dmscdc.load.process import process_table
 
     run = lambda: process_table(w.table, str(w.landing), str(tmp_path / "lake"), f"dynamodb:{dynamodb_table}", settle=0, spark=lambda: spark)  # noqa: E731
     assert (run().verdict, run().verdict) == ("ok", "nothing")

@@ -12,7 +12,7 @@ from dmscdc.capture.writer import DmsSettings, moment_of
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.table import Draft, StaleCommit
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load import Task, load_incremental, load_initial
+from dmscdc.load.loader import Task, load_incremental, load_initial
 from dmscdc.state.items import transaction
 
 from world import World, closed

@@ -8,7 +8,7 @@ from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.changes import stage as batch
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
-from dmscdc.process import process_table
+from dmscdc.load.process import process_table
 from dmscdc.state.items import SqliteState
 
 import duckdb

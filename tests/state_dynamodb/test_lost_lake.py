@@ -6,7 +6,7 @@ import shutil
 import boto3
 import pytest
 
-from dmscdc.process import process_table
+from dmscdc.load.process import process_table
 from dmscdc.state.items import open_state
 from world import World, closed
 
