@@ -16,8 +16,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from dmscdc.front_page import write_front_page
-from dmscdc.ledger import Ledger
+from dmscdc.runs.front_page import write_front_page
+from dmscdc.runs.log import Ledger
 
 BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run".split()

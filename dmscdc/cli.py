@@ -120,7 +120,7 @@ def show_people(
     rows: list[dict[str, Any]],  # of `status_of`
 ) -> None:
     "What a person must do, a line each."
-    from dmscdc.front_page import commands_in
+    from dmscdc.runs.front_page import commands_in
 
     for row in rows:
         if row["state"] == "waiting" and not row["words"]:

@@ -23,12 +23,12 @@ from .config import Config
 from .landing.s3 import open_landing
 from .crew import (Crew, LeaseKeeper, Outcome, Servers, attempt, inherit, is_bereft, once_more, say_line,
                          without_run)
-from .front_page import first_sentence, write_front_page
 from .landing.files import LandingEmpty, TableRef
-from .ledger import EXIT_CODES, Ledger, Run, ShelfError
 from .load.process import lag_of
 from .metrics import open_metrics, pass_facts, table_facts
-from .runs import close_lost, iso
+from .runs.front_page import first_sentence, write_front_page
+from .runs.log import EXIT_CODES, Ledger, Run, ShelfError
+from .runs.run import close_lost, iso
 from .spark.interrupts import is_gone, stop_work, this_process
 from .spark.server import serve
 from .state.items import SqliteState, open_state

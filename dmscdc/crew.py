@@ -16,10 +16,10 @@ from pathlib import Path
 
 from .config import Config
 from .landing.files import TableRef, for_shell
-from .ledger import Run
 from .load.process import HOLD
-from .runs import run_notebook
-from .shelf import open_shelf
+from .runs.log import Run
+from .runs.run import run_notebook
+from .runs.store import open_shelf
 from .spark.interrupts import MARK, end_all, is_gone, owner_in, print_of
 from .spark.interrupts import session_of, session_url, spoken, stop_work, this_process
 from .spark.server import NotWanted, SparkServer, serve
@@ -107,7 +107,7 @@ def prepare() -> None:
     import nbconvert  # noqa: F401
     import pyspark.sql.connect.client  # noqa: F401
 
-    import dmscdc.kernel  # noqa: F401
+    import dmscdc.runs.kernel  # noqa: F401
 
 # %% ../notebooks/71_crew.ipynb #cell-015
 class Servers:

@@ -18,10 +18,10 @@ from typer.models import OptionInfo
 
 from .config import ConfigError, read_config
 from .landing.files import LandingEmpty
-from .ledger import EXIT_CODES
+from .runs.log import EXIT_CODES
+from .runs.store import ShelfError
 from .schedule import BadSchedule
 from .screen import console
-from .shelf import ShelfError
 from .spark.session import FormatMissing
 from .state.items import BadSetting, StaleState, UnknownTable
 from .state.position import BadInstruction

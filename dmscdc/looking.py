@@ -15,14 +15,14 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from .charts import charts_of
-from .chronicle import row_of
 from .config import Config
 from .landing.files import FolderLanding, LandingEmpty, RawFile, TableRef
 from .landing.s3 import open_landing
-from .ledger import Ledger
-from .report import took
-from .shelf import open_shelf
+from .runs.charts import charts_of
+from .runs.index import row_of
+from .runs.log import Ledger
+from .runs.report import took
+from .runs.store import open_shelf
 
 if TYPE_CHECKING:
     import pandas as pd

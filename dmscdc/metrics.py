@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from .crew import Outcome
-from .ledger import EXIT_CODES
 from .load.process import lag_of
+from .runs.log import EXIT_CODES
 from .survey import Look
 
 # %% auto #0

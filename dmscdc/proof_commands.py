@@ -14,7 +14,7 @@ import typer
 from .config import Config
 from .flags import Json, fail, with_config
 from .landing.files import TableRef
-from .ledger import EXIT_CODES, Run
+from .runs.log import EXIT_CODES, Run
 from .schedule import zone_of
 from .screen import show_json, show_table
 

@@ -15,13 +15,13 @@ from typing import Any
 from .changes.schema import Refused
 from .config import Config, is_wanted
 from .crew import Servers, without_run
-from .front_page import first_sentence, write_front_page
 from .landing.files import TableRef
 from .landing.s3 import open_landing
-from .ledger import Run, iso
 from .load.process import EXPECTED
 from .proof import Asked, again, lake_table
-from .runs import run_notebook
+from .runs.front_page import first_sentence, write_front_page
+from .runs.log import Run, iso
+from .runs.run import run_notebook
 from .schedule import next_tick, ticks_between
 from .source import PASSWORD, SourceRefused, address
 from .state.items import open_state

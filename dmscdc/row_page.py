@@ -18,7 +18,7 @@ from markupsafe import Markup
 from .history import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Life, Step
 from .keys import utc
 from .lake_row import AGREES, OPEN, Story
-from .report import render
+from .runs.report import render
 
 # %% auto #0
 __all__ = ['LONG', 'KINDS', 'OTHER', 'FADED', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'clock', 'later',

@@ -14,12 +14,12 @@ import typer
 
 from .config import Config
 from .flags import Json, with_config
-from .front_page import write_front_page
 from .landing.files import LandingEmpty
-from .ledger import EXIT_CODES, Ledger, records
-from .report import duration, report_html
+from .runs.front_page import write_front_page
+from .runs.log import EXIT_CODES, Ledger, records
+from .runs.report import duration, report_html
+from .runs.store import borrowed, open_shelf
 from .screen import show_json, show_table
-from .shelf import borrowed, open_shelf
 from .state.items import BadSetting
 
 # %% auto #0

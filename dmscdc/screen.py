@@ -15,8 +15,8 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
-from .ledger import say
-from .report import duration
+from .runs.log import say
+from .runs.report import duration
 
 # %% auto #0
 __all__ = ['COLORS', 'NUMBERS', 'console', 'cell', 'show_table', 'show_json', 'events']

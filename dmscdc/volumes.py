@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow.compute as pc
 
 from .changes.schema import OP, Refused, open_raw, read_raw, statistics
-from .charts import seconds_of
 from .landing.files import RawFile, TableRef, parse_name
 from .landing.s3 import open_landing
-from .ledger import Ledger, records
-from .shelf import Shelf, open_shelf
+from .runs.charts import seconds_of
+from .runs.log import Ledger, records
+from .runs.store import Shelf, open_shelf
 
 # %% auto #0
 __all__ = ['NAMES', 'arrivals', 'busiest', 'Mix', 'spread', 'operations', 'delays']

@@ -19,16 +19,16 @@ from moto.server import ThreadedMotoServer
 from nbformat.v4 import new_code_cell, new_notebook
 from typer.testing import CliRunner
 
-from dmscdc import shelf as shelves
 from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
-from dmscdc.front_page import write_front_page
 from dmscdc.landing.files import TableRef
-from dmscdc.ledger import Ledger, rebuild
-from dmscdc.runs import claimed, close_lost, run_notebook
-from dmscdc.shelf import BucketShelf, ShelfError, open_shelf, write_whole
+from dmscdc.runs import store as shelves
+from dmscdc.runs.front_page import write_front_page
+from dmscdc.runs.log import Ledger, rebuild
+from dmscdc.runs.run import claimed, close_lost, run_notebook
+from dmscdc.runs.store import BucketShelf, ShelfError, open_shelf, write_whole
 from dmscdc.state.items import open_state
 from dmscdc.storage.aws import client
 
@@ -39,7 +39,7 @@ DOES = {
     "waits": "import threading; threading.Event().wait(600)",
 }
 ENDS = {"shop.good": ("ok", ""), "shop.raises": ("failed", "cell error"), "shop.killed": ("failed", "kernel killed"), "shop.waits": ("failed", "time-out")}
-SAYS = 'from dmscdc.ledger import record\nrecord("verdict", {"verdict": "ok", "words": "as expected", "command": "run it again"})'
+SAYS = 'from dmscdc.runs.log import record\nrecord("verdict", {"verdict": "ok", "words": "as expected", "command": "run it again"})'
 
 
 def a_job(folder: Path, *cells: str) -> Path:
@@ -211,9 +211,10 @@ def strict(bucket, monkeypatch):
 WRITES = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dmscdc import charts, shelf
-from dmscdc.front_page import write_front_page
-from dmscdc.ledger import Ledger
+from dmscdc.runs import charts
+from dmscdc.runs import store as shelf
+from dmscdc.runs.front_page import write_front_page
+from dmscdc.runs.log import Ledger
 
 shelf.PIECE, charts.can_draw = 1_000, lambda: False  # pictures are not the point here, and take time
 runs, who, count = sys.argv[1], sys.argv[2], int(sys.argv[3])

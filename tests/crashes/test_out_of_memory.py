@@ -7,7 +7,7 @@ from dmscdc.capture.writer import write_load
 from dmscdc.config import read_config
 from dmscdc.controller import run_pass
 from dmscdc.landing.files import TableRef
-from dmscdc.ledger import Ledger
+from dmscdc.runs.log import Ledger
 from dmscdc.state.items import open_state
 from world import query
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from dmscdc.capture.shop import write_shop
 from dmscdc.cli import app
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.runs import run_notebook
+from dmscdc.runs.run import run_notebook
 from dmscdc.schedule import run_schedule
 from dmscdc.state.items import open_state
 

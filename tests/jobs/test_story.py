@@ -20,7 +20,7 @@ import pytest
 from dmscdc.capture.shop import COLUMNS
 from dmscdc.capture.writer import write_changes
 from dmscdc.landing.files import TableRef
-from dmscdc.ledger import Ledger, records
+from dmscdc.runs.log import Ledger, records
 from dmscdc.state.items import open_state
 
 ROOT = Path(__file__).parents[2]

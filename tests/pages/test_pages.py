@@ -21,14 +21,15 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from typer.testing import CliRunner
 
-from dmscdc import charts, front_page
 from dmscdc.cli import app
-from dmscdc.front_page import write_front_page
 from dmscdc.landing.files import TableRef, for_shell
-from dmscdc.ledger import RECORD, Ledger
 from dmscdc.looking import sorted_by_click
-from dmscdc.report import render, report_html, said_html
-from dmscdc.shelf import FolderShelf
+from dmscdc.runs import charts
+from dmscdc.runs import front_page
+from dmscdc.runs.front_page import write_front_page
+from dmscdc.runs.log import RECORD, Ledger
+from dmscdc.runs.report import render, report_html, said_html
+from dmscdc.runs.store import FolderShelf
 
 HOME = Path(__file__).parents[2]
 sys.path.insert(0, str(HOME / "bench"))

@@ -15,14 +15,14 @@ from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable, read_footer
 from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.feed_commands import refusals
-from dmscdc.front_page import commands_in
 from dmscdc.keys import KeyIndex
 from dmscdc.lake.table import PlainFile
 from dmscdc.lake_row import rows_in
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.ledger import Ledger
 from dmscdc.load.process import ended_by, said_of
+from dmscdc.runs.front_page import commands_in
+from dmscdc.runs.log import Ledger
 from dmscdc.scd2_table import Increment, weave_table
 from dmscdc.state.items import TableItem, open_state
 from dmscdc.state.position import Position

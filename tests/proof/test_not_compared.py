@@ -16,8 +16,8 @@ from dmscdc.cli import app
 from dmscdc.config import read_config, write_config
 from dmscdc.lake.table import Draft
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.ledger import run_at
 from dmscdc.load.process import plan_standing, stand
+from dmscdc.runs.log import run_at
 from dmscdc.state.items import open_state
 
 LOADED, NEW, LATER = "shop.loaded", "shop.new", "shop.later"

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from databases import SECRET
 from dmscdc.cli import app
 from dmscdc.config import write_config
-from dmscdc.ledger import Ledger
+from dmscdc.runs.log import Ledger
 from dmscdc.spark.server import serve
 from world import World
 

@@ -13,7 +13,7 @@ def a_job(tmp_path_factory):
 
     def write(name: str, *cells: str) -> Path:
         tagged = new_code_cell('table = ""  # str: schema.table\nrows = 0  # int: how many', metadata={"tags": ["parameters"]})
-        first = new_code_cell("import os, sys, threading\nfrom dmscdc.ledger import record")
+        first = new_code_cell("import os, sys, threading\nfrom dmscdc.runs.log import record")
         book = new_notebook(cells=[new_markdown_cell(f"# {name}"), tagged, first, *map(new_code_cell, cells)])
         book.metadata = {"kernelspec": {"name": "python3", "language": "python", "display_name": "python3"}}
         nbformat.write(book, folder / f"{name}.ipynb")

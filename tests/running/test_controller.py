@@ -22,8 +22,8 @@ from dmscdc.crew import Crew, LeaseKeeper, Servers, run_table
 from dmscdc.lake.table import Draft
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.ledger import Ledger
 from dmscdc.load.process import plan_standing, stand
+from dmscdc.runs.log import Ledger
 from dmscdc.spark.interrupts import WorkGoesOn
 from dmscdc.spark.server import NotWanted
 from dmscdc.state.items import open_state
@@ -38,8 +38,8 @@ from pathlib import Path
 from dmscdc.lake.table import Draft
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.ledger import record
 from dmscdc.load.process import plan_standing, stand
+from dmscdc.runs.log import record
 from dmscdc.state.items import open_state
 
 home, name = Path(landing).parent, table.split(".")[1]

@@ -6,7 +6,7 @@ from dmscdc import controller
 from dmscdc.controller import status_after
 from dmscdc.crew import Outcome
 from dmscdc.landing.files import TableRef
-from dmscdc.ledger import run_at
+from dmscdc.runs.log import run_at
 from dmscdc.state.items import open_state
 from dmscdc.state.position import Position
 from dmscdc.survey import Look

@@ -34,7 +34,7 @@ EMF = {"type": "object", "required": ["_aws"], "properties": {"_aws": {
         "Timestamp": {"type": "integer", "minimum": 10**12}, "CloudWatchMetrics": {"type": "array", "items": DIRECTIVE}}}}}
 PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nsettle = 0.0\nrun = ""\nowner = ""\nfence = 0'
 JOB = """
-from dmscdc.ledger import record
+from dmscdc.runs.log import record
 assert not table.endswith("broken"), "a file that cannot be read"
 record("processed", {"lag": 61.5, "files": [{"path": "LOAD00000001.parquet", "bytes": 900}], "position": {"after": ""},
                      "rows": {"read": 2, "inserted": 2}, "lake": {"bytes_written": 1200, "rows": 2}})

@@ -16,9 +16,9 @@ import psutil
 import pytest
 from papermill.iorw import LocalHandler
 
-import dmscdc.runs as module
-from dmscdc.ledger import Ledger, rebuild, records
-from dmscdc.runs import NoSuchJob, RefusedParameters, close_lost, run_notebook
+import dmscdc.runs.run as module
+from dmscdc.runs.log import Ledger, rebuild, records
+from dmscdc.runs.run import NoSuchJob, RefusedParameters, close_lost, run_notebook
 
 WAIT = "threading.Event().wait(600)"
 MARK = "only_the_code_says_this = 1"
@@ -249,7 +249,7 @@ def test_what_a_killed_kernel_started_is_gone_too(a_job, tmp_path):
 
 def test_a_run_whose_process_was_killed_is_closed_by_the_next_pass(a_job, tmp_path):
     job = a_job("orphan", f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\nprint('ready', file=open({str(tmp_path / 'here')!r}, 'w'))", WAIT)
-    code = f"from dmscdc.runs import run_notebook; run_notebook({str(job)!r}, {{}}, runs={str(tmp_path / 'runs')!r}, table='shop.orphan')"
+    code = f"from dmscdc.runs.run import run_notebook; run_notebook({str(job)!r}, {{}}, runs={str(tmp_path / 'runs')!r}, table='shop.orphan')"
     controller = subprocess.Popen([sys.executable, "-c", code])
     while not (tmp_path / "here").exists():
         assert controller.poll() is None

@@ -19,7 +19,7 @@ from dmscdc.cli import app
 from dmscdc.controller import run_pass
 from dmscdc.crew import Crew, LeaseKeeper, Servers, inherit
 from dmscdc.landing.files import TableRef
-from dmscdc.ledger import Ledger
+from dmscdc.runs.log import Ledger
 from dmscdc.spark.interrupts import this_process
 
 COLUMNS = {"id": "int", "said": "string"}
