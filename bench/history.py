@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dmscdc.capture.writer import change_name, load_name, put_file
-from dmscdc.history import states_of
-from dmscdc.keys import KeyIndex
+from dmscdc.history.changelog import open_past
+from dmscdc.history.lookup import KeyIndex
+from dmscdc.history.row import states_of
 from dmscdc.landing.files import TableRef
-from dmscdc.past import open_past
 
 FILES, ROWS, LOADS, LOADED = 10_000, 100, 10, 10_000_000
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)

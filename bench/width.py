@@ -15,14 +15,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from dmscdc.as_of import as_of
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.feed import feed, landed
+from dmscdc.history.as_of import as_of
+from dmscdc.history.audit import tell
+from dmscdc.history.changelog import open_past, upto
+from dmscdc.history.feed import feed, landed
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.lake_row import tell
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
-from dmscdc.past import open_past, upto
 from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import weave_table
 from dmscdc.spark.session import open_session

@@ -28,9 +28,9 @@ from .storage.filesystem import place, read_url, spark_url
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from dmscdc.as_of import AsOf
-    from dmscdc.follow import Cursor, Delivered
-    from dmscdc.past import Past
+    from dmscdc.history.as_of import AsOf
+    from dmscdc.history.consumer import Cursor, Delivered
+    from dmscdc.history.changelog import Past
     from dmscdc.scd2_table import Increment
     from dmscdc.lake.table import Commit, LakeTable
 
@@ -58,7 +58,7 @@ class Asked:
 
     def past(self) -> Past:
         "Everything that lies in landing and archive."
-        from dmscdc.past import open_past
+        from dmscdc.history.changelog import open_past
 
         return open_past(self.landing, self.table, archive=self.archive, position=self.position)
 
@@ -86,7 +86,7 @@ def asked(
 @contextmanager
 def refusals(table: str) -> Iterator[None]:
     "What the files do not tell is said in words."
-    from dmscdc.past import NoPast
+    from dmscdc.history.changelog import NoPast
     from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable
     from dmscdc.lake.table import NotOurs, StaleCommit
     from dmscdc.changes.tasks import explained
@@ -159,8 +159,8 @@ def answer_of(
     time_column: str,
 ) -> AsOf:
     "The table as somebody asks for it."
-    from dmscdc.as_of import as_known, as_of
-    from dmscdc.past import upto
+    from dmscdc.history.as_of import as_known, as_of
+    from dmscdc.history.changelog import upto
 
     if commit is not None:
         return as_known(spark, one.lake, commit, one.past)
@@ -242,9 +242,9 @@ def ends_of(
     to: str | None,  # a change file, "load", or "landed"; None: where the lake stands
 ) -> tuple[Cursor, Position]:
     "Where the follower stands and where it wants to go. Raises `ValueError` and `NoPast`."
-    from dmscdc.feed import NoFeed, landed
-    from dmscdc.follow import Cursor, read_cursor
-    from dmscdc.past import upto
+    from dmscdc.history.feed import NoFeed, landed
+    from dmscdc.history.consumer import Cursor, read_cursor
+    from dmscdc.history.changelog import upto
 
     past, stands = one.past(), read_cursor(cursor, one.table) if cursor else Cursor(str(one.table))
     if begin and (stands.position or stands.part):
@@ -276,7 +276,7 @@ def feed_command(
     json: Json = False,
 ) -> None:
     "What happened since last time, with the rows before and after, as one part more; then the cursor moves."
-    from dmscdc.follow import follow
+    from dmscdc.history.consumer import follow
 
     with refusals(table):
         one, out, cursor = asked(config, table), here(out), here(cursor)

@@ -19,7 +19,7 @@ from .screen import console, show_json, show_table
 from .state.items import TableItem, open_state
 
 if TYPE_CHECKING:
-    from dmscdc.lake_row import Story
+    from dmscdc.history.audit import Story
     from dmscdc.lake.table import LakeTable
 
 # %% auto #0
@@ -30,7 +30,7 @@ def key_of(
     pairs: Sequence[str],  # name=value each
 ) -> dict[str, str]:
     "A key out of the command line. Raises `BadKey`."
-    from dmscdc.keys import BadKey
+    from dmscdc.history.lookup import BadKey
 
     found: dict[str, str] = {}
     for pair in pairs:
@@ -43,7 +43,7 @@ def key_of(
 
 def time_of(text: str | None) -> datetime | None:
     "A time as it is typed, UTC where no zone is named. Raises `BadKey`."
-    from dmscdc.keys import BadKey, utc
+    from dmscdc.history.lookup import BadKey, utc
 
     try:
         return utc(datetime.fromisoformat(text.replace("Z", "+00:00"))) if text else None
@@ -85,8 +85,8 @@ def lives(
     **more: Any,  # stamp, since, until: see `lake_row.tell`
 ) -> tuple[list[Story], list[str]]:  # a story a row; words about the question
     "What has happened to a row. Raises what `tell` raises, and `UnknownTable`."
-    from dmscdc.lake_row import tell
-    from dmscdc.past import NoPast
+    from dmscdc.history.audit import tell
+    from dmscdc.history.changelog import NoPast
     from dmscdc.survey import check_here
 
     lake, item = table_of(config, table)
@@ -101,7 +101,7 @@ def show_story(
     story: Story,
 ) -> None:
     "A life for people: steps, the lake's row, what is to be known."
-    from dmscdc.row_page import COLUMNS, key_text, life_lines, sentences, shown
+    from dmscdc.history.row_page import COLUMNS, key_text, life_lines, sentences, shown
 
     out = console()
     out.print(key_text(story.life.key), style="bold", markup=False)
@@ -122,7 +122,7 @@ def save(
     html: Path | None,
 ) -> None:
     "Write the picture of the first life, and the page of all."
-    from dmscdc.row_page import page, picture
+    from dmscdc.history.row_page import page, picture
 
     if svg and stories:
         svg.write_text(picture(stories[0]), encoding="utf-8")
@@ -145,7 +145,7 @@ def history(
     json: Json = False,
 ) -> None:
     "A row's life: every change with its file and what differed, the lake's row, and what cannot be told. No Spark."
-    from dmscdc.past import NoPast
+    from dmscdc.history.changelog import NoPast
     from dmscdc.changes.schema import LakeDamaged, Refused
     from dmscdc.lake.table import NotOurs, StaleCommit
 
@@ -170,8 +170,8 @@ def answer(
     lost: str = "",  # what the state knows and the lake does not hold
 ) -> None:
     "Print the answer. Exit code 3 where lake and files differ, the lake is lost, or a file cannot be read."
-    from dmscdc.lake_row import DIFFERS
-    from dmscdc.row_page import to_plain
+    from dmscdc.history.audit import DIFFERS
+    from dmscdc.history.row_page import to_plain
 
     words = [*[f"{table}: {lost}"] * bool(lost), *words]
     if json:

@@ -12,13 +12,13 @@ from datetime import datetime
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
-from .as_of import AFTER, POSITION, clock_of, only, states
 from .changes.read import KIND, NAME, quoted
 from .changes.schema import FILE, Schema, open_raw
-from .feed import key_only, touched
+from .history.as_of import AFTER, POSITION, clock_of, only, states
+from .history.changelog import NoPast, Past, held_by, read_past
+from .history.feed import key_only, touched
 from .landing.files import RawFile, TableRef
 from .landing.s3 import open_landing
-from .past import NoPast, Past, held_by, read_past
 from .reconcile import Layout, Span, States, condition
 from .source import Side
 from .state.position import Position, change_order

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from .canonical import rules_of
 from .changes.schema import Refused
 from .changes.tasks import in_sentences
+from .history.changelog import NoPast, Past, open_past
 from .in_flight import Pending, in_milliseconds, pending, states_of, stream_of, told_after
 from .lake.table import Commit, LakeTable, open_table
 from .landing.files import TableRef, for_shell
-from .past import NoPast, Past, open_past
 from .reconcile import Comparison, Finding, Layout, examine, find, spark_side
 from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
 from .spark.session import open_session

@@ -11,9 +11,9 @@ from functools import reduce
 
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
-from .as_of import CommitClock, closing_time, commit_time, struct
 from .changes.read import GROUP, KIND, NAME, SEQUENCE, Sets, quoted
 from .changes.schema import FILE, OP, ROW, Column, Refused, Schema
+from .history.as_of import CommitClock, closing_time, commit_time, struct
 
 # %% auto #0
 __all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ENDED', 'ADDED', 'AT', 'TIME', 'BEGINS', 'SET', 'LIFE', 'START', 'IS_NEW', 'STATE',

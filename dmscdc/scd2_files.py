@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from .as_of import CommitClock
 from .changes.schema import Refused
+from .history.as_of import CommitClock
+from .history.changelog import NoPast, Past, applied, is_first_put
 from .lake.table import VERSIONS, Commit
 from .landing.files import RawFile, TableRef, day_before, for_shell
 from .landing.s3 import open_landing
-from .past import NoPast, Past, applied, is_first_put
 from .state.items import TableItem
 from .state.position import Position, change_order, plus, tally
 

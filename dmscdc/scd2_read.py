@@ -12,14 +12,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from .as_of import can_apply, clock_of, has_key
 from .changes.read import KIND, ChangeFiles, change_files, check_key, proves, quoted, read_changes
 from .changes.schema import FILE, OP, ROW, Column, Refused, Schema, evolve, read_footers
+from .history.as_of import can_apply, clock_of, has_key
+from .history.changelog import Past, open_past
 from .lake.parquet.write import lake_columns
 from .lake.table import Commit, LakeTable, open_table
 from .landing.files import RawFile, TableRef, for_shell
 from .load.load_set import is_followed, quiet_at
-from .past import Past, open_past
 from .scd2 import ADDED, AT, BEGAN, BEGINS, CHANGE, CURRENT, START, WHAT
 from .scd2 import Weaving, kind_of, lines_gone, lines_of, starts_of, version_schema, weave, weave_on
 from .scd2_files import Step, Woven, check_free, first_step, load_time, next_step, target_of, unseen

@@ -14,14 +14,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from .as_of import instant
 from .changes.read import ChangeFiles, quoted, read_changes
 from .changes.schema import Column, Schema, ddl
 from .changes.stage import Batch, batch_types
 from .changes.tasks import check_sound
+from .history.as_of import instant
+from .history.changelog import open_past
 from .lake.table import Draft, StaleCommit, Written, open_table
 from .landing.files import TableRef, for_shell
-from .past import open_past
 from .scd2 import CHANGE, FROM, HIDDEN, TO, WHAT, version_schema
 from .scd2_files import Step, Woven, versions_of, woven_of, woven_position
 from .scd2_read import Stand, files_of, look, new_versions, ordered, settings_of, stand, step_of, weaving

@@ -91,7 +91,7 @@ def _columns_of(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from dmscdc.past import NoPast, open_past
+    from dmscdc.history.changelog import NoPast, open_past
     from dmscdc.storage.filesystem import place
 
     def names_in(url: str) -> list[str]:

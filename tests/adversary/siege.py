@@ -19,13 +19,13 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dmscdc.as_of import as_known, as_of
-from dmscdc.feed import feed, landed
+from dmscdc.history.as_of import as_known, as_of
+from dmscdc.history.audit import AGREES, tell
+from dmscdc.history.changelog import Past, open_past, upto
+from dmscdc.history.feed import feed, landed
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.lake_row import AGREES, tell
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import Processed, process_table
-from dmscdc.past import Past, open_past, upto
 from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import weave_table
 from dmscdc.state.items import SqliteState

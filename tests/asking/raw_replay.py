@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
+from dmscdc.history.changelog import Past, open_past
 from dmscdc.landing.files import TableRef
-from dmscdc.past import Past, open_past
 
 from world import raw_rows
 

@@ -8,10 +8,10 @@ from functools import reduce
 import pytest
 from pyspark.sql import functions as F
 
-from dmscdc.as_of import as_of, can_apply, every_state
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
-from dmscdc.feed import feed, landed
-from dmscdc.past import NoPast, open_past, read_past, upto
+from dmscdc.history.as_of import as_of, can_apply, every_state
+from dmscdc.history.changelog import NoPast, open_past, read_past, upto
+from dmscdc.history.feed import feed, landed
 
 from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, table_of
 from world import closed

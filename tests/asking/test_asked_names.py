@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from awkward import COLUMNS, KEYS
-from dmscdc.as_of import as_of
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.changes.schema import Refused
-from dmscdc.feed import feed, landed
+from dmscdc.history.as_of import as_of
+from dmscdc.history.audit import tell
+from dmscdc.history.changelog import open_past, upto
+from dmscdc.history.feed import feed, landed
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.lake_row import tell
-from dmscdc.past import open_past, upto
 from dmscdc.scd2_table import read_versions, weave_table
 from dmscdc.state.items import SqliteState
 from raw_replay import T

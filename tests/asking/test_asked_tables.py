@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from awkward import TABLES
-from dmscdc.as_of import as_known, as_of
-from dmscdc.feed import feed, landed
-from dmscdc.lake_row import AGREES, tell
+from dmscdc.history.as_of import as_known, as_of
+from dmscdc.history.audit import AGREES, tell
+from dmscdc.history.changelog import open_past, upto
+from dmscdc.history.feed import feed, landed
 from dmscdc.landing.files import TableRef
-from dmscdc.past import open_past, upto
 from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import read_versions, weave_table
 from world import World, closed as change_name

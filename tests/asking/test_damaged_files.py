@@ -5,16 +5,16 @@ import pytest
 from typer.testing import CliRunner
 
 from damage import DAMAGES, LIBRARIES, ROWS, damages, encoded, put, rows_of
-from dmscdc.as_of import as_of
 from dmscdc.changes import tasks
 from dmscdc.changes.schema import Refused
 from dmscdc.changes.tasks import explained
 from dmscdc.cli import app
 from dmscdc.config import write_config
-from dmscdc.feed import feed
-from dmscdc.history import states_of
+from dmscdc.history.as_of import as_of
+from dmscdc.history.changelog import open_past
+from dmscdc.history.feed import feed
+from dmscdc.history.row import states_of
 from dmscdc.landing.files import TableRef
-from dmscdc.past import open_past
 from dmscdc.state.items import open_state
 
 T = TableRef("shop", "item")

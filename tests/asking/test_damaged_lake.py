@@ -6,11 +6,11 @@ import pytest
 from typer.testing import CliRunner
 from world import World
 
-from dmscdc.as_of import as_known
 from dmscdc.changes.schema import LakeDamaged
 from dmscdc.cli import app
 from dmscdc.config import write_config
-from dmscdc.lake_row import tell
+from dmscdc.history.as_of import as_known
+from dmscdc.history.audit import tell
 
 
 @pytest.fixture(scope="module")

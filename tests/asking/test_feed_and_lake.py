@@ -7,9 +7,9 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.as_of import as_known, as_of
 from dmscdc.cli import app
-from dmscdc.past import NoPast, open_past, upto
+from dmscdc.history.as_of import as_known, as_of
+from dmscdc.history.changelog import NoPast, open_past, upto
 from dmscdc.state.position import Position
 
 from test_as_of import ITEM, rows_of

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.as_of import as_known, as_of
 from dmscdc.cli import app
 from dmscdc.config import write_config
-from dmscdc.feed import feed, landed
-from dmscdc.lake_row import AGREES, tell
-from dmscdc.past import Past, open_past, upto
+from dmscdc.history.as_of import as_known, as_of
+from dmscdc.history.audit import AGREES, tell
+from dmscdc.history.changelog import Past, open_past, upto
+from dmscdc.history.feed import feed, landed
 from dmscdc.proof import Asked, prove
 from dmscdc.scd2_table import weave_table
 from dmscdc.state.position import Position

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.capture.writer import DmsSettings, change_sequence, write_changes, write_load
-from dmscdc.history import between, states_of
-from dmscdc.keys import BadKey, KeyIndex
+from dmscdc.history.changelog import open_past
+from dmscdc.history.lookup import BadKey, KeyIndex
+from dmscdc.history.row import between, states_of
 from dmscdc.landing.files import RawFile, TableRef
-from dmscdc.past import open_past
 from dmscdc.state.position import Position
 
 ITEM = TableRef("shop", "item")

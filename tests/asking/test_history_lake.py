@@ -13,8 +13,8 @@ from world import World, closed, replay
 
 from dmscdc.cli import app
 from dmscdc.config import write_config
-from dmscdc.keys import KeyIndex
-from dmscdc.lake_row import Commits, lake_rows, tell
+from dmscdc.history.audit import Commits, lake_rows, tell
+from dmscdc.history.lookup import KeyIndex
 
 SHAPE = {"id": "int", "day": "date", "name": "string", "price": "decimal(10,2)"}
 MON, TUE = "2018-12-10", "2018-12-11"
@@ -90,7 +90,7 @@ def test_few_entries_are_read_to_find_the_first_of_many_commits(world):
             read.append(number)
             position = world.lake_table.at(4 if number >= 67 else 1).position
             return replace(head, number=number, at=f"{made(number):%Y-%m-%dT%H:%M:%SZ}", position=position)
-    from dmscdc.past import open_past
+    from dmscdc.history.changelog import open_past
     past = open_past(str(world.landing), world.ref)
     late = next(f for f in past.changes if f.name == closed(15) + ".parquet")
     assert Commits(Long(), Long().at(5000)).first(past, late).number == 67

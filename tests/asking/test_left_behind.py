@@ -7,12 +7,12 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from dmscdc.feed import feed
+from dmscdc.history.audit import tell
+from dmscdc.history.changelog import lost_changes, open_past
+from dmscdc.history.feed import feed
+from dmscdc.history.row_page import lake_sentence
 from dmscdc.in_flight import pending
-from dmscdc.lake_row import tell
 from dmscdc.landing.files import RawFile, TableRef
-from dmscdc.past import lost_changes, open_past
-from dmscdc.row_page import lake_sentence
 from dmscdc.scd2_table import read_versions, weave_table
 from dmscdc.state.position import Position
 

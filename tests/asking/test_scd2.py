@@ -12,14 +12,14 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.as_of import as_of
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.changes.schema import Refused
+from dmscdc.history.as_of import as_of
+from dmscdc.history.changelog import open_past
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.table import Draft, StaleCommit
 from dmscdc.landing.files import TableRef, day_before
 from dmscdc.load.process import process_table
-from dmscdc.past import open_past
 from dmscdc.scd2_files import Woven, next_step
 from dmscdc.scd2_table import Increment, read_versions, valid_at, weave_table
 from dmscdc.state.items import BadSetting, SqliteState, UnknownTable

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.as_of import as_of
-from dmscdc.feed import NoFeed, feed
-from dmscdc.lake_row import tell
-from dmscdc.past import held_by, open_past
+from dmscdc.history.as_of import as_of
+from dmscdc.history.audit import tell
+from dmscdc.history.changelog import held_by, open_past
+from dmscdc.history.feed import NoFeed, feed
 from dmscdc.scd2_table import weave_table
 from dmscdc.state.position import Position
 

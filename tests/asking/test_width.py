@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from dmscdc import scd2_table
-from dmscdc.as_of import as_of
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.feed import feed, landed
-from dmscdc.past import open_past, upto
+from dmscdc.history.as_of import as_of
+from dmscdc.history.changelog import open_past, upto
+from dmscdc.history.feed import feed, landed
 from dmscdc.state.items import open_state
 from raw_replay import T
 from world import closed

@@ -12,7 +12,7 @@ import json, sys
 from pathlib import Path
 import pyarrow as pa, pyarrow.parquet as pq
 from damage import encoded, flipped, rows_of
-from dmscdc.keys import measure
+from dmscdc.history.lookup import measure
 from dmscdc.lake.parquet.statistics import describe
 
 raw, file = encoded(rows_of("U")), Path(sys.argv[1])

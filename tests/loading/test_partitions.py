@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from dmscdc.changes.schema import Refused
-from dmscdc.lake_row import tell
+from dmscdc.history.audit import tell
 from dmscdc.landing.files import FolderLanding
 from dmscdc.load.loader import load_initial
 from dmscdc.load.results import Task

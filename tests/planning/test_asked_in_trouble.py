@@ -15,9 +15,9 @@ from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable, read_footer
 from dmscdc.cli import app
 from dmscdc.config import read_config
 from dmscdc.feed_commands import refusals
-from dmscdc.keys import KeyIndex
+from dmscdc.history.audit import rows_in
+from dmscdc.history.lookup import KeyIndex
 from dmscdc.lake.table import PlainFile
-from dmscdc.lake_row import rows_in
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.load.process import ended_by, said_of

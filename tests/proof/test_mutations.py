@@ -17,8 +17,8 @@ import pytest
 
 from dmscdc.canonical import rules_of
 from dmscdc.capture.writer import write_load
+from dmscdc.history.changelog import open_past, read_past
 from dmscdc.landing.files import TableRef
-from dmscdc.past import open_past, read_past
 from dmscdc.reconcile import Comparison, examine, find, spark_side
 from dmscdc.source import address, columns_of, snapshot, source_name, source_side
 
