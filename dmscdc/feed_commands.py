@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dmscdc.history.as_of import AsOf
     from dmscdc.history.consumer import Cursor, Delivered
     from dmscdc.history.changelog import Past
-    from dmscdc.scd2_table import Increment
+    from dmscdc.scd2.update import Increment
     from dmscdc.lake.table import Commit, LakeTable
 
 # %% auto #0
@@ -314,7 +314,7 @@ def scd2_command(
     json: Json = False,
 ) -> None:
     "Weave what is new into the type-2 table of each table: a row a version, and from when to when it was valid."
-    from dmscdc.scd2_table import weave_table
+    from dmscdc.scd2.update import weave_table
 
     if to not in (None, "landed"):
         raise ValueError(f"--to is landed, or left out: then what the mirror holds is woven; not {to!r}")

@@ -27,7 +27,7 @@ from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import Processed, process_table
 from dmscdc.proof import Asked, prove
-from dmscdc.scd2_table import weave_table
+from dmscdc.scd2.update import weave_table
 from dmscdc.state.items import SqliteState
 from dmscdc.state.position import Position
 

@@ -189,7 +189,7 @@ def test_both_zeros_are_one_key_and_so_are_all_nans(spark, tmp_path):
 
 
 def test_versions_of_long_ago_hold_from_their_first_moment_to_their_last(spark):
-    from dmscdc.scd2_table import valid_at
+    from dmscdc.scd2.update import valid_at
 
     spans = [(n, f"timestamp'{a}'", f"timestamp'{b}'") for n, (a, b) in enumerate(zip(ANCIENT, ANCIENT[1:]))] + [(len(ANCIENT) - 1, f"timestamp'{ANCIENT[-1]}'", "null")]
     versions, at = spark.sql(" union all ".join(f"select {n} as id, {a} as valid_from, cast({b} as timestamp) as valid_to" for n, a, b in spans)), lambda n: datetime.fromisoformat(ANCIENT[n]).replace(tzinfo=timezone.utc)

@@ -14,7 +14,7 @@ from dmscdc.history.audit import tell
 from dmscdc.history.changelog import open_past, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.scd2_table import read_versions, weave_table
+from dmscdc.scd2.update import read_versions, weave_table
 from dmscdc.state.items import SqliteState
 from raw_replay import T
 from world import World, closed

@@ -15,7 +15,7 @@ from dmscdc.history.changelog import open_past, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.landing.files import TableRef
 from dmscdc.proof import Asked, prove
-from dmscdc.scd2_table import read_versions, weave_table
+from dmscdc.scd2.update import read_versions, weave_table
 from world import World, closed as change_name
 
 ODD = ".#%*?[{\\+:=' \"_"  # what a file system, an address or a pattern may take for something else

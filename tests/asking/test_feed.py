@@ -13,7 +13,7 @@ from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.history.changelog import open_past, upto
 from dmscdc.history.consumer import choose, deliver, follow, read_cursor, write_part
 from dmscdc.history.feed import NoFeed, feed, landed, span
-from dmscdc.scd2_table import weave_table
+from dmscdc.scd2.update import weave_table
 from dmscdc.state.items import SqliteState
 from dmscdc.state.position import Position
 

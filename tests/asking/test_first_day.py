@@ -20,7 +20,7 @@ from dmscdc.history.audit import AGREES, tell
 from dmscdc.history.changelog import Past, open_past, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.proof import Asked, prove
-from dmscdc.scd2_table import weave_table
+from dmscdc.scd2.update import weave_table
 from dmscdc.state.position import Position
 from world import World
 

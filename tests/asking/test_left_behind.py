@@ -13,7 +13,7 @@ from dmscdc.history.feed import feed
 from dmscdc.history.row_page import lake_sentence
 from dmscdc.in_flight import pending
 from dmscdc.landing.files import RawFile, TableRef
-from dmscdc.scd2_table import read_versions, weave_table
+from dmscdc.scd2.update import read_versions, weave_table
 from dmscdc.state.position import Position
 
 from world import World

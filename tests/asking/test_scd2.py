@@ -20,8 +20,8 @@ from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.table import Draft, StaleCommit
 from dmscdc.landing.files import TableRef, day_before
 from dmscdc.load.process import process_table
-from dmscdc.scd2_files import Woven, next_step
-from dmscdc.scd2_table import Increment, read_versions, valid_at, weave_table
+from dmscdc.scd2.plan import Woven, next_step
+from dmscdc.scd2.update import Increment, read_versions, valid_at, weave_table
 from dmscdc.state.items import BadSetting, SqliteState, UnknownTable
 from dmscdc.state.position import Position
 from world import World, closed

@@ -12,7 +12,7 @@ from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import tell
 from dmscdc.history.changelog import held_by, open_past
 from dmscdc.history.feed import NoFeed, feed
-from dmscdc.scd2_table import weave_table
+from dmscdc.scd2.update import weave_table
 from dmscdc.state.position import Position
 
 from test_left_behind import LAST, NEW, OLD, TOO_LATE, asked, begun, oracle, position, put

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from dmscdc import scd2_table
+from dmscdc.scd2 import update as scd2_table
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_past, upto

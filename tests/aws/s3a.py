@@ -167,7 +167,7 @@ def test_who_follows_a_table_by_a_cursor_in_the_bucket_has_the_replay_after_each
 
 
 def test_versions_in_a_bucket_are_the_lives_of_the_replay(spark, dmscdc, asked):
-    from dmscdc.scd2_table import read_versions
+    from dmscdc.scd2.update import read_versions
 
     for more in ((), ("--to", "landed"), ("--to", "landed")): dmscdc("scd2", "shop.item", *more)
     rows = read_versions(spark, "shop.item", asked.lake_url).selectExpr("id", "name", "dept", "minute(valid_from)", "minute(valid_to)").collect()

@@ -23,7 +23,7 @@ from dmscdc.landing.s3 import open_landing
 from dmscdc.load.process import ended_by, said_of
 from dmscdc.runs.front_page import commands_in
 from dmscdc.runs.log import Ledger
-from dmscdc.scd2_table import Increment, weave_table
+from dmscdc.scd2.update import Increment, weave_table
 from dmscdc.state.items import TableItem, open_state
 from dmscdc.state.position import Position
 from dmscdc.survey import Look, input_mark, refusal_words, survey
@@ -135,7 +135,7 @@ ASKED = [("as-of", "shop.nosuch"), ("feed", "shop.nosuch", "--out", "OUT"), ("sc
 def test_of_a_table_that_is_not_here_this_is_said_with_those_that_are_before_spark_is_started(tmp_path, monkeypatch, words):
     monkeypatch.setattr("dmscdc.feed_commands.session", lambda *given: pytest.fail("Spark was started"))
     monkeypatch.setattr("dmscdc.proof_runs.run_proof", lambda *given, **more: pytest.fail("a run was begun"))
-    monkeypatch.setattr("dmscdc.scd2_table.weave_table", lambda table, *given, **more: pytest.fail("Spark was started") if table == "shop.nosuch" else weave_nothing(table))
+    monkeypatch.setattr("dmscdc.scd2.update.weave_table", lambda table, *given, **more: pytest.fail("Spark was started") if table == "shop.nosuch" else weave_nothing(table))
     put(tmp_path, {"id": "int"}, [(1,)])
     write_load(tmp_path / "landing", "shop.other", [(1,)], {"id": "int"})
     code, said = said_by(tmp_path, *[word.replace("OUT", str(tmp_path / "out")).replace("SOURCE", str(tmp_path / "source.db")) for word in words])
