@@ -14,14 +14,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dmscdc.canonical import rules_of
 from dmscdc.capture.writer import write_load
 from dmscdc.lake.table import open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
-from dmscdc.proof import Asked, prove
-from dmscdc.reconcile import layout_of, spark_side, total_of
-from dmscdc.source import address, columns_of, snapshot, source_name, source_side
+from dmscdc.reconcile.canonical import rules_of
+from dmscdc.reconcile.compare import layout_of, spark_side, total_of
+from dmscdc.reconcile.reconciliation import Asked, prove
+from dmscdc.reconcile.source import address, columns_of, snapshot, source_name, source_side
 from dmscdc.spark.session import open_session
 from dmscdc.state.items import open_state
 

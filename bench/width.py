@@ -23,7 +23,7 @@ from dmscdc.history.feed import feed, landed
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
-from dmscdc.proof import Asked, prove
+from dmscdc.reconcile.reconciliation import Asked, prove
 from dmscdc.scd2.update import weave_table
 from dmscdc.spark.session import open_session
 from dmscdc.state.items import open_state

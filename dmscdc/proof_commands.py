@@ -29,7 +29,7 @@ def show_runs(
     runs: Sequence[Run],  # of the job
 ) -> None:
     "A sentence a table, its differences, and where its report lies."
-    from dmscdc.proof import rows_shown
+    from dmscdc.reconcile.reconciliation import rows_shown
 
     for run in runs:
         print(run.words)
@@ -68,7 +68,7 @@ def reconcile(
     json: Json = False,
 ) -> None:
     "Compare lake tables with their source: equal as of a position, in flight, or which keys differ and where."
-    from dmscdc.source import SourceUnreachable
+    from dmscdc.reconcile.source import SourceUnreachable
     from dmscdc.proof_runs import run_proofs
 
     refs = [TableRef.parse(name) for name in tables]

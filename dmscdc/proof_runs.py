@@ -18,12 +18,12 @@ from .crew import Servers, without_run
 from .landing.files import TableRef
 from .landing.s3 import open_landing
 from .load.process import EXPECTED
-from .proof import Asked, again, lake_table
+from .reconcile.reconciliation import Asked, again, lake_table
+from .reconcile.source import PASSWORD, SourceRefused, address
 from .runs.front_page import first_sentence, write_front_page
 from .runs.log import Run, iso
 from .runs.run import run_notebook
 from .schedule import next_tick, ticks_between
-from .source import PASSWORD, SourceRefused, address
 from .state.items import open_state
 from .survey import check_here, look_at, status_of, survey
 

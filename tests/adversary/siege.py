@@ -26,7 +26,7 @@ from dmscdc.history.feed import feed, landed
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import Processed, process_table
-from dmscdc.proof import Asked, prove
+from dmscdc.reconcile.reconciliation import Asked, prove
 from dmscdc.scd2.update import weave_table
 from dmscdc.state.items import SqliteState
 from dmscdc.state.position import Position

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from dmscdc.cli import app
 from dmscdc.config import read_config, write_config
 from dmscdc.landing.files import TableRef
-from dmscdc.proof import Asked, prove
 from dmscdc.proof_runs import job_parameters
+from dmscdc.reconcile.reconciliation import Asked, prove
 from world import World
 
 ITEM = {"id": "int", "name": "string", "price": "int"}

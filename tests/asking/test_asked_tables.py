@@ -14,7 +14,7 @@ from dmscdc.history.audit import AGREES, tell
 from dmscdc.history.changelog import open_past, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.landing.files import TableRef
-from dmscdc.proof import Asked, prove
+from dmscdc.reconcile.reconciliation import Asked, prove
 from dmscdc.scd2.update import read_versions, weave_table
 from world import World, closed as change_name
 

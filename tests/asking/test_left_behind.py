@@ -11,8 +11,8 @@ from dmscdc.history.audit import tell
 from dmscdc.history.changelog import lost_changes, open_past
 from dmscdc.history.feed import feed
 from dmscdc.history.row_page import lake_sentence
-from dmscdc.in_flight import pending
 from dmscdc.landing.files import RawFile, TableRef
+from dmscdc.reconcile.in_flight import pending
 from dmscdc.scd2.update import read_versions, weave_table
 from dmscdc.state.position import Position
 

@@ -5,7 +5,7 @@ from math import isnan, nan
 
 import pytest
 
-from dmscdc.proof import Asked, Proof, prove
+from dmscdc.reconcile.reconciliation import Asked, Proof, prove
 from world import World
 
 KINDS = {"double": {"sqlite": "double", "mysql": "double", "postgresql": "double precision"}, "float": {"sqlite": "float", "mysql": "float", "postgresql": "real"}}

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from dmscdc.canonical import hash_of, row_text, rules_of, text_of
 from dmscdc.changes.read import quoted
 from dmscdc.changes.schema import Column
 from dmscdc.landing.files import TableRef
-from dmscdc.source import SourceColumn, address, columns_of, snapshot, source_name
+from dmscdc.reconcile.canonical import hash_of, row_text, rules_of, text_of
+from dmscdc.reconcile.source import SourceColumn, address, columns_of, snapshot, source_name
 
 UTC = timezone.utc
 TINY, HUGE, THIRD = 5e-324, 1.7976931348623157e308, 1 / 3

@@ -13,7 +13,7 @@ from awkward import COLUMNS
 from damage import SOURCE, encoded, more_throughout, put, rows_of
 from dmscdc.capture.writer import DmsSettings, write_changes
 from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable
-from dmscdc.proof import Asked, Proof, prove
+from dmscdc.reconcile.reconciliation import Asked, Proof, prove
 from world import World, closed
 
 SCHEMA = {"id": "int", "name": "string", "price": "decimal(10,2)"}

@@ -15,12 +15,12 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 
-from dmscdc.canonical import rules_of
 from dmscdc.capture.writer import write_load
 from dmscdc.history.changelog import open_past, read_past
 from dmscdc.landing.files import TableRef
-from dmscdc.reconcile import Comparison, examine, find, spark_side
-from dmscdc.source import address, columns_of, snapshot, source_name, source_side
+from dmscdc.reconcile.canonical import rules_of
+from dmscdc.reconcile.compare import Comparison, examine, find, spark_side
+from dmscdc.reconcile.source import address, columns_of, snapshot, source_name, source_side
 
 TABLES, ROWS, UTC = 100, 4, timezone.utc
 NINES = Decimal("9" * 28 + "." + "9" * 10)

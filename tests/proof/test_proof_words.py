@@ -1,8 +1,8 @@
 """What a proof says in words."""
 from collections import Counter
 
-from dmscdc.proof import judge
-from dmscdc.reconcile import Comparison, Finding, Total
+from dmscdc.reconcile.compare import Comparison, Finding, Total
+from dmscdc.reconcile.reconciliation import judge
 
 WRONG = Comparison(Total(2, 7), Total(2, 8), (), counts=Counter(different=1), findings=(Finding("different", {"id": "1"}, {"price": ("40", "39")}),))
 

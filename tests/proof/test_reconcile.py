@@ -7,11 +7,11 @@ from itertools import count
 
 import pytest
 
-from dmscdc.canonical import rules_of
 from dmscdc.changes.schema import columns
 from dmscdc.landing.files import TableRef
-from dmscdc.reconcile import Comparison, Layout, examine, find, spark_side
-from dmscdc.source import address, columns_of, snapshot, source_side
+from dmscdc.reconcile.canonical import rules_of
+from dmscdc.reconcile.compare import Comparison, Layout, examine, find, spark_side
+from dmscdc.reconcile.source import address, columns_of, snapshot, source_side
 
 BIG = 2 ** 63 - 1
 

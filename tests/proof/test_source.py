@@ -10,7 +10,8 @@ from moto import mock_aws
 
 from databases import SECRET
 from dmscdc.landing.files import TableRef
-from dmscdc.source import PASSWORD, SourceRefused, SourceUnreachable, address, columns_of, snapshot, source_name
+from dmscdc.reconcile.source import PASSWORD, SourceRefused, SourceUnreachable, address, columns_of, snapshot
+from dmscdc.reconcile.source import source_name
 from dmscdc.storage.aws import client
 
 WORD = "hunter2-of-nobody"
