@@ -102,10 +102,10 @@ def some_tables(number: int) -> list[TableRef]:
 def measure(where: Path, minutes: float) -> dict[str, float]:
     "A survey of the whole landing, as `dmscdc plan` makes it."
     from dmscdc.storage.aws import client
-    from dmscdc.config import Config
+    from dmscdc.service.config import Config
     from dmscdc.load.process import stand
     from dmscdc.state.items import open_state
-    from dmscdc.survey import survey
+    from dmscdc.service.status import survey
     from dmscdc.lake.table import Draft
 
     os.environ |= NEVER

@@ -21,9 +21,9 @@ from planning import make_idle
 
 from dmscdc.capture.shop import COLUMNS, PRODUCTS
 from dmscdc.capture.writer import write_load
-from dmscdc.config import read_config, write_config
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.process import stand
+from dmscdc.service.config import read_config, write_config
 from dmscdc.state.items import open_state
 
 HERE = Path(__file__).resolve().parents[1]

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO
 import typer
 
 from . import __version__
-from .config import Config, write_config
 from .feed_commands import as_of_command, feed_command, scd2_command
 from .flags import Json, Only, described, exit_codes, fail, with_config
 from .history_command import history
 from .proof_commands import proven_by_clock, reconcile as reconcile_command
 from .run_commands import kept
 from .screen import console, events, show_json, show_table
+from .service.config import Config, write_config
 from .table_commands import tables
 
 if TYPE_CHECKING:
-    from dmscdc.survey import Look
+    from dmscdc.service.status import Look
 
 # %% auto #0
 __all__ = ['app', 'TROUBLE', 'COLUMNS', 'demo', 'init', 'needs_somebody', 'show_lines', 'show_people', 'plan', 'pass_', 'status',
@@ -52,7 +52,7 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="A new folder")] = Path("demo"),
 ) -> None:
     "The whole story in a folder: a shop, its DMS files, two passes, the comparison with the source."
-    from dmscdc.controller import run_pass
+    from dmscdc.service.passes import run_pass
     from dmscdc.demo import tell
 
     with exit_codes(), events() as say:
@@ -137,7 +137,7 @@ def _plan_words(
 ) -> str:  # without the table's name
     "A table's plan in a sentence, or why there is none."
     if look.refusal:
-        from dmscdc.survey import refusal_words
+        from dmscdc.service.status import refusal_words
 
         return f"refused: {refusal_words(look)}"
     return look.problem or (look.plan.sentence.removeprefix(f"{look.table}: ") if look.plan else "")
@@ -154,7 +154,7 @@ def plan(
 
     Exit codes: 0, 1 where the landing cannot be listed, and 3 where a table wants attention or folders cannot be
     looked into; a key that is still to be named does not count."""
-    from dmscdc.survey import status_of, survey
+    from dmscdc.service.status import status_of, survey
 
     unread: list[str] = []
     left: list[str] = []
@@ -184,7 +184,7 @@ def pass_(
 
     Exit codes: 0 done or nothing to do, 1 failed or refused, 2 wrong use, 3 done, but a person must look,
     4 another run is at work on a table."""
-    from dmscdc.controller import run_pass
+    from dmscdc.service.passes import run_pass
 
     with events(json) as say:
         done = run_pass(config, only=only or (), classic=classic, retry=retry, on_event=say)
@@ -221,7 +221,7 @@ def status(
     """Every table with its key, rows, position, lag, verdict, and what it waits for.
 
     Exit codes: 0, 1 where the landing cannot be listed, and 3 where a person must look."""
-    from dmscdc.survey import status_of, survey
+    from dmscdc.service.status import status_of, survey
 
     unread: list[str] = []
     left: list[str] = []
@@ -245,8 +245,8 @@ def schedule(
     reconcile: Annotated[str, typer.Option(help="When all tables are compared with --source; five fields")] = "",
 ) -> None:
     "Run passes by the clock, one at a time. Ctrl-C finishes the pass at work; a second one breaks it off."
-    from dmscdc.controller import run_pass
-    from dmscdc.schedule import run_schedule
+    from dmscdc.service.passes import run_pass
+    from dmscdc.service.schedule import run_schedule
 
     with events() as say:
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .config import FILE, Config, read_config
+from .service.config import FILE, Config, read_config
 from .spark.server import SparkServer, plugin_port, serve
 from .spark.session import own_python, submitted_session
 from .storage.aws import NEEDED

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from .capture.shop import COLUMNS, PRODUCTS, SCHEMA, create_shop, tell_story
 from .capture.sqlite import SqliteSource
 from .capture.writer import write_changes, write_load
-from .config import Config, read_config, write_config
-from .controller import PassResult, run_pass
 from .landing.files import TableRef
+from .service.config import Config, read_config, write_config
+from .service.passes import PassResult, run_pass
 from .state.items import open_state
 
 if TYPE_CHECKING:

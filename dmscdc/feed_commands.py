@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .config import Config, absolute
 from .flags import Json, Name, fail, with_config
 from .landing.files import TableRef, for_shell
 from .load.arrivals import count
 from .screen import console, show_json, show_table
+from .service.config import Config, absolute
 from .spark.session import open_session
 from .state.items import UnknownTable, open_state
 from .state.position import Position
@@ -68,7 +68,7 @@ def asked(
     table: str,  # schema.table
 ) -> Asked:
     "The table with its key. Raises `UnknownTable` where nobody has named a key yet, and where there is no such table."
-    from dmscdc.survey import check_here
+    from dmscdc.service.status import check_here
     from dmscdc.lake.table import open_table
 
     ref = TableRef.parse(table)

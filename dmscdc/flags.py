@@ -16,12 +16,12 @@ import typer
 from rich.markup import escape
 from typer.models import OptionInfo
 
-from .config import ConfigError, read_config
 from .landing.files import LandingEmpty
 from .runs.log import EXIT_CODES
 from .runs.store import ShelfError
-from .schedule import BadSchedule
 from .screen import console
+from .service.config import ConfigError, read_config
+from .service.schedule import BadSchedule
 from .spark.session import FormatMissing
 from .state.items import BadSetting, StaleState, UnknownTable
 from .state.position import BadInstruction

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .config import Config
 from .flags import Json, Name, fail, with_config
 from .landing.files import TableRef
 from .screen import console, show_json, show_table
+from .service.config import Config
 from .state.items import TableItem, open_state
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def lives(
     "What has happened to a row. Raises what `tell` raises, and `UnknownTable`."
     from dmscdc.history.audit import tell
     from dmscdc.history.changelog import NoPast
-    from dmscdc.survey import check_here
+    from dmscdc.service.status import check_here
 
     lake, item = table_of(config, table)
     try:

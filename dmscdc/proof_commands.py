@@ -11,12 +11,12 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from .config import Config
 from .flags import Json, fail, with_config
 from .landing.files import TableRef
 from .runs.log import EXIT_CODES, Run
-from .schedule import zone_of
 from .screen import show_json, show_table
+from .service.config import Config
+from .service.schedule import zone_of
 
 # %% auto #0
 __all__ = ['COLUMNS', 'show_runs', 'as_json', 'worst', 'reconcile', 'proven_by_clock']
@@ -51,7 +51,7 @@ def worst(
     runs: Sequence[Run],
 ) -> int:  # exit code
     "The verdict of all, by the worst."
-    from dmscdc.controller import WORST_FIRST
+    from dmscdc.service.passes import WORST_FIRST
 
     return EXIT_CODES[min((run.verdict for run in runs), key=WORST_FIRST.index, default="nothing")]
 
@@ -69,7 +69,7 @@ def reconcile(
 ) -> None:
     "Compare lake tables with their source: equal as of a position, in flight, or which keys differ and where."
     from dmscdc.reconcile.source import SourceUnreachable
-    from dmscdc.proof_runs import run_proofs
+    from dmscdc.service.proofs import run_proofs
 
     refs = [TableRef.parse(name) for name in tables]
     more = {"source_table": source_table, "interval": interval, "wait": wait, "limit": limit}
@@ -91,7 +91,7 @@ def proven_by_clock(
     say: Callable[[str], None],  # told of each proof
 ) -> Callable[..., str]:  # for `run_schedule`
     "Passes with proofs. Raises `BadSchedule`."
-    from dmscdc.proof_runs import check_source, loaded, run_proofs, with_proofs
+    from dmscdc.service.proofs import check_source, loaded, run_proofs, with_proofs
 
     home = zone_of(zone)
     check_source(config)

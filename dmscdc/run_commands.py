@@ -12,7 +12,6 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from .config import Config
 from .flags import Json, with_config
 from .landing.files import LandingEmpty
 from .runs.front_page import write_front_page
@@ -20,6 +19,7 @@ from .runs.log import EXIT_CODES, Ledger, records
 from .runs.report import duration, report_html
 from .runs.store import borrowed, open_shelf
 from .screen import show_json, show_table
+from .service.config import Config
 from .state.items import BadSetting
 
 # %% auto #0
@@ -108,7 +108,7 @@ def known_tables(
     config: Config,
 ) -> list[dict[str, Any]]:  # as the front page wants them
     "How tables stand; nothing where the landing cannot be read: then they are known by their runs."
-    from dmscdc.survey import status_of, survey
+    from dmscdc.service.status import status_of, survey
 
     try:
         return [status_of(look) for look in survey(config)]

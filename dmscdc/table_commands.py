@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .config import Config
 from .flags import Json, Name, Only, with_config
 from .landing.files import FolderLanding, LandingEmpty, TableRef, for_shell
 from .landing.s3 import BucketLanding, open_landing
 from .load.arrivals import some
 from .screen import show_json, show_table
+from .service.config import Config
 from .state.items import BadSetting, NoState, SqliteState, TableItem, UnknownTable, open_state, with_settings
 from .state.position import Position, change_order
 from .storage.bucket_log_store import is_lost
@@ -139,7 +139,7 @@ def beware(
 ) -> str:  # "" where nothing is known, or all is well
     "What is said of a partition that would make many small files."
     from dmscdc.load.results import average, coarser, is_too_fine
-    from dmscdc.suggest import folders_in
+    from dmscdc.service.key_inference import folders_in
 
     listing = landing.files(item.table)
     files = [file for file in listing.load or listing.changes if file.format == "parquet"]

@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli import app
-from dmscdc.config import read_config, write_config
 from dmscdc.landing.files import TableRef
-from dmscdc.proof_runs import job_parameters
 from dmscdc.reconcile.reconciliation import Asked, prove
+from dmscdc.service.config import read_config, write_config
+from dmscdc.service.proofs import job_parameters
 from world import World
 
 ITEM = {"id": "int", "name": "string", "price": "int"}

@@ -9,12 +9,12 @@ from dmscdc.changes import tasks
 from dmscdc.changes.schema import Refused
 from dmscdc.changes.tasks import explained
 from dmscdc.cli import app
-from dmscdc.config import write_config
 from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_past
 from dmscdc.history.feed import feed
 from dmscdc.history.row import states_of
 from dmscdc.landing.files import TableRef
+from dmscdc.service.config import write_config
 from dmscdc.state.items import open_state
 
 T = TableRef("shop", "item")

@@ -8,9 +8,9 @@ from world import World
 
 from dmscdc.changes.schema import LakeDamaged
 from dmscdc.cli import app
-from dmscdc.config import write_config
 from dmscdc.history.as_of import as_known
 from dmscdc.history.audit import tell
+from dmscdc.service.config import write_config
 
 
 @pytest.fixture(scope="module")

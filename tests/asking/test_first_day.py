@@ -14,13 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli import app
-from dmscdc.config import write_config
 from dmscdc.history.as_of import as_known, as_of
 from dmscdc.history.audit import AGREES, tell
 from dmscdc.history.changelog import Past, open_past, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.reconcile.reconciliation import Asked, prove
 from dmscdc.scd2.update import weave_table
+from dmscdc.service.config import write_config
 from dmscdc.state.position import Position
 from world import World
 

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli import app
-from dmscdc.config import read_config, write_config
 from dmscdc.history.audit import tell
 from dmscdc.history.row_page import MOST, page, picture, shown
 from dmscdc.lake.table import open_table
 from dmscdc.landing.files import TableRef
+from dmscdc.service.config import read_config, write_config
 from dmscdc.state.items import open_state
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "explore" / "row_history.ipynb"

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from world import World, closed, replay
 
 from dmscdc.cli import app
-from dmscdc.config import write_config
 from dmscdc.history.audit import Commits, lake_rows, tell
 from dmscdc.history.lookup import KeyIndex
+from dmscdc.service.config import write_config
 
 SHAPE = {"id": "int", "day": "date", "name": "string", "price": "decimal(10,2)"}
 MON, TUE = "2018-12-10", "2018-12-11"

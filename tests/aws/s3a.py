@@ -121,7 +121,7 @@ def dmscdc(asked, monkeypatch, tmp_path):
     from typer.testing import CliRunner
 
     from dmscdc.cli import app
-    from dmscdc.config import write_config
+    from dmscdc.service.config import write_config
 
     write_config(tmp_path, landing=asked.landing_url, lake=asked.lake_url, state=asked.places[-1], settle=0)
     monkeypatch.chdir(tmp_path)

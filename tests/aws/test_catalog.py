@@ -9,8 +9,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dmscdc.capture.writer import write_load
-from dmscdc.config import read_config
-from dmscdc.controller import run_pass
 from dmscdc.lake.catalogue import is_behind
 from dmscdc.lake.glue import CALLS, Told, tell
 from dmscdc.lake.parquet.journal import LakeFile, commit
@@ -19,6 +17,8 @@ from dmscdc.lake.table import Draft
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.load.process import plan_standing, stand
+from dmscdc.service.config import read_config
+from dmscdc.service.passes import run_pass
 from dmscdc.state.items import open_state
 from dmscdc.storage.aws import client
 from world import World

@@ -19,16 +19,16 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.shop import write_shop
 from dmscdc.cli import app
-from dmscdc.config import read_config
 from dmscdc.lake.table import Draft, open_table
 from dmscdc.landing.files import FolderLanding, LandingUnreachable, RawFile, TableRef, classify
 from dmscdc.landing.s3 import BucketLanding
 from dmscdc.load.plan import plan_table
 from dmscdc.load.process import Standing, check_inputs, plan_standing
+from dmscdc.service.config import read_config
+from dmscdc.service.status import survey
 from dmscdc.state.items import TableItem, open_state
 from dmscdc.storage.aws import client
 from dmscdc.storage.filesystem import place
-from dmscdc.survey import survey
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from listing import BUSY, FILES, MORE, TABLES, Bucket, applied, landing_keys, some_tables  # noqa: E402

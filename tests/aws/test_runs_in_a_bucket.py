@@ -21,14 +21,14 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
-from dmscdc.config import read_config
-from dmscdc.controller import run_pass
 from dmscdc.landing.files import TableRef
 from dmscdc.runs import store as shelves
 from dmscdc.runs.front_page import write_front_page
 from dmscdc.runs.log import Ledger, rebuild
 from dmscdc.runs.run import claimed, close_lost, run_notebook
 from dmscdc.runs.store import BucketShelf, ShelfError, open_shelf, write_whole
+from dmscdc.service.config import read_config
+from dmscdc.service.passes import run_pass
 from dmscdc.state.items import open_state
 from dmscdc.storage.aws import client
 

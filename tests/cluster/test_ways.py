@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from dmscdc.capture.shop import write_shop, write_story
-from dmscdc.config import write_config
 from dmscdc.landing.files import TableRef
+from dmscdc.service.config import write_config
 from dmscdc.spark.server import PLUGIN, spark_home
 from dmscdc.state.items import open_state
 

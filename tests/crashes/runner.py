@@ -25,7 +25,7 @@ def load() -> None:
     import boto3  # noqa: F401
 
     import dmscdc.landing.s3
-    import dmscdc.controller
+    import dmscdc.service.passes
     import dmscdc.state.dynamodb
     import dmscdc.lake.parquet.table
     import dmscdc.load.process  # noqa: F401
@@ -55,8 +55,8 @@ def settle_session(conf: dict[str, str]) -> None:
 
 def one_pass(ask: dict[str, Any]) -> dict[str, Any]:
     "What `dmscdc pass` does."
-    from dmscdc.config import read_config
-    from dmscdc.controller import run_pass
+    from dmscdc.service.config import read_config
+    from dmscdc.service.passes import run_pass
 
     done = run_pass(read_config(ask["folder"], **ask["given"]))
     return {"verdict": done.verdict, "words": done.words, "tables": done.to_dict()["tables"]}

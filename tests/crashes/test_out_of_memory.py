@@ -4,10 +4,10 @@ from __future__ import annotations
 import pytest
 
 from dmscdc.capture.writer import write_load
-from dmscdc.config import read_config
-from dmscdc.controller import run_pass
 from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import Ledger
+from dmscdc.service.config import read_config
+from dmscdc.service.passes import run_pass
 from dmscdc.state.items import open_state
 from world import query
 

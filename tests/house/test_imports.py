@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.config import read_config, write_config
 from dmscdc.lake.table import Draft
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.process import plan_standing, stand
 from dmscdc.runs.log import Ledger
+from dmscdc.service.config import read_config, write_config
 from dmscdc.state.items import open_state
 
 HOME = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from dmscdc.capture.shop import write_shop
 from dmscdc.cli import app
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.runs.run import run_notebook
-from dmscdc.schedule import run_schedule
+from dmscdc.service.schedule import run_schedule
 from dmscdc.state.items import open_state
 
 
@@ -196,7 +196,7 @@ class Clock:
 def test_schedule_runs_a_pass_at_each_tick_and_proofs_when_they_are_due(shop, tmp_path, monkeypatch, more, proofs):
     sqlite3.connect("shop.db").close()
     clock = Clock(datetime(2018, 12, 15, 11, 59, tzinfo=timezone.utc), ticks=3)
-    monkeypatch.setattr("dmscdc.schedule.run_schedule", partial(run_schedule, now=clock.now, wait=clock.wait))
+    monkeypatch.setattr("dmscdc.service.schedule.run_schedule", partial(run_schedule, now=clock.now, wait=clock.wait))
     monkeypatch.setattr("dmscdc.proof_commands.datetime", clock)
     done = shop("schedule", "--cron", "0 * * * *", *more)
     assert done.exit_code == 0 and done.stdout.strip() == "3 passes ran", done.output

@@ -12,10 +12,10 @@ import pytest
 
 from dmscdc.capture.shop import COLUMNS, PRODUCTS, STORES
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.config import read_config, write_config
 from dmscdc.landing.files import TableRef
 from dmscdc.runs.kernel import Watch, executed
 from dmscdc.runs.log import Ledger, records
+from dmscdc.service.config import read_config, write_config
 from dmscdc.spark.server import serve
 from dmscdc.state.items import open_state
 

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 from dmscdc.capture.writer import write_load
-from dmscdc.config import read_config, write_config
 from dmscdc.landing.files import TableRef
+from dmscdc.service.config import read_config, write_config
 from dmscdc.state.items import open_state
 
 FOLDERS = "dmscdc pyspark numpy pandas IPython ipykernel papermill jupyter_client grpc zmq"

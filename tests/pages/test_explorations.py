@@ -18,10 +18,10 @@ from botocore.validate import ParamValidator
 from dmscdc.capture.shop import COLUMNS, PRODUCTS
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cluster import checked
-from dmscdc.config import write_config
 from dmscdc.history.statistics import spread
 from dmscdc.runs.kernel import Watch, executed
 from dmscdc.runs.log import Ledger
+from dmscdc.service.config import write_config
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from front_page import a_line, stamp  # noqa: E402

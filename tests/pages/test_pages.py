@@ -23,13 +23,13 @@ from typer.testing import CliRunner
 
 from dmscdc.cli import app
 from dmscdc.landing.files import TableRef, for_shell
-from dmscdc.looking import sorted_by_click
 from dmscdc.runs import charts
 from dmscdc.runs import front_page
 from dmscdc.runs.front_page import write_front_page
 from dmscdc.runs.log import RECORD, Ledger
 from dmscdc.runs.report import render, report_html, said_html
 from dmscdc.runs.store import FolderShelf
+from dmscdc.service.exploring import sorted_by_click
 
 HOME = Path(__file__).parents[2]
 sys.path.insert(0, str(HOME / "bench"))

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from dmscdc.capture.writer import write_load
 from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable, read_footer
 from dmscdc.cli import app
-from dmscdc.config import read_config
 from dmscdc.feed_commands import refusals
 from dmscdc.history.audit import rows_in
 from dmscdc.history.lookup import KeyIndex
@@ -24,9 +23,10 @@ from dmscdc.load.process import ended_by, said_of
 from dmscdc.runs.front_page import commands_in
 from dmscdc.runs.log import Ledger
 from dmscdc.scd2.update import Increment, weave_table
+from dmscdc.service.config import read_config
+from dmscdc.service.status import Look, input_mark, refusal_words, survey
 from dmscdc.state.items import TableItem, open_state
 from dmscdc.state.position import Position
-from dmscdc.survey import Look, input_mark, refusal_words, survey
 
 T = TableRef("shop", "item")
 
@@ -134,7 +134,7 @@ ASKED = [("as-of", "shop.nosuch"), ("feed", "shop.nosuch", "--out", "OUT"), ("sc
 @pytest.mark.parametrize("words", ASKED, ids=["-".join(words[:2]) for words in ASKED])
 def test_of_a_table_that_is_not_here_this_is_said_with_those_that_are_before_spark_is_started(tmp_path, monkeypatch, words):
     monkeypatch.setattr("dmscdc.feed_commands.session", lambda *given: pytest.fail("Spark was started"))
-    monkeypatch.setattr("dmscdc.proof_runs.run_proof", lambda *given, **more: pytest.fail("a run was begun"))
+    monkeypatch.setattr("dmscdc.service.proofs.run_proof", lambda *given, **more: pytest.fail("a run was begun"))
     monkeypatch.setattr("dmscdc.scd2.update.weave_table", lambda table, *given, **more: pytest.fail("Spark was started") if table == "shop.nosuch" else weave_nothing(table))
     put(tmp_path, {"id": "int"}, [(1,)])
     write_load(tmp_path / "landing", "shop.other", [(1,)], {"id": "int"})

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
-from dmscdc.config import ConfigError, read_config, write_config
 from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import Ledger
+from dmscdc.service.config import ConfigError, read_config, write_config
 from dmscdc.state.items import open_state
 
 TABLES = ("shop.item", "shop.tmp_1", "shop.tmp_2", "other.item")

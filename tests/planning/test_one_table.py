@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from awkward import TABLES
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli import app
-from dmscdc.config import read_config
-from dmscdc.controller import run_pass
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.process import process_table
+from dmscdc.service.config import read_config
+from dmscdc.service.passes import run_pass
+from dmscdc.service.status import status_of, survey
 from dmscdc.state.items import ATTRIBUTES, open_state
-from dmscdc.survey import status_of, survey
 
 SCHEMA = {"id": "int", "name": "string"}
 

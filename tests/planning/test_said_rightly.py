@@ -13,7 +13,7 @@ from dmscdc.cli import app
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load import process
 from dmscdc.load.loader import note_left_out
-from dmscdc.suggest import suggest_key
+from dmscdc.service.key_inference import suggest_key
 
 NEVER = "--insert-only is for rows that are never updated or deleted"
 

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli import app
-from dmscdc.config import write_config
 from dmscdc.lake.parquet.journal import commit
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.runs.front_page import commands_in
+from dmscdc.service.config import write_config
 from dmscdc.state.items import open_state
 from dmscdc.state.position import Position
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli import app
-from dmscdc.config import write_config
+from dmscdc.service.config import write_config
 from dmscdc.spark.server import serve
 from test_mutations import COLUMNS, ENGINES, ROWS, SEED, TABLES, made, nearest, put
 from world import World

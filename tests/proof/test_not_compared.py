@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc import proof_runs
 from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
-from dmscdc.config import read_config, write_config
 from dmscdc.lake.table import Draft
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.process import plan_standing, stand
 from dmscdc.runs.log import run_at
+from dmscdc.service import proofs as proof_runs
+from dmscdc.service.config import read_config, write_config
 from dmscdc.state.items import open_state
 
 LOADED, NEW, LATER = "shop.loaded", "shop.new", "shop.later"

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from databases import SECRET
 from dmscdc.cli import app
-from dmscdc.config import write_config
 from dmscdc.runs.log import Ledger
+from dmscdc.service.config import write_config
 from dmscdc.spark.server import serve
 from world import World
 

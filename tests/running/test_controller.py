@@ -16,18 +16,18 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from dmscdc.capture.writer import write_load
-from dmscdc.config import read_config
-from dmscdc.controller import by_size, run_pass
-from dmscdc.crew import Crew, LeaseKeeper, Servers, run_table
 from dmscdc.lake.table import Draft
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.load.process import plan_standing, stand
 from dmscdc.runs.log import Ledger
+from dmscdc.service.config import read_config
+from dmscdc.service.passes import by_size, run_pass
+from dmscdc.service.status import chosen_tables, look_at, survey
+from dmscdc.service.workers import Crew, LeaseKeeper, Servers, run_table
 from dmscdc.spark.interrupts import WorkGoesOn
 from dmscdc.spark.server import NotWanted
 from dmscdc.state.items import open_state
-from dmscdc.survey import chosen_tables, look_at, survey
 
 from test_runs import at_work, kernels_at_work
 

@@ -2,14 +2,14 @@
 from datetime import datetime, timezone
 from pathlib import Path
 
-from dmscdc import controller
-from dmscdc.controller import status_after
-from dmscdc.crew import Outcome
 from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import run_at
+from dmscdc.service import passes as controller
+from dmscdc.service.passes import status_after
+from dmscdc.service.status import Look
+from dmscdc.service.workers import Outcome
 from dmscdc.state.items import open_state
 from dmscdc.state.position import Position
-from dmscdc.survey import Look
 
 
 def test_the_lag_after_a_run_goes_from_the_newest_change_file_in_the_lake_to_the_moment_of_the_page(tmp_path, monkeypatch):

@@ -12,10 +12,10 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.config import ConfigError, read_config
-from dmscdc.controller import run_pass
 from dmscdc.landing.files import TableRef
-from dmscdc.metrics import DIMENSIONS, UNITS, open_metrics, with_metrics
+from dmscdc.service.config import ConfigError, read_config
+from dmscdc.service.metrics import DIMENSIONS, UNITS, open_metrics, with_metrics
+from dmscdc.service.passes import run_pass
 from dmscdc.state.items import open_state
 
 # docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html, as a schema;

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from dmscdc.schedule import BadSchedule, next_tick, run_schedule, ticks_between, wait_until, zone_of
+from dmscdc.service.schedule import BadSchedule, next_tick, run_schedule, ticks_between, wait_until, zone_of
 
 START = datetime(2018, 12, 13, 10, 20, tzinfo=timezone.utc)
 
@@ -93,7 +93,7 @@ def test_a_timetable_that_makes_no_sense_is_refused_with_an_example(cron):
 PROCESS = """
 import sys, threading
 from datetime import datetime, timezone
-from dmscdc.schedule import run_schedule
+from dmscdc.service.schedule import run_schedule
 
 def action(hard):
     print("begun", flush=True)

@@ -13,13 +13,14 @@ import pytest
 from test_controller import CTRL_C, Fake, a_house, quiet, stand_in, until
 from typer.testing import CliRunner
 
-from dmscdc import controller, survey as survey_room
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli import app
-from dmscdc.controller import run_pass
-from dmscdc.crew import Crew, LeaseKeeper, Servers, inherit
 from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import Ledger
+from dmscdc.service import passes as controller
+from dmscdc.service import status as survey_room
+from dmscdc.service.passes import run_pass
+from dmscdc.service.workers import Crew, LeaseKeeper, Servers, inherit
 from dmscdc.spark.interrupts import this_process
 
 COLUMNS = {"id": "int", "said": "string"}

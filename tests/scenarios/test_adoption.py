@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.config import read_config, write_config
 from dmscdc.lake.parquet.journal import Journal, LakeFile, commit, settle
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.parquet.unmanaged import strangers
 from dmscdc.landing.files import RawFile
+from dmscdc.service.config import read_config, write_config
+from dmscdc.service.status import status_of, survey
 from dmscdc.state.items import SqliteState
 from dmscdc.storage.log_store import Store
-from dmscdc.survey import status_of, survey
 
 from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
 from world import World, closed, query, replay, replayed

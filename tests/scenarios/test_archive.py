@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli import app
-from dmscdc.config import ConfigError, read_config, write_config
-from dmscdc.survey import survey
+from dmscdc.service.config import ConfigError, read_config, write_config
+from dmscdc.service.status import survey
 from world import World
 
 OLD, NEW = "20181215-100000000", "20181218-100000000"  # the look-back window of the newer one begins after the older one

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
 from dmscdc.cli import app
-from dmscdc.config import read_config
 from dmscdc.landing.files import TableRef
+from dmscdc.service.config import read_config
+from dmscdc.service.status import survey
 from dmscdc.state.items import StateUnusable, open_state
-from dmscdc.survey import survey
 
 GOOD, BAD = TableRef("shop", "good"), TableRef("shop", "o'bad")
 KINDS = ({"NULL": True}, {"BOOL": True}, {"B": b"\xff"}, {"M": {"a": {"S": "b"}}}, {"L": []}, {"SS": ["a"]}, None)

@@ -17,8 +17,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
-from dmscdc.crew import LeaseKeeper
 from dmscdc.landing.files import TableRef
+from dmscdc.service.workers import LeaseKeeper
 from dmscdc.state.items import BadSetting, StaleState, open_state
 from dmscdc.state.leases import Lease, LeaseLost
 from dmscdc.state.position import Position
