@@ -28,7 +28,7 @@ from dmscdc.state.items import open_state
 
 HERE = Path(__file__).resolve().parents[1]
 TABLES = 200
-COMMAND = "from dmscdc.cli import main; main()"
+COMMAND = "from dmscdc.cli.main import main; main()"
 
 
 def make_folder(folder: Path) -> tuple[FolderLanding, str]:

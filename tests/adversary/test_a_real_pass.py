@@ -27,7 +27,7 @@ def said(tmp_path_factory) -> tuple[Path, dict[str, subprocess.CompletedProcess]
     (root / "landing" / "adv" / "above").symlink_to(root / "landing")
     (root / "landing" / "lost+found").mkdir(mode=0)
     (root / "landing" / "a file").write_text("no folder")
-    run = lambda *words: subprocess.run([sys.executable, "-c", "from dmscdc.cli import main; main()", *words], cwd=root, capture_output=True, text=True, timeout=600, env={**os.environ, "COLUMNS": "300"})  # noqa: E731
+    run = lambda *words: subprocess.run([sys.executable, "-c", "from dmscdc.cli.main import main; main()", *words], cwd=root, capture_output=True, text=True, timeout=600, env={**os.environ, "COLUMNS": "300"})  # noqa: E731
     done = {"init": run("init", "--landing", "landing", "--lake", "lake", "--settle", "0", "--driver-memory", "1g")}
     for table in (*SOUND, SPOILED): done[f"set {table.name}"] = run("table", "set", table.name, "--key", "id")
     return root, {**done, **{word: run(word) for word in ("plan", "pass", "status")}}

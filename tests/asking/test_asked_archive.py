@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef
 from dmscdc.reconcile.reconciliation import Asked, prove
 from dmscdc.service.config import read_config, write_config

@@ -8,7 +8,7 @@ from damage import DAMAGES, LIBRARIES, ROWS, damages, encoded, put, rows_of
 from dmscdc.changes import tasks
 from dmscdc.changes.schema import Refused
 from dmscdc.changes.tasks import explained
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_past
 from dmscdc.history.feed import feed

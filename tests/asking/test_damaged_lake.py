@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from world import World
 
 from dmscdc.changes.schema import LakeDamaged
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.history.as_of import as_known
 from dmscdc.history.audit import tell
 from dmscdc.service.config import write_config

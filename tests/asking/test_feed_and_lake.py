@@ -7,7 +7,7 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.history.as_of import as_known, as_of
 from dmscdc.history.changelog import NoPast, open_past, upto
 from dmscdc.state.position import Position

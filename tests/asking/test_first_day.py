@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.history.as_of import as_known, as_of
 from dmscdc.history.audit import AGREES, tell
 from dmscdc.history.changelog import Past, open_past, upto

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.history.audit import tell
 from dmscdc.history.row_page import MOST, page, picture, shown
 from dmscdc.lake.table import open_table
@@ -47,7 +47,7 @@ def ask(shop: Path, *args: str):
 
 
 def test_it_answers_without_java(shop):
-    code = "import sys; from dmscdc.cli import main; sys.argv = ['dmscdc', *sys.argv[1:]]; main()"
+    code = "import sys; from dmscdc.cli.main import main; sys.argv = ['dmscdc', *sys.argv[1:]]; main()"
     args = ["history", "shop.item", "--key", "id=1", "--key", "part=a", "--json", "--folder", str(shop)]
     env = {**os.environ, "JAVA_HOME": "/nowhere", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, env=env)

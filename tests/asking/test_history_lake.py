@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 from world import World, closed, replay
 
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.history.audit import Commits, lake_rows, tell
 from dmscdc.history.lookup import KeyIndex
 from dmscdc.service.config import write_config
@@ -189,6 +189,6 @@ def test_since_leaves_out_the_load_and_does_not_call_it_gone(world):
 @pytest.mark.parametrize("number", ["0", "-1", "99"])
 def test_a_commit_that_is_not_there_is_said_before_spark_starts(world, monkeypatch, number):
     if not (world.root / "dmscdc.toml").exists(): write_config(world.root, landing="landing", lake="lake", settle=0)
-    monkeypatch.setattr("dmscdc.feed_commands.session", lambda *places: pytest.fail("Spark was started"))
+    monkeypatch.setattr("dmscdc.cli.feed.session", lambda *places: pytest.fail("Spark was started"))
     done = CliRunner().invoke(app, ["as-of", "shop.item", "--commit", number, "--folder", str(world.root)])
     assert (done.exit_code, "there is no commit " + number + "; there are 1 to " in done.output) == (2, True), done.output

@@ -120,7 +120,7 @@ def dmscdc(asked, monkeypatch, tmp_path):
 
     from typer.testing import CliRunner
 
-    from dmscdc.cli import app
+    from dmscdc.cli.main import app
     from dmscdc.service.config import write_config
 
     write_config(tmp_path, landing=asked.landing_url, lake=asked.lake_url, state=asked.places[-1], settle=0)

@@ -12,7 +12,7 @@ from test_lake import KINDS, Killed, Lake, Wire, answer, loaded
 
 from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
 from aws.worlds import SCHEMA, BucketWorld
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.lake.parquet.journal import settle
 from dmscdc.lake.table import StaleCommit
 from dmscdc.landing.files import TableRef

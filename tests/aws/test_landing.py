@@ -18,7 +18,7 @@ from moto.s3.models import s3_backends
 from typer.testing import CliRunner
 
 from dmscdc.capture.shop import write_shop
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.lake.table import Draft, open_table
 from dmscdc.landing.files import FolderLanding, LandingUnreachable, RawFile, TableRef, classify
 from dmscdc.landing.s3 import BucketLanding

@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef
 from dmscdc.runs import store as shelves
 from dmscdc.runs.front_page import write_front_page

@@ -44,7 +44,7 @@ def env(bare_python) -> dict[str, str]:
 
 def dmscdc(folder: Path, env: dict[str, str], *words: str) -> str:
     "The command in a process of its own; what it says."
-    done = subprocess.run([sys.executable, "-c", "from dmscdc.cli import main; main()", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    done = subprocess.run([sys.executable, "-c", "from dmscdc.cli.main import main; main()", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     return done.stdout.strip()
 
@@ -60,7 +60,7 @@ def submit(folder: Path, env: dict[str, str], *words: str) -> str:
 @contextmanager
 def lent(folder: Path, env: dict[str, str], *words: str):
     "`dmscdc serve-spark` while the block runs: the process, and what its line exports."
-    command = [sys.executable, "-c", "from dmscdc.cli import main; main()", "serve-spark", *words]
+    command = [sys.executable, "-c", "from dmscdc.cli.main import main; main()", "serve-spark", *words]
     with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             _, setting = shlex.split(process.stdout.readline()) or ("", "=")

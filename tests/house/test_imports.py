@@ -39,7 +39,7 @@ class Look:
 WATCHED, sys.argv = set(sys.argv[1].split()), ["dmscdc", *sys.argv[2:]]
 sys.meta_path.insert(0, Look())
 try:
-    from dmscdc.cli import main
+    from dmscdc.cli.main import main
     main()
 except SystemExit as end:
     code = end.code or 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 
 HOME = Path(__file__).parents[2]
 README = (HOME / "README.md").read_text(encoding="utf-8")

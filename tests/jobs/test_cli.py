@@ -17,7 +17,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from dmscdc.capture.shop import write_shop
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.runs.run import run_notebook
 from dmscdc.service.schedule import run_schedule
@@ -162,7 +162,7 @@ def until(condition, what, seconds=60):
 def test_capture_watches_a_source_until_it_is_told_to_stop(tmp_path):
     with sqlite3.connect(tmp_path / "shop.db") as db:
         db.executescript("create table mug (id integer primary key, name text); insert into mug values (1, 'a')")
-    command = [sys.executable, "-c", "from dmscdc.cli import main; main()", "capture", "sqlite:shop.db", "--landing", "raw", "--watch", "--interval", "0.1"]
+    command = [sys.executable, "-c", "from dmscdc.cli.main import main; main()", "capture", "sqlite:shop.db", "--landing", "raw", "--watch", "--interval", "0.1"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     files = lambda pattern: list((tmp_path / "raw" / "shop" / "mug").glob(pattern))  # noqa: E731
     until(lambda: files("LOAD*"), "the load")
@@ -197,7 +197,7 @@ def test_schedule_runs_a_pass_at_each_tick_and_proofs_when_they_are_due(shop, tm
     sqlite3.connect("shop.db").close()
     clock = Clock(datetime(2018, 12, 15, 11, 59, tzinfo=timezone.utc), ticks=3)
     monkeypatch.setattr("dmscdc.service.schedule.run_schedule", partial(run_schedule, now=clock.now, wait=clock.wait))
-    monkeypatch.setattr("dmscdc.proof_commands.datetime", clock)
+    monkeypatch.setattr("dmscdc.cli.reconcile.datetime", clock)
     done = shop("schedule", "--cron", "0 * * * *", *more)
     assert done.exit_code == 0 and done.stdout.strip() == "3 passes ran", done.output
     assert re.findall(r"next pass: \w+ [\d-]+ (\d\d:\d\d) UTC", done.stderr) == ["12:00", "13:00", "14:00", "15:00"]
@@ -222,6 +222,6 @@ def test_the_job_that_loads_passes_the_format_of_a_new_table_on(shop, tmp_path):
 
 @pytest.mark.parametrize("which, code, said", [("reads_its_own_files", 1, "deselected"), ("keeps_data", 0, "passed")])
 def test_conformance_runs_the_suite_of_a_format_and_ends_with_1_where_nothing_was_proven(tmp_path, which, code, said):
-    command = [sys.executable, "-c", "from dmscdc.cli import main; main()", "conformance", "parquet"]
+    command = [sys.executable, "-c", "from dmscdc.cli.main import main; main()", "conformance", "parquet"]
     done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTEST_ADDOPTS": f"-vv -k {which}"}, capture_output=True, text=True)
     assert done.returncode == code and re.search(rf"\d+ {said}", done.stdout) and "failed" not in done.stdout, done.stdout + done.stderr

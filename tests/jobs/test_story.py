@@ -85,7 +85,7 @@ class Shell:
 
     def type(self, *words: str, where: Path | None = None) -> Step:
         before = self.kept()
-        command = [sys.executable, "-c", "from dmscdc.cli import main; main()", *words]
+        command = [sys.executable, "-c", "from dmscdc.cli.main import main; main()", *words]
         done = subprocess.run(command, cwd=where or self.folder, env=self.env(), capture_output=True, text=True, timeout=900)
         new = ([one for one in now if one not in old] for old, now in zip(before, self.kept()))
         return Step(done.returncode, done.stdout, done.stderr, *new)
@@ -201,7 +201,7 @@ def test_the_wheel_holds_every_module_and_none_that_is_gone(wheel):
 
 
 def test_the_command_is_the_one_of_the_wheel(shell):
-    said = shell.python("import dmscdc.cli, dmscdc.demo; print(dmscdc.cli.__file__, dmscdc.demo.__file__)")
+    said = shell.python("import dmscdc.cli.main, dmscdc.cli.demo; print(dmscdc.cli.main.__file__, dmscdc.cli.demo.__file__)")
     assert said.split() == [str(shell.site / "dmscdc" / name) for name in ("cli.py", "demo.py")]
 
 

@@ -17,7 +17,7 @@ from botocore.validate import ParamValidator
 
 from dmscdc.capture.shop import COLUMNS, PRODUCTS
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.cluster import checked
+from dmscdc.cli.cluster import checked
 from dmscdc.history.statistics import spread
 from dmscdc.runs.kernel import Watch, executed
 from dmscdc.runs.log import Ledger

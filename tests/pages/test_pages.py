@@ -21,7 +21,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from typer.testing import CliRunner
 
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef, for_shell
 from dmscdc.runs import charts
 from dmscdc.runs import front_page

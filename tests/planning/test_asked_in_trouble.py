@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
 from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable, read_footer
-from dmscdc.cli import app
-from dmscdc.feed_commands import refusals
+from dmscdc.cli.feed import refusals
+from dmscdc.cli.main import app
 from dmscdc.history.audit import rows_in
 from dmscdc.history.lookup import KeyIndex
 from dmscdc.lake.table import PlainFile
@@ -133,7 +133,7 @@ ASKED = [("as-of", "shop.nosuch"), ("feed", "shop.nosuch", "--out", "OUT"), ("sc
 
 @pytest.mark.parametrize("words", ASKED, ids=["-".join(words[:2]) for words in ASKED])
 def test_of_a_table_that_is_not_here_this_is_said_with_those_that_are_before_spark_is_started(tmp_path, monkeypatch, words):
-    monkeypatch.setattr("dmscdc.feed_commands.session", lambda *given: pytest.fail("Spark was started"))
+    monkeypatch.setattr("dmscdc.cli.feed.session", lambda *given: pytest.fail("Spark was started"))
     monkeypatch.setattr("dmscdc.service.proofs.run_proof", lambda *given, **more: pytest.fail("a run was begun"))
     monkeypatch.setattr("dmscdc.scd2.update.weave_table", lambda table, *given, **more: pytest.fail("Spark was started") if table == "shop.nosuch" else weave_nothing(table))
     put(tmp_path, {"id": "int"}, [(1,)])
@@ -149,7 +149,7 @@ def weave_nothing(table: str) -> Increment: return Increment(table, "", "nothing
 @pytest.mark.parametrize("words", [("plan",), ("plan", "--json"), ("status",), ("table", "list"), ("history", "shop.item", "--key", "id=1"), ("as-of", "shop.item"), ("feed", "shop.item", "--out", "OUT"), ("scd2", "shop.item"),
                                    ("runs", "list"), ("runs", "show", "abc"), ("reconcile", "shop.item", "--source", "sqlite:SOURCE")], ids=lambda words: "-".join(words[:2]))
 def test_who_only_asks_makes_no_state_and_no_folder(tmp_path, monkeypatch, words):
-    monkeypatch.setattr("dmscdc.feed_commands.session", lambda *given: pytest.fail("Spark was started"))
+    monkeypatch.setattr("dmscdc.cli.feed.session", lambda *given: pytest.fail("Spark was started"))
     write_load(tmp_path / "landing", "shop.item", [(1,)], {"id": "int"})
     (tmp_path / "source.db").touch()
     before = sorted(tmp_path.rglob("*"))

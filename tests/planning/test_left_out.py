@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import Ledger
 from dmscdc.service.config import ConfigError, read_config, write_config

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from awkward import TABLES
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.process import process_table
 from dmscdc.service.config import read_config

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc import feed_commands
 from dmscdc.capture.writer import write_load
 from dmscdc.changes.schema import Refused
-from dmscdc.cli import app
+from dmscdc.cli import feed as feed_commands
+from dmscdc.cli.main import app
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load import process
 from dmscdc.load.loader import note_left_out

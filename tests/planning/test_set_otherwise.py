@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.lake.parquet.journal import commit
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import FolderLanding, TableRef

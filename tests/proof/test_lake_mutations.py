@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.service.config import write_config
 from dmscdc.spark.server import serve
 from test_mutations import COLUMNS, ENGINES, ROWS, SEED, TABLES, made, nearest, put

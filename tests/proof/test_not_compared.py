@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.lake.table import Draft
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.process import plan_standing, stand

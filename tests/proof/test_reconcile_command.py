@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from databases import SECRET
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.runs.log import Ledger
 from dmscdc.service.config import write_config
 from dmscdc.spark.server import serve

@@ -312,7 +312,7 @@ def test_a_real_pass_that_gets_sigterm_while_a_kernel_starts_leaves_nothing_at_w
     write_load(tmp_path / "raw", "shop.mug", [], {"id": "int"})
     state, table = open_state(f"sqlite:{tmp_path / 'state.db'}"), TableRef("shop", "mug")
     state.put_settings(table, key="id")
-    command = [sys.executable, "-c", "from dmscdc.cli import main; main()", "pass", "--classic", "--landing", "raw", "--lake", "lake", "--settle", "0"]
+    command = [sys.executable, "-c", "from dmscdc.cli.main import main; main()", "pass", "--classic", "--landing", "raw", "--lake", "lake", "--settle", "0"]
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
     def starting():

@@ -134,7 +134,7 @@ def test_without_the_setting_nothing_is_written_and_a_wrong_one_is_refused(tmp_p
 def test_standard_output_gets_whole_lines_and_people_get_theirs_elsewhere(tmp_path):
     (tmp_path / "landing").mkdir()
     (tmp_path / "dmscdc.toml").write_text('landing = "landing"\nlake = "lake"\nmetrics = "emf"\n')
-    done = subprocess.run([sys.executable, "-c", "from dmscdc.cli import main; main()", "pass"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", "from dmscdc.cli.main import main; main()", "pass"], cwd=tmp_path, capture_output=True, text=True)
     first, *rest = done.stdout.splitlines()
     assert check_emf(json.loads(first))["tables"] == 0 and rest and done.returncode == 3
 

@@ -14,7 +14,7 @@ from test_controller import CTRL_C, Fake, a_house, quiet, stand_in, until
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import Ledger
 from dmscdc.service import passes as controller

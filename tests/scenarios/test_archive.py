@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.service.config import ConfigError, read_config, write_config
 from dmscdc.service.status import survey
 from world import World

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.table_commands import tables
+from dmscdc.cli.tables import tables
 
 from world import World, closed
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
-from dmscdc.cli import app
+from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config
 from dmscdc.service.status import survey

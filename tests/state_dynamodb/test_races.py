@@ -364,8 +364,8 @@ def test_a_table_is_made_on_request_and_then_left_as_it_is(dynamodb):
 def test_the_command_makes_the_table_and_says_what_it_knows(dynamodb, tmp_path):
     from typer.testing import CliRunner
 
-    from dmscdc.cli import app as cli
-    from dmscdc.table_commands import tables  # here: the processes of this module begin without Spark
+    from dmscdc.cli.main import app as cli
+    from dmscdc.cli.tables import tables  # here: the processes of this module begin without Spark
 
     flags = ["--folder", str(tmp_path), "--landing", "s3://shop-raw/dms", "--lake", "s3://shop-lake", "--state", "dynamodb:Shop-State"]
 
