@@ -24,12 +24,12 @@ $(STAMP): settings.ini setup.py pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/dmscdc demo $(DEMO)
 
-# Parts that need nothing of each other run side by side, JOBS at once; each prints what it has to say when it ends. Rooms of floor 1 start Spark in
+# Parts that need nothing of each other run side by side, JOBS at once; each prints what it has to say when it ends. Rooms of spark start it in
 # many ways and have a process each. Tests that fetch parts of Spark stay in one process, so that no two write the same cache.
 JOBS   ?= 3
-FLOORS := 0 2 3 4 5 6 7 8 9
+ROOMS  := 01_storage+02_landing+03_capture+06_state 05_changes 07_lake 08_load 09_runs 10_history 11_scd2+12_reconcile 13_service 14_cli
 LANES  := aws+crashes asking house jobs+pages loading+planning+session adversary+contracts+proof cluster+running histories+landing+scenarios+state_dynamodb
-PARTS  := $(LANES:%=checks/%) rooms/1 $(FLOORS:%=rooms/%)
+PARTS  := $(LANES:%=checks/%) rooms/04_spark $(ROOMS:%=rooms/%)
 
 # Spark's Java lives for seconds here: compiling well costs more than it gives.
 test: export JAVA_TOOL_OPTIONS := $(JAVA_TOOL_OPTIONS) -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
@@ -39,11 +39,11 @@ test: $(STAMP)
 checks/%: $(STAMP)
 	$(BIN)/python -m pytest $(patsubst %,tests/%,$(subst +, ,$*))
 
-rooms/1: $(STAMP)
-	@set -e; for room in notebooks/1*.ipynb; do echo "$$room"; test -f $$room; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
+rooms/04_spark: $(STAMP)
+	@set -e; ls notebooks/04_spark/*.ipynb >/dev/null; for room in notebooks/04_spark/*.ipynb; do echo "$$room"; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
 
 rooms/%: $(STAMP)
-	@echo "notebooks/$*…, in one process with one Java"; ls notebooks/$*[0-9]_*.ipynb >/dev/null && $(BIN)/nbdev_test --n_workers 0 --path notebooks --file_re "^$*[0-9]_.*"
+	@echo "$*, in one process with one Java"; ls $(patsubst %,notebooks/%/*.ipynb,$(subst +, ,$*)) >/dev/null && $(BIN)/nbdev_test --n_workers 0 --path notebooks --folder_re "notebooks/($(subst +,|,$*))"
 
 fresh:
 	@there=$$(mktemp -d) && trap "rm -rf $$there" EXIT && git clone --quiet . $$there/dmscdc && .ci/fresh make -C $$there/dmscdc $(or $(RUN),test)

@@ -44,7 +44,7 @@ def misfit(row: dict[str, str], package: Path = HERE.parent / "dmscdc") -> str:
     "Why a row cannot be tried; empty where it can."
     path, (file, _, test) = package / path_of(row["module"]), row["test"].partition("::")
     if not path.exists(): return f"there is no module {row['module']}"
-    if (many := path.read_text().count(row["before"])) != 1: return f"the line stands {many} times in {path.name}"
+    if (many := path.read_text().count(row["before"])) != 1: return f"the line stands {many} times in {row['module']}"
     if row["before"] == row["after"]: return "it breaks nothing"
     try: ast.parse(path.read_text().replace(row["before"], row["after"]))
     except SyntaxError as error: return f"the line after is no Python: {error.msg}"

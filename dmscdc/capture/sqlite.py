@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from .writer import (DmsSettings, as_utc, change_columns, change_name, change_sequence, moment_of,
-                               put_file, stamp_text, typed_rows, write_load_set)
+                                   put_file, stamp_text, typed_rows, write_load_set)
 from .sqlite_log import columns_of, key_of, quoted, refresh, see_changes, table_names, transaction
 from ..landing.files import TableRef, parse_name
 

@@ -69,7 +69,7 @@ UNSIGNED = {"tinyint": "uint1", "smallint": "uint2", "int": "uint4", "bigint": "
 
 # %% ../../notebooks/03_capture/03_sqlite_log.ipynb #cell-018
 def type_word(declared: str  # as in CREATE TABLE: "VARCHAR(100)", "DECIMAL(10,2)", "INT UNSIGNED"
-              ) -> str:  # as `dms_writer.arrow_type` takes it; "string" for all that is not listed
+              ) -> str:  # as `writer.arrow_type` takes it; "string" for all that is not listed
     "What DMS makes of a declared type (guide, *Source data types for MySQL*)."
     found = re.match(r"\s*(\w*)[^(]*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", declared.upper())
     name, digits, scale = found[1], int(found[2] or 28), int(found[3] or (0 if found[2] else 6))

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from ..landing.files import for_shell, parse_name
 from ..storage.filesystem import read_url
-from .schema import (FILE, OP, ROW, Column, Footer, Refused, Schema, check_nulls, check_rows,
-                           ddl, open_raw, read_pieces)
+from .schema import (FILE, OP, ROW, Column, Footer, Refused, Schema, check_nulls, check_rows, ddl,
+                                   open_raw, read_pieces)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession

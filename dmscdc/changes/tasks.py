@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from .read import NOT_UTF8
 from ..storage.filesystem import access_for, given, new_place, place
-from .schema import (ROW, WAY, Column, LakeDamaged, Refused, Schema, Unreadable, arrow_type, brief, open_raw,
-                          read_footer, read_pieces, stored)
+from .schema import (ROW, WAY, Column, LakeDamaged, Refused, Schema, Unreadable, arrow_type, brief,
+                                   open_raw, read_footer, read_pieces, stored)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

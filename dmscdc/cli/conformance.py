@@ -50,7 +50,7 @@ def sessions() -> ModuleType:  # a plugin of pytest
 
 # %% ../../notebooks/14_cli/07_conformance.ipynb #cell-010
 def run_suite(
-    format: str,  # a name of `tables.FORMATS`
+    format: str,  # a name of `lake.table.FORMATS`
 ) -> int:  # 0 where every promise is kept, else pytest's exit code
     "Run the suite for one format. Raises `FormatMissing`, `SuiteMissing`."
     from dmscdc.lake.table import FORMATS

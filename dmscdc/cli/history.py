@@ -82,7 +82,7 @@ def lives(
     config: Config,
     table: str,  # schema.table
     key: Mapping[str, Any],  # of the row, by column
-    **more: Any,  # stamp, since, until: see `lake_row.tell`
+    **more: Any,  # stamp, since, until: see `audit.tell`
 ) -> tuple[list[Story], list[str]]:  # a story a row; words about the question
     "What has happened to a row. Raises what `tell` raises, and `UnknownTable`."
     from dmscdc.history.audit import tell

@@ -13,12 +13,12 @@ import typer
 
 from .console import show_json, show_table
 from .options import Json, Name, Only, with_config
-from ..landing.files import FolderLanding, LandingEmpty, TableRef, for_shell
+from ..landing.files import FolderLanding, LandingEmpty, TableRef, change_order, for_shell
 from ..landing.s3 import BucketLanding, open_landing
 from ..load.arrivals import some
 from ..service.config import Config
 from ..state.items import BadSetting, NoState, SqliteState, TableItem, UnknownTable, open_state, with_settings
-from ..state.position import Position, change_order
+from ..state.position import Position
 from ..storage.bucket_log_store import is_lost
 
 if TYPE_CHECKING:

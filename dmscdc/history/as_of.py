@@ -12,8 +12,8 @@ from datetime import datetime, timedelta, timezone
 
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
-from ..changes.read import (GROUP, KIND, NAME, OPS, ChangeFiles, check_key, first_texts, is_sequence, not_loaded,
-                           proves, quoted)
+from ..changes.read import (GROUP, KIND, NAME, OPS, ChangeFiles, check_key, first_texts, is_sequence,
+                                 not_loaded, proves, quoted)
 from ..changes.schema import FILE, OP, ROW
 from .changelog import NoPast, Past, check_told, closed_by, held_by, lost_of, read_files, read_past, upto
 from ..lake.table import FilesGone, LakeTable, StaleCommit

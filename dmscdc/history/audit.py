@@ -19,8 +19,8 @@ from .changelog import NoPast, Past, held_by, is_held, moment, open_past, stands
 from .lookup import WHOLE, Asked, KeyIndex, inside, look, plain_key, typed, utc
 from .row import Known, Life, RawRow, Step, between, find_rows, late_files, same, steps_of, without
 from ..lake.table import Commit, LakeTable, PlainFile
-from ..landing.files import RawFile
-from ..state.position import Position, change_order
+from ..landing.files import RawFile, change_order
+from ..state.position import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,7 +136,7 @@ def holds(
     past: Past,
     file: RawFile,
     position: Position,  # of the commit
-    is_held: Callable[[RawFile], bool],  # of `past.is_held`
+    is_held: Callable[[RawFile], bool],  # of `changelog.is_held`
 ) -> bool:
     "The commit's position has this file."
     if file in past.before:

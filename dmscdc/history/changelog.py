@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from ..changes.read import GROUP, KIND, NAME, ChangeFiles, change_files, read_changes
 from ..changes.schema import FILE, OP, evolve, read_footers
 from ..changes.tasks import check_sound
-from ..landing.files import RawFile, TableRef
+from ..landing.files import RawFile, TableRef, change_order
 from ..landing.s3 import open_landing
-from ..state.position import Position, change_order, tally, told_apart
+from ..state.position import Position, tally, told_apart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

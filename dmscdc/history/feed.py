@@ -12,13 +12,13 @@ from operator import and_
 
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
-from .as_of import (AFTER, BEFORE, LAST, POSITION, can_apply, clock_of, commit_time, every_state, left_out, only,
-                          states, struct)
+from .as_of import (AFTER, BEFORE, LAST, POSITION, can_apply, clock_of, commit_time, every_state,
+                                  left_out, only, states, struct)
 from ..changes.read import KIND, ChangeFiles, check_key, quoted
 from ..changes.schema import FILE, ROW, Refused
 from .changelog import NoPast, Past, held_by, lost_of, read_past, stands_on
-from ..landing.files import RawFile, day_before
-from ..state.position import Position, change_order, tally
+from ..landing.files import RawFile, change_order, day_before
+from ..state.position import Position, tally
 
 # %% auto #0
 __all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'RANGED', 'landed', 'NoFeed', 'Span', 'whole', 'span', 'key_only',

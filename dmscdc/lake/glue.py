@@ -12,10 +12,8 @@ from typing import Any
 
 from .parquet.write import to_commit
 from ..storage.aws import client
-from dmscdc.lake.catalogue import (
-    COMMIT, NO_COMMIT, TABLE, CatalogError, Wanted, folders_of, laid_over, mark_of, partition_input, storage_of,
-    table_input, told_mark, wanted_of,
-)
+from .catalogue import (COMMIT, NO_COMMIT, TABLE, CatalogError, Wanted, folders_of, laid_over, mark_of,
+                                   partition_input, storage_of, table_input, told_mark, wanted_of)
 from .parquet.table import ParquetTable
 from .table import LakeTable
 from ..landing.files import TableRef, for_shell

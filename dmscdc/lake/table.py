@@ -34,7 +34,7 @@ __all__ = ['VERSIONS', 'FORMATS', 'Commit', 'new_attempt', 'no_guard', 'Draft', 
 class Commit:
     "One state of a table: what it holds and what it has applied."
     number: int  # ours, 1 for the first
-    position: Mapping[str, Any]  # what of the landing it holds, as floor 3 wrote it
+    position: Mapping[str, Any]  # what of the landing it holds, as `load` wrote it
     run: str  # the run that made it
     schema: Schema  # the source's columns, without ours
     key: tuple[str, ...]  # the columns that identify a row

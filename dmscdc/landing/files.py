@@ -18,7 +18,7 @@ from typing import Any
 # %% auto #0
 __all__ = ['SUFFIX', 'LOAD_NAME', 'CHANGE_NAME', 'TRANSACTION_NAME', 'LOOK_BACK', 'DATE_FOLDER', 'OURS', 'TASK', 'NotADmsName',
            'LandingEmpty', 'LandingUnreachable', 'TableRef', 'for_shell', 'DmsName', 'parse_name', 'RawFile',
-           'day_before', 'Listing', 'is_hidden', 'classify', 'unreadable', 'FolderLanding', 'holds_dms',
+           'change_order', 'day_before', 'Listing', 'is_hidden', 'classify', 'unreadable', 'FolderLanding', 'holds_dms',
            'describe_empty']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-006
@@ -140,6 +140,12 @@ def _format(base_name: str) -> str:
     "By the suffix alone, so that it can be asked of any file."
     found = re.search(SUFFIX + "$", base_name)
     return found["format"] if found else ""
+
+# %% ../../notebooks/02_landing/01_files.ipynb #order-02
+def change_order(path: str  # of a change file, or the beginning of a name
+                 ) -> tuple[str, str]:  # sort key: base name, then path, as `RawFile.order`
+    "The place of a change file among the others, from its path alone."
+    return path.rpartition("/")[2], path
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-028
 LOOK_BACK = timedelta(hours=24)

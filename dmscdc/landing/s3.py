@@ -19,8 +19,8 @@ from threading import Lock
 from typing import Any
 
 from ..storage.aws import client, code_of, is_bucket, split_url
-from .files import (OURS, FolderLanding, LandingUnreachable, Listing, RawFile, TableRef, classify, day_before,
-                          describe_empty, holds_dms)
+from .files import (OURS, FolderLanding, LandingUnreachable, Listing, RawFile, TableRef, classify,
+                                  day_before, describe_empty, holds_dms)
 
 # %% auto #0
 __all__ = ['DAY', 'DASHED', 'REASONS', 'THREADS', 'raw_files', 'listing_from_keys', 'begin_of', 'days_since', 'leads_on',

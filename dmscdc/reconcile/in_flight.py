@@ -17,11 +17,11 @@ from ..changes.schema import FILE, Schema, open_raw
 from ..history.as_of import AFTER, POSITION, clock_of, only, states
 from ..history.changelog import NoPast, Past, held_by, read_past
 from ..history.feed import key_only, touched
-from ..landing.files import RawFile, TableRef
+from ..landing.files import RawFile, TableRef, change_order
 from ..landing.s3 import open_landing
 from .compare import Layout, Span, States, condition
 from .source import Side
-from ..state.position import Position, change_order
+from ..state.position import Position
 
 # %% auto #0
 __all__ = ['GONE', 'Pending', 'pending', 'is_later', 'since_position', 'states_of', 'stream_of', 'told_after', 'in_milliseconds']

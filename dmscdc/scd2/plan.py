@@ -13,10 +13,10 @@ from ..changes.schema import Refused
 from ..history.as_of import CommitClock
 from ..history.changelog import NoPast, Past, applied, is_first_put
 from ..lake.table import VERSIONS, Commit
-from ..landing.files import RawFile, TableRef, day_before, for_shell
+from ..landing.files import RawFile, TableRef, change_order, day_before, for_shell
 from ..landing.s3 import open_landing
 from ..state.items import TableItem
-from ..state.position import Position, change_order, plus, tally
+from ..state.position import Position, plus, tally
 
 # %% auto #0
 __all__ = ['versions_of', 'Woven', 'woven_of', 'check_free', 'unseen', 'unseen_before', 'target_of', 'Step', 'load_files',

@@ -19,7 +19,7 @@ from ..history.changelog import Past, open_past
 from ..lake.parquet.write import lake_columns
 from ..lake.table import Commit, LakeTable, open_table
 from ..landing.files import RawFile, TableRef, for_shell
-from ..load.load_set import is_followed, quiet_at
+from ..landing.load_set import is_followed, quiet_at
 from .plan import Step, Woven, check_free, first_step, load_time, next_step, target_of, unseen
 from .plan import versions_of, woven_of
 from .versions import ADDED, AT, BEGAN, BEGINS, CHANGE, CURRENT, START, WHAT

@@ -21,8 +21,8 @@ from typing import Any
 
 from ..landing.s3 import open_landing
 from .config import Config
-from .workers import (Crew, LeaseKeeper, Outcome, Servers, attempt, inherit, is_bereft, once_more, say_line,
-                         without_run)
+from .workers import (Crew, LeaseKeeper, Outcome, Servers, attempt, inherit, is_bereft, once_more,
+                                    say_line, without_run)
 from ..landing.files import LandingEmpty, TableRef
 from ..load.process import lag_of
 from ..runs.front_page import first_sentence, write_front_page

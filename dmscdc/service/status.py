@@ -19,7 +19,7 @@ from ..lake.catalogue import is_behind
 from ..landing.files import FolderLanding, LandingEmpty, LandingUnreachable, TableRef, for_shell
 from ..landing.s3 import THREADS, BucketLanding, open_landing
 from ..load.arrivals import Plan, count, some
-from ..load.load_set import clock
+from ..landing.load_set import clock
 from ..load.process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand, then
 from .config import Config, is_wanted
 from .key_inference import Suggestion, judged_by, suggest_key

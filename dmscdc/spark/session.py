@@ -93,7 +93,7 @@ def spark_conf(
     if master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         if os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
-            conf["spark.python.daemon.module"] = "dmscdc.spark.daemon"  # `spark/daemon`: Python tasks that start quickly
+            conf["spark.python.daemon.module"] = "dmscdc.spark.daemon"  # so that Python tasks start quickly
         conf["spark.sql.shuffle.partitions"] = str(max(2 * cores_of(master), 4))
         conf["spark.sql.sources.parallelPartitionDiscovery.threshold"] = "10000"
     return joined(conf, {k: str(v) for k, v in more.items()})

@@ -16,10 +16,10 @@ from typing import Any
 
 from ..landing.files import TableRef
 from ..storage.aws import client, code_of, is_bucket, split_url
-from .leases import (DynamoDecisions, Lease, StateUnusable, check_lease, lease_in, plain, saying, try_update,
-                           value_of)
-from .items import (ATTRIBUTES, UNSET_LOAD, BadSetting, StaleState, State, TableItem,
-                          from_attributes, known_item, or_damaged, read_item, table_path, to_attributes)
+from .leases import (DynamoDecisions, Lease, StateUnusable, check_lease, lease_in, plain, saying,
+                                 try_update, value_of)
+from .items import (ATTRIBUTES, UNSET_LOAD, BadSetting, StaleState, State, TableItem, from_attributes,
+                                known_item, or_damaged, read_item, table_path, to_attributes)
 
 # %% auto #0
 __all__ = ['NOTHING', 'MADE_BY', 'THEIRS', 'VERSION', 'TRIES', 'place_of', 'split_path', 'file_of', 'names_of', 'to_ours',

@@ -15,10 +15,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..landing.files import TableRef, for_shell
-from .leases import (LEASES, BadSetting, Lease, SqliteDecisions, StateUnusable, check_lease, prepare, read_lease,
-                          transaction)
-from .position import Position, change_order, check_instruction, fit_window
+from ..landing.files import TableRef, change_order, for_shell
+from .leases import (LEASES, BadSetting, Lease, SqliteDecisions, StateUnusable, check_lease, prepare,
+                                 read_lease, transaction)
+from .position import Position, check_instruction, fit_window
 
 # %% auto #0
 __all__ = ['ATTRIBUTES', 'UNSET_LOAD', 'NUMBER', 'NONE', 'KINDS', 'TOLD', 'HELD', 'LOADED', 'SETTINGS', 'WORDS', 'OPENERS',

@@ -13,12 +13,11 @@ from hashlib import blake2b
 from itertools import combinations
 from math import comb
 
-from ..landing.files import Listing, NotADmsName, RawFile, TableRef, parse_name
+from ..landing.files import Listing, NotADmsName, RawFile, TableRef, change_order, parse_name
 
 # %% auto #0
-__all__ = ['LIMIT', 'LEAST_ROOM', 'MARKS', 'CHOICES', 'Position', 'change_order', 'pack_names', 'unpack_names', 'fit_window',
-           'mark_of', 'tally', 'less', 'plus', 'told_apart', 'BadInstruction', 'check_instruction', 'bound',
-           'take_over']
+__all__ = ['LIMIT', 'LEAST_ROOM', 'MARKS', 'CHOICES', 'Position', 'pack_names', 'unpack_names', 'fit_window', 'mark_of', 'tally',
+           'less', 'plus', 'told_apart', 'BadInstruction', 'check_instruction', 'bound', 'take_over']
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -62,12 +61,6 @@ class Position:
         return cls(**_fields(data))
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-014
-def change_order(path: str  # of a change file, or the beginning of a name
-                 ) -> tuple[str, str]:  # sort key: base name, then path, as `RawFile.order`
-    "The place of a change file among the others, from its path alone."
-    return path.rpartition("/")[2], path
-
-
 def _split(path: str) -> tuple[str, str]:
     "What a file shares with others, and its own clock."
     folder, slash, name = path.rpartition("/")

@@ -108,19 +108,19 @@ def test_reasons_of_skips_are_printed():
     assert " -rs " in (HOME / "pyproject.toml").read_text()
 
 
-def test_make_test_runs_every_folder_of_tests_and_every_floor_of_rooms_once():
+def test_make_test_runs_every_folder_of_tests_and_every_package_of_rooms_once():
     said = subprocess.run(["make", "--dry-run", "test"], cwd=HOME, capture_output=True, text=True, check=True).stdout
     folders = [word for line in said.splitlines() if " -m pytest " in line for word in line.split(" -m pytest ")[1].split()]
     assert len(folders) > 15 and sorted(folders) == sorted({f"tests/{path.parent.name}" for path in (HOME / "tests").glob("*/test_*.py")})
-    floors = {path.name[0] for path in (HOME / "notebooks").glob("[0-9][0-9]_*.ipynb")}
-    assert [said.count(f"ls notebooks/{floor}[0-9]_*.ipynb") + said.count(f"in notebooks/{floor}*.ipynb") for floor in sorted(floors)] == [1] * len(floors)
+    packages = sorted(path.name for path in (HOME / "notebooks").glob("[0-9][0-9]_*"))
+    assert len(packages) > 10 and [sum("ls " in line and f" notebooks/{package}/*.ipynb" in line for line in said.splitlines()) for package in packages] == [1] * len(packages)
 
 
-@pytest.mark.parametrize("part, room", [("rooms/1", "10_session"), ("rooms/2", "20_tables")])
+@pytest.mark.parametrize("part, room", [("rooms/04_spark", "04_spark/01_session"), ("rooms/07_lake", "07_lake/01_table")])
 def test_a_part_of_the_tests_that_finds_no_room_is_red(part, room, tmp_path):
     for name in ("Makefile", "settings.ini", "setup.py", "pyproject.toml", "constraints.txt"): copy(HOME / name, tmp_path)
-    (tmp_path / "notebooks").mkdir()
-    (tmp_path / "notebooks" / "00_files.ipynb").touch()
+    for package in ("01_storage", room.split("/")[0]): (tmp_path / "notebooks" / package).mkdir(parents=True)
+    (tmp_path / "notebooks/01_storage/01_aws.ipynb").touch()
     tester = tmp_path / "nbdev_test"
     tester.write_text("#!/bin/sh\necho asked: $*\n")  # ends well, as nbdev_test does where it finds nothing
     tester.chmod(0o755)

@@ -13,12 +13,19 @@ import pytest
 
 HOME = Path(__file__).parents[2]
 NOTEBOOKS = HOME / "notebooks"
-ROOMS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+ROOMS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*/**/[0-9][0-9]_*.ipynb"))
 JOBS = sorted(NOTEBOOKS.glob("jobs/*.ipynb"))
 EXPLORE = sorted(NOTEBOOKS.glob("explore/*.ipynb"))
-ALL = ROOMS + JOBS + EXPLORE + sorted(NOTEBOOKS.glob("*.ipynb"))[len(ROOMS) :]
-NUMBER = {path.stem[3:]: int(path.stem[:2]) for path in ROOMS}
-NAMES = {"ids": lambda path: path.stem}
+ALL = ROOMS + JOBS + EXPLORE + sorted(NOTEBOOKS.glob("*.ipynb"))
+
+
+def module_of(path: Path) -> str:
+    "What a notebook exports or would export: load.plan, lake.parquet.journal, explore.tour."
+    return ".".join(re.sub(r"^\d+_", "", part) for part in path.relative_to(NOTEBOOKS).with_suffix("").parts)
+
+
+ORDER = {module_of(path): number for number, path in enumerate(ROOMS)}  # of reading
+NAMES = {"ids": module_of}
 
 
 def cells(path: Path, kind: str = "code") -> list[dict]:
@@ -52,12 +59,14 @@ def is_table(source: str) -> bool:
 
 
 def imported(source: str) -> set[str]:
-    "Modules of dmscdc that a cell imports."
+    "Modules of dmscdc that a cell imports, or whatever it takes from a package that is no module."
     nodes = list(ast.walk(python(source)))
-    found = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
-    found |= {f"dmscdc.{name.name}" for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "dmscdc" for name in node.names if name.name[0] != "_"}
-    found |= {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
-    return {name.split(".")[1] for name in found if name.startswith("dmscdc.")}
+    found = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            is_room = node.module.removeprefix("dmscdc.") in ORDER
+            found |= {node.module} if is_room else {f"{node.module}.{name.name}" for name in node.names if name.name[0] != "_"}
+    return {name.removeprefix("dmscdc.") for name in found if name.startswith("dmscdc.")}
 
 
 def outputs(path: Path) -> str:
@@ -72,12 +81,12 @@ def test_modules_are_what_the_notebooks_export(tmp_path):
             shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
         else:
             shutil.copy(source, tmp_path / name)
-    for module in (tmp_path / "dmscdc").glob("[a-z]*.py"):
+    for module in (tmp_path / "dmscdc").rglob("*.py"):
         module.unlink()
     run = subprocess.run([str(Path(sys.executable).parent / "nbdev_export")], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""})
     assert run.returncode == 0, run.stderr
-    ours, made = ({path.name for path in folder.glob("*.py")} for folder in (HOME / "dmscdc", tmp_path / "dmscdc"))
-    assert ours == made, "modules without a notebook, or notebooks without a module: run nbdev_export"
+    ours, made = ({str(path.relative_to(folder)) for path in folder.rglob("*.py")} for folder in (HOME / "dmscdc", tmp_path / "dmscdc"))
+    assert ours == made and len(ours) > len(ROOMS), "modules without a notebook, or notebooks without a module: run nbdev_export"
     _, differ, errors = filecmp.cmpfiles(HOME / "dmscdc", tmp_path / "dmscdc", sorted(ours), shallow=False)
     assert not differ + errors, f"run nbdev_export: {differ + errors} are not what their notebooks export"
 
@@ -86,46 +95,80 @@ def test_modules_are_what_the_notebooks_export(tmp_path):
 def test_a_notebook_begins_with_its_module_its_subject_and_one_line(path):
     book = json.loads(path.read_text(encoding="utf-8"))["cells"]
     first, title = "".join(book[0]["source"]), "".join(book[1]["source"])
-    assert first.strip() == f"#| default_exp {path.stem[3:]}"
+    assert first.strip() == f"#| default_exp {module_of(path)}"
     lines = [line for line in title.splitlines() if line.strip()]
     assert re.match(r"# \S", lines[0]) and re.match(r"> \S", lines[1]) and len(lines[1]) <= 100, title
 
 
+ARROWS = {  # the packages, in the order of reading, and those that the exported code of each may import
+    "storage": "",
+    "landing": "storage",
+    "capture": "landing",
+    "spark": "storage",
+    "changes": "storage landing",
+    "state": "storage landing",
+    "lake": "storage landing spark changes state",
+    "load": "storage landing spark changes state lake",
+    "runs": "storage landing spark",
+    "history": "storage landing changes state lake runs",
+    "scd2": "storage landing spark changes state lake history",
+    "reconcile": "storage landing spark changes state lake history",
+    "service": "storage landing spark changes state lake load runs reconcile",
+    "cli": "storage landing capture spark changes state lake load runs history scd2 reconcile service",
+}
+
+
+def test_packages_lie_in_the_order_of_reading_with_an_arrow_for_each_import():
+    found = {}
+    for path in ROOMS:
+        mine = module_of(path).split(".")[0]
+        found.setdefault(mine, set()).update(module.split(".")[0] for source in exported(path) for module in imported(source))
+    assert list(found) == list(ARROWS)
+    upwards = {mine: far for mine, names in ARROWS.items() if (far := [one for one in names.split() if list(ARROWS).index(one) >= list(ARROWS).index(mine)])}
+    assert not upwards
+    extra = {mine: far for mine, packages in found.items() if (far := packages - {mine} - set(ARROWS[mine].split()))}
+    assert not extra, "an arrow that is not in the table: import it elsewhere, or say here why not"
+
+
 @pytest.mark.parametrize("path", ROOMS, **NAMES)
-def test_a_notebook_imports_only_from_smaller_numbers(path):
+def test_a_notebook_imports_only_what_is_read_before_it(path):
     for cell in cells(path):
         for module in imported(cell["source"]):
-            number = NUMBER.get(module)
-            assert number is not None, f"{path.name} imports dmscdc.{module}, which no notebook exports"
-            assert number < int(path.stem[:2]), f"{path.name} imports dmscdc.{module} from {number:02d}"
+            assert module in ORDER, f"{module_of(path)} imports dmscdc.{module}, which no notebook exports"
+            assert ORDER[module] < ORDER[module_of(path)], f"{module_of(path)} imports dmscdc.{module}, which is read after it"
 
 
-def test_no_two_notebooks_have_one_number(): assert len({path.stem[:2] for path in ROOMS}) == len(ROOMS)
+def test_no_two_notebooks_or_packages_of_a_folder_have_one_number():
+    every = {part for path in ROOMS for part in (path, *path.parents) if NOTEBOOKS in part.parents}
+    assert len({(part.parent, part.name[:2]) for part in every}) == len(every) > len(ROOMS)
 
 
-COMMON = {  # beside each other, what asks may use these: files, places and sessions; what one raw row or file says; state, settings, runs and pictures
-    *("files", "aws", "bucket_landing", "places", "store", "bucket_store", "position", "session", "schema", "changes", "tasks", "load_set"),
-    *("leases", "state", "config", "shelf", "ledger", "report", "charts", "chronicle"),
+COMMON = {  # beside each other, what asks may use these: files, places and sessions; what one raw row or file says; state, runs and pictures
+    *("storage.aws", "storage.filesystem", "storage.log_store", "storage.bucket_log_store", "landing.files", "landing.load_set", "landing.s3"),
+    *("spark.session", "changes.schema", "changes.read", "changes.tasks", "state.position", "state.leases", "state.items"),
+    *("runs.store", "runs.log", "runs.report", "runs.charts", "runs.index"),
 }
 SHARED = {  # rooms at which the closure ends, and the names that may be taken from them: how a lake is opened, read and written, never what stands in its rows
-    "tables": {"LakeTable", "Commit", "Draft", "Written", "PlainFile", "StaleCommit", "FilesGone", "VERSIONS", "open_table"},
-    "attempt": {"lake_columns"},  # the order of the columns
-    "batch": {"Batch", "batch_types"},  # the form in which a type-2 table hands its rows to the lake's writer
+    "lake.table": {"LakeTable", "Commit", "Draft", "Written", "PlainFile", "StaleCommit", "FilesGone", "VERSIONS", "open_table"},
+    "lake.parquet.write": {"lake_columns"},  # the order of the columns
+    "changes.stage": {"Batch", "batch_types"},  # the form in which a type-2 table hands its rows to the lake's writer
 }
+ASKS = ("history", "scd2", "reconcile")
 
 
 def taken(path: Path) -> dict[str, set[str]]:
     "Names that the exported cells of a notebook import, by room of dmscdc."
     every = [node for source in exported(path) for node in ast.walk(python(source)) if isinstance(node, (ast.Import, ast.ImportFrom))]
-    whole = [node for node in every if getattr(node, "module", None) == "dmscdc" or any(name.name.startswith("dmscdc.") for name in node.names)]
+    packages = {"dmscdc"} | {f"dmscdc.{'.'.join(module.split('.')[:depth])}" for module in ORDER for depth in range(1, module.count(".") + 1)}
+    whole = [node for node in every if getattr(node, "module", None) in packages or any(name.name.startswith("dmscdc.") for name in node.names)]
     assert not whole, f"{path.stem} imports a whole module in line {whole[0].lineno} of a cell: from dmscdc.room import names"
     nodes = [node for node in every if (getattr(node, "module", None) or "").startswith("dmscdc.")]
     return {room: {name.name for node in nodes if node.module == f"dmscdc.{room}" for name in node.names} for room in {node.module[7:] for node in nodes}}
 
 
-@pytest.mark.parametrize("path", [path for path in ROOMS if path.stem[0] in "56"], **NAMES)
+@pytest.mark.parametrize("path", [path for path in ROOMS if module_of(path).split(".")[0] in ASKS], **NAMES)
 def test_what_asks_shares_no_code_with_what_loads(path):
-    by_name, seen, todo = {room.stem[3:]: room for room in ROOMS}, {}, [path.stem[3:]]
+    by_name, seen, todo = {module_of(room): room for room in ROOMS}, {}, [module_of(path)]
     while todo:
         asks = todo.pop()
         for room, names in taken(by_name[asks]).items():
@@ -134,7 +177,7 @@ def test_what_asks_shares_no_code_with_what_loads(path):
             elif room not in seen:
                 seen[room] = asks
                 todo.append(room)
-    assert not {room: asks for room, asks in seen.items() if room not in COMMON and NUMBER[room] // 10 not in (5, 6)}
+    assert not {room: asks for room, asks in seen.items() if room not in COMMON and room.split(".")[0] not in ASKS}
 
 
 @pytest.mark.parametrize("path", ROOMS, **NAMES)
@@ -255,10 +298,10 @@ def test_no_two_modules_of_tests_have_one_name():
 
 def test_no_cell_is_left_out_of_the_tests_by_a_mark():
     marks = re.search(r"tst_flags = (.*)", (HOME / "settings.ini").read_text())[1].split()
-    sources = [(path.stem, cell["source"]) for path in [*ROOMS, *JOBS, *EXPLORE] for cell in cells(path)]
+    sources = [(module_of(path), cell["source"]) for path in [*ROOMS, *JOBS, *EXPLORE] for cell in cells(path)]
     left = [path for path, source in sources if re.search(rf"^#\| *({'|'.join(marks)})\b", source, re.M)]
     assert len(sources) > 1000 and len(marks) == 3 and not left
-    assert [path for path, source in sources if re.search(r"^#\| *eval: *false", source, re.M)] == ["99_cli"]  # the story, which tests/jobs types
+    assert [path for path, source in sources if re.search(r"^#\| *eval: *false", source, re.M)] == ["cli.main"]  # the story, which tests/jobs types
 
 
 TYPED = re.compile(r"dmscdc (?:pass|plan|as-of|feed|scd2|history|reconcile|table (?:\w+|\0))(?: --only)? \Z")

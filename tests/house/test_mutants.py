@@ -9,7 +9,7 @@ def test_every_break_is_a_row_whose_line_stands_once_in_its_module_and_whose_tes
 
 def test_a_row_that_fits_no_more_is_said():
     row = next(mutants.breaks())
-    assert mutants.misfit({**row, "before": "no such line"}) == f"the line stands 0 times in {row['module']}.py"
+    assert mutants.misfit({**row, "before": "no such line"}) == f"the line stands 0 times in {row['module']}"
     assert mutants.misfit({**row, "module": "nowhere"}) == "there is no module nowhere"
     assert mutants.misfit({**row, "test": "tests/world.py::test_nothing"}) == "there is no test tests/world.py::test_nothing"
     assert mutants.misfit({**row, "after": "return )"}) == "the line after is no Python: unmatched ')'"

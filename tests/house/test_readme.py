@@ -93,7 +93,7 @@ def test_every_make_target_of_the_readme_is_in_the_makefile():
 def test_every_file_and_notebook_of_the_readme_is_there():
     for link in re.findall(r"\]\(([^)#]+)\)", README):
         assert not link.startswith(("http", "/")) and (HOME / link).exists(), link
-    for name in re.findall(r"`(?:explore/)?\d\d_[a-z_]+`|`explore/[a-z_]+`", README):
+    for name in re.findall(r"`(?:\d\d_[a-z0-9_]+/)+\d\d_[a-z0-9_]+`|`explore/[a-z_]+`", README):
         assert (HOME / "notebooks" / f"{name.strip('`')}.ipynb").is_file(), name
     files = {code for code in codes() if re.fullmatch(r"(bench|tests|notebooks|runs)/[a-z_./]+|[a-z]+\.(txt|ini|md)", code)}
     assert len(files) >= 4 and all((HOME / name).exists() for name in files), sorted(files)

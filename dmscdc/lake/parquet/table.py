@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .write import (Place, check_adopted, check_files, commit_draft, copy_aside, described, lake_columns,
-                            plain_files, read_files, to_commit, write_frame)
+from .write import (Place, check_adopted, check_files, commit_draft, copy_aside, described,
+                                       lake_columns, plain_files, read_files, to_commit, write_frame)
 from ...changes.fold import WRITE
 from ...changes.read import quoted
 from ...changes.schema import Schema, ddl
@@ -328,7 +328,7 @@ def read_table(table: ParquetTable, spark: SparkSession, number: int | None) -> 
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-030
 class ParquetTable:
-    "A table of plain Parquet files; see `tables.LakeTable` for what it promises."
+    "A table of plain Parquet files; see `lake.table.LakeTable` for what it promises."
 
     def __init__(self, lake: str, table: TableRef, target_bytes: int = 64 << 20, folder: str = ""):
         self.table, self.target_bytes, self.inherits = table, target_bytes, bool(folder)
@@ -366,5 +366,5 @@ class ParquetTable:
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-031
 def open_table(lake: str, table: TableRef, **settings: Any) -> ParquetTable:
-    "What `tables.open_table` calls."
+    "What `lake.table.open_table` calls."
     return ParquetTable(lake, table, **settings)

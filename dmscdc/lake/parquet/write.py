@@ -59,7 +59,7 @@ def to_facts(
 def to_commit(
     entry: Entry,
 ) -> Commit:
-    "An entry as floor 3 knows it. Raises `ValueError` and its like for facts that are none of ours."
+    "An entry as `load` knows it. Raises `ValueError` and its like for facts that are none of ours."
     facts = dict(entry.facts)
     kinds = {"schema": list, "key": list, "partition": list}
     check_kinds(facts, {"position": dict, "run": str, "rows": int, "at": str} | kinds)
