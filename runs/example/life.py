@@ -16,15 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from dmscdc.config import read_config, write_config
-from dmscdc.controller import run_pass
-from dmscdc.dms_writer import write_changes, write_load
-from dmscdc.files import TableRef
-from dmscdc.lake_row import tell
-from dmscdc.row_page import page
-from dmscdc.sample import COLUMNS, PRODUCTS, SCHEMA
-from dmscdc.state import open_state
-from dmscdc.tables import open_table
+from dmscdc.capture.shop import COLUMNS, PRODUCTS, SCHEMA
+from dmscdc.capture.writer import write_changes, write_load
+from dmscdc.history.audit import tell
+from dmscdc.history.row_page import page
+from dmscdc.lake.table import open_table
+from dmscdc.landing.files import TableRef
+from dmscdc.service.config import read_config, write_config
+from dmscdc.service.passes import run_pass
+from dmscdc.state.items import open_state
 
 HERE, PRODUCT, SHAPE, LAMP = Path(__file__).parent, TableRef(SCHEMA, "product"), COLUMNS["product"], PRODUCTS[0]
 BEGIN = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)

@@ -13,10 +13,10 @@ import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
-from dmscdc.controller import run_pass
-from dmscdc.demo import happen, open_shop, set_up
-from dmscdc.dms_writer import write_changes, write_load
-from dmscdc.sample import COLUMNS, SCHEMA
+from dmscdc.capture.shop import COLUMNS, SCHEMA
+from dmscdc.capture.writer import write_changes, write_load
+from dmscdc.cli.demo import happen, open_shop, set_up
+from dmscdc.service.passes import run_pass
 
 HERE = Path(__file__).parent
 KEPT = (".ipynb", ".html", ".jsonl")  # not the log of Spark, which is about this machine
