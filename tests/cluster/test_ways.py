@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from wheels import build_wheel
 
 from dmscdc.capture.shop import write_shop, write_story
 from dmscdc.landing.files import TableRef
@@ -22,8 +22,6 @@ from dmscdc.state.items import open_state
 
 from story import TABLES
 from test_cluster import CLEAN, HERE, check_lake
-
-HOME = HERE.parents[1]
 
 
 @pytest.fixture
@@ -117,12 +115,7 @@ def test_classic_notebooks_on_a_cluster_and_a_pass_inside_an_application_with_th
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    "The wheel, built from a copy without what earlier builds have left."
-    out = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(HOME, out / "source", ignore=shutil.ignore_patterns(".*", "build", "demo", "runs", "*.egg-info", "__pycache__"))
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", out, out / "source"]
-    subprocess.run(build, check=True, capture_output=True, timeout=600)
-    return next(out.glob("*.whl"))
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_a_program_of_spark_submit_loads_a_table_with_nothing_but_the_wheel(shop, cluster, env, wheel):
