@@ -199,7 +199,7 @@ def test_the_wheel_holds_every_module_and_none_that_is_gone(wheel):
 
 def test_the_command_is_the_one_of_the_wheel(shell):
     said = shell.python("import dmscdc.cli.main, dmscdc.cli.demo; print(dmscdc.cli.main.__file__, dmscdc.cli.demo.__file__)")
-    assert said.split() == [str(shell.site / "dmscdc" / name) for name in ("cli.py", "demo.py")]
+    assert said.split() == [str(shell.site / "dmscdc/cli" / name) for name in ("main.py", "demo.py")]
 
 
 def test_after_the_story_every_lake_table_equals_its_source(shell, demo):
