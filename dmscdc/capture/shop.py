@@ -16,9 +16,9 @@ from pathlib import Path
 from .writer import DmsSettings, typed_rows, write_changes, write_load_set
 
 # %% auto #0
-__all__ = ['SCHEMA', 'COLUMNS', 'TABLES', 'STORES', 'PRODUCTS', 'DAYS', 'STORY_DAY', 'LOAD_ORDERS', 'load_orders', 'shop_rows',
-           'story_changes', 'story_result', 'insert_sql', 'story_sql', 'create_shop', 'tell_story', 'shop_mysql',
-           'write_shop', 'write_story']
+__all__ = ['SCHEMA', 'COLUMNS', 'TABLES', 'STORES', 'PRODUCTS', 'DAYS', 'load_orders', 'shop_rows', 'story_changes',
+           'story_result', 'insert_sql', 'story_sql', 'create_shop', 'tell_story', 'shop_mysql', 'write_shop',
+           'write_story']
 
 # %% ../../notebooks/03_capture/02_shop.ipynb #cell-006
 SCHEMA = "sampledb"
@@ -109,7 +109,7 @@ def shop_rows() -> dict[str, list[tuple]]:  # rows of each table, by id
     return {"store": list(STORES), "product": list(PRODUCTS), "productorder": orders}
 
 # %% ../../notebooks/03_capture/02_shop.ipynb #cell-021
-STORY_DAY = "2018-12-15"
+_STORY_DAY = "2018-12-15"
 
 
 def story_changes() -> dict[str, list[tuple]]:  # (Op, columns…) of each table, in order
@@ -117,7 +117,7 @@ def story_changes() -> dict[str, list[tuple]]:  # (Op, columns…) of each table
     renamed = (1001, "Sample Product", "Sample Dept", "Sample Category", PRODUCTS[0][4])
     opened = (1009, "125 Technology Dr.", "Irvine", "CA", "US", "92618")
     return {"product": [("U", *renamed), ("D", *PRODUCTS[1])], "store": [("I", *opened)],
-            "productorder": [("I", *order) for order in load_orders(1345, STORY_DAY, 8426)]}
+            "productorder": [("I", *order) for order in load_orders(1345, _STORY_DAY, 8426)]}
 
 # %% ../../notebooks/03_capture/02_shop.ipynb #cell-024
 def story_result() -> dict[str, list[tuple]]:  # rows of each table, by id
@@ -173,7 +173,7 @@ def tell_story(db: sqlite3.Connection  # with the shop in it
             db.execute(statement)
 
 # %% ../../notebooks/03_capture/02_shop.ipynb #1ef64734
-LOAD_ORDERS = """DELIMITER //
+_LOAD_ORDERS = """DELIMITER //
 CREATE PROCEDURE loadorders(IN n INT, IN day DATE)
 BEGIN
   DECLARE done INT DEFAULT 0;
@@ -193,7 +193,7 @@ def shop_mysql() -> str:  # a script for the mysql client, about 500 KB
     "The shop as a script for MySQL or MariaDB, in a database `sampledb`."
     head = f"SET NAMES utf8mb4;\nCREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4;\nUSE {SCHEMA};\n"
     body = [statement for table, rows in shop_rows().items() for statement in insert_sql(table, rows)]
-    return "\n".join([head + TABLES, "START TRANSACTION;", *body, "COMMIT;", "", LOAD_ORDERS])
+    return "\n".join([head + TABLES, "START TRANSACTION;", *body, "COMMIT;", "", _LOAD_ORDERS])
 
 # %% ../../notebooks/03_capture/02_shop.ipynb #cell-040
 def write_shop(landing: str | Path,  # the folder above the schemas

@@ -16,8 +16,8 @@ from .writer import stamp_text
 from ..landing.files import parse_name
 
 # %% auto #0
-__all__ = ['LOG', 'DECLARED', 'UNSIGNED', 'is_installed', 'quoted', 'transaction', 'type_word', 'table_names', 'columns_of',
-           'key_of', 'refresh', 'slots_of', 'see_changes']
+__all__ = ['LOG', 'UNSIGNED', 'is_installed', 'quoted', 'transaction', 'type_word', 'table_names', 'columns_of', 'key_of',
+           'refresh', 'slots_of', 'see_changes']
 
 # %% ../../notebooks/03_capture/03_sqlite_log.ipynb #cell-008
 LOG = (
@@ -57,7 +57,7 @@ def transaction(db: sqlite3.Connection,  # opened with isolation_level=None
     db.execute("COMMIT")
 
 # %% ../../notebooks/03_capture/03_sqlite_log.ipynb #cell-017
-DECLARED = {
+_DECLARED = {
     "TINYINT": "tinyint", "SMALLINT": "smallint", "INT2": "smallint", "YEAR": "smallint", "MEDIUMINT": "int",
     "INT": "int", "INTEGER": "int", "INT4": "int", "BIGINT": "bigint", "INT8": "bigint",
     "BOOLEAN": "boolean", "BOOL": "boolean", "BIT": "boolean",
@@ -75,7 +75,7 @@ def type_word(declared: str  # as in CREATE TABLE: "VARCHAR(100)", "DECIMAL(10,2
     name, digits, scale = found[1], int(found[2] or 28), int(found[3] or (0 if found[2] else 6))
     if name in ("DECIMAL", "NUMERIC"):
         return f"decimal({digits},{scale})" if digits <= 38 else "string"
-    word = DECLARED.get(name, "string")
+    word = _DECLARED.get(name, "string")
     return UNSIGNED.get(word, word) if "UNSIGNED" in declared.upper() else word
 
 # %% ../../notebooks/03_capture/03_sqlite_log.ipynb #cell-021

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 from ..landing.files import TableRef, parse_name
 
 # %% auto #0
-__all__ = ['TYPES', 'CONVERSIONS', 'Schema', 'Rows', 'DmsSettings', 'load_name', 'as_utc', 'change_name', 'stamp_text',
-           'change_sequence', 'arrow_type', 'converter', 'value_of', 'moment_of', 'typed_rows', 'load_columns',
-           'change_columns', 'put_file', 'write_load', 'write_changes', 'write_load_set']
+__all__ = ['TYPES', 'Schema', 'Rows', 'DmsSettings', 'load_name', 'as_utc', 'change_name', 'stamp_text', 'change_sequence',
+           'arrow_type', 'converter', 'value_of', 'moment_of', 'typed_rows', 'load_columns', 'change_columns',
+           'put_file', 'write_load', 'write_changes', 'write_load_set']
 
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-006
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def converter(kind: pa.DataType  # of a column
         return lambda value: _decimal(value, kind)
     if pa.types.is_integer(kind):
         return lambda value: _whole(value, kind)
-    return next((convert for is_kind, convert in CONVERSIONS if is_kind(kind)), lambda value: value)
+    return next((convert for is_kind, convert in _CONVERSIONS if is_kind(kind)), lambda value: value)
 
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-027
 def value_of(value: Any,  # as an example or SQLite holds it: text, number, bytes, date or None
@@ -154,7 +154,7 @@ def _bytes(value: Any) -> bytes:
     return str(value).encode() if isinstance(value, (str, int, float)) else bytes(value)
 
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-037
-CONVERSIONS = [
+_CONVERSIONS = [
     (pa.types.is_date, _day),
     (pa.types.is_timestamp, moment_of),
     (pa.types.is_time, lambda v: v if isinstance(v, time) else time.fromisoformat(v)),

@@ -18,10 +18,9 @@ from .read import GROUP, KIND, NAME, OPS, SEQUENCE, STANDARD, Sets, sequence_spa
 from .schema import FILE, OP, ROW, Schema
 
 # %% auto #0
-__all__ = ['WRITE', 'FRESH', 'FIRST', 'HAS', 'HIVE_NULL', 'NAME_BYTES', 'ROOM', 'ESCAPED', 'places', 'alike', 'key_codes',
-           'bad_rows', 'Lives', 'latest', 'lives', 'Folding', 'known_at', 'next_upsert', 'pick', 'batch_rows',
-           'of_late_keys', 'fold', 'count_changes', 'count_true', 'carries', 'first_of', 'sequence_range',
-           'count_batch', 'count_late', 'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
+__all__ = ['WRITE', 'FRESH', 'FIRST', 'HAS', 'HIVE_NULL', 'ROOM', 'ESCAPED', 'places', 'alike', 'key_codes', 'bad_rows', 'Lives',
+           'latest', 'lives', 'Folding', 'known_at', 'next_upsert', 'pick', 'of_late_keys', 'fold', 'count_changes',
+           'carries', 'first_of', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-008
 def places(
@@ -143,7 +142,7 @@ def pick(
     return column.take(pa.array(rows, mask=positions < 0))
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-025
-def batch_rows(
+def _batch_rows(
     changes: pa.Table,  # without bad ones
     how: Folding,
     at: Lives,
@@ -180,7 +179,7 @@ def of_late_keys(
 def fold(
     changes: pa.Table,  # every change of its keys: Op, the source's columns, file, row, base name, group, kind
     how: Folding,
-) -> tuple[pa.Table, dict[str, Any]]:  # batch rows, one a key; facts, see `count_changes` and `count_batch`
+) -> tuple[pa.Table, dict[str, Any]]:  # batch rows, one a key; facts, see `count_changes` and `_count_batch`
     "Fold all changes of a key, in order, into one batch row that does the same."
     left_out = 0
     if how.only_inserts:
@@ -194,16 +193,16 @@ def fold(
     codes = np.unique(codes, return_inverse=True)[1]
     place = places(changes, "" if facts["unproven"] else how.sequence)
     at = lives(codes, place, changes[OP].to_numpy())
-    batch = batch_rows(changes, how, at)
-    return batch, facts | count_batch(changes, batch, how, at)
+    batch = _batch_rows(changes, how, at)
+    return batch, facts | _count_batch(changes, batch, how, at)
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-031
 def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     "What is said of the rows as they come."
     bad, kinds, ops = bad_rows(changes, how.keys), changes[KIND].to_numpy(), changes[OP]
     mine = pa.array(kinds != "again")
-    counts = {op: count_true(pc.and_(mine, pc.equal(ops, op))) for op in OPS}
-    proven = count_true(carries(changes, how.sequence)) if how.sequence else 0
+    counts = {op: _count_true(pc.and_(mine, pc.equal(ops, op))) for op in OPS}
+    proven = _count_true(carries(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
     said = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven}
     said |= {"first_bad": first_of(changes, bad, how.keys)}
@@ -211,7 +210,7 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     return counts | said | reach
 
 
-def count_true(mask: pa.Array | pa.ChunkedArray) -> int:
+def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:
     "How many are true; null is not."
     return pc.sum(mask).as_py() or 0
 
@@ -254,15 +253,15 @@ def sequence_range(
     return {"lowest": lowest[0] if lowest else None, "highest": pc.max(changes[sequence]).as_py()}
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-034
-def count_batch(changes: pa.Table, batch: pa.Table, how: Folding, at: Lives) -> dict[str, Any]:
+def _count_batch(changes: pa.Table, batch: pa.Table, how: Folding, at: Lives) -> dict[str, Any]:
     "What is said of the keys."
     write, patch = batch[WRITE], pc.and_(pc.invert(batch[FRESH]), pc.equal(batch[FIRST], "U"))
-    counts = {"keys": batch.num_rows, "writes": count_true(write), "patches": count_true(pc.and_(write, patch))}
-    counts |= count_late(changes[KIND].to_numpy()[at.order], at)
+    counts = {"keys": batch.num_rows, "writes": _count_true(write), "patches": _count_true(pc.and_(write, patch))}
+    counts |= _count_late(changes[KIND].to_numpy()[at.order], at)
     return counts | disorder(changes, how, at) | {"unfit": first_unfit(batch, how.texts)}
 
 
-def count_late(
+def _count_late(
     kinds: np.ndarray,  # "new", "late" or "again", by position
     at: Lives,
 ) -> dict[str, int]:
@@ -287,14 +286,14 @@ def disorder(changes: pa.Table, how: Folding, at: Lives) -> dict[str, Any]:
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #e70e9e98
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # what the folder of a null is called
-NAME_BYTES = 255  # that the name of a folder may have
+_NAME_BYTES = 255  # that the name of a folder may have
 ROOM = 41  # of them for the longest value that is no text, a decimal of 38 digits behind its point; a null needs 26
 ESCAPED = r"""["#%'*/:=?\\\x7f{\[\]^\x01-\x1f]"""  # characters that take three in the name of a folder: %2F
 
 
 def bytes_left(column: str) -> int:
     "Bytes that a folder's name has for the value of a partition column."
-    return NAME_BYTES - len(f"{column}=".encode()) - 2 * len(re.findall(ESCAPED, column))
+    return _NAME_BYTES - len(f"{column}=".encode()) - 2 * len(re.findall(ESCAPED, column))
 
 
 def is_unfit(

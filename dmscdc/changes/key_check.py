@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, Row, SparkSession
 
 # %% auto #0
-__all__ = ['COMPARABLE', 'EQUAL', 'is_rising', 'keys_of_file', 'can_tell', 'are_ranges_apart', 'are_apart', 'check_unique',
-           'check_counted', 'is_null', 'refuse_null', 'refuse_twice']
+__all__ = ['is_rising', 'keys_of_file', 'can_tell', 'are_ranges_apart', 'are_apart', 'check_unique', 'check_counted', 'is_null']
 
 # %% ../../notebooks/05_changes/05_key_check.ipynb #cell-006
 def is_rising(
@@ -50,8 +49,8 @@ def keys_of_file(
     return {"nulls": [nulls], "keys": [different.num_rows], "low": low, "high": high}
 
 # %% ../../notebooks/05_changes/05_key_check.ipynb #cell-010
-COMPARABLE = {"tinyint", "smallint", "int", "bigint", "string", "decimal"}  # types that give a file a range
-EQUAL = COMPARABLE | {"date", "timestamp", "boolean", "binary"}  # types of which equal values are equal
+_COMPARABLE = {"tinyint", "smallint", "int", "bigint", "string", "decimal"}  # types that give a file a range
+_EQUAL = _COMPARABLE | {"date", "timestamp", "boolean", "binary"}  # types of which equal values are equal
 
 
 def can_tell(
@@ -62,7 +61,7 @@ def can_tell(
     "Whether the key's types, in the files and in the lake, allow to look file by file."
     first = types[keys[0]].split("(")[0]
     found = {c.type.split("(")[0] for f in files for c in f.schema if c.name in keys}
-    return bool(files) and first in COMPARABLE and found <= EQUAL
+    return bool(files) and first in _COMPARABLE and found <= _EQUAL
 
 
 def are_ranges_apart(
@@ -123,9 +122,9 @@ def check_counted(table: str, frame: DataFrame, keys: Sequence[str], rows: int) 
     row = frame.select(*names).agg(*counts, F.count("*").alias("rows")).first()
     check_rows(f"{table}: the files of the load", row["rows"], rows)
     if row["nulls"]:
-        refuse_null(table, frame, keys, row["nulls"])
+        _refuse_null(table, frame, keys, row["nulls"])
     if row["keys"] != rows:
-        refuse_twice(table, frame, keys)
+        _refuse_twice(table, frame, keys)
 
 
 def is_null(keys: Sequence[str]) -> SparkColumn:
@@ -135,7 +134,7 @@ def is_null(keys: Sequence[str]) -> SparkColumn:
     return reduce(lambda a, b: a | b, [F.col(quoted(k)).isNull() for k in keys])
 
 # %% ../../notebooks/05_changes/05_key_check.ipynb #cell-015
-def refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int) -> None:
+def _refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int) -> None:
     "Raise `Refused` naming the first row without a key."
     row = frame.where(is_null(keys)).orderBy(FILE, ROW).select(FILE, ROW, *[quoted(k) for k in keys]).first()
     key = next(k for k in keys if row[k] is None)
@@ -148,7 +147,7 @@ def refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int) 
     )
 
 
-def refuse_twice(table: str, frame: DataFrame, keys: Sequence[str]) -> None:
+def _refuse_twice(table: str, frame: DataFrame, keys: Sequence[str]) -> None:
     "Raise `Refused` naming a key that two rows share, and both rows."
     from pyspark.sql import functions as F
 

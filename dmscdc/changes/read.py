@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'Sets', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'BEHIND', 'AHEAD', 'ChangeFiles',
-           'change_files', 'quoted', 'value_of', 'path_of', 'place_of', 'numbered', 'read_group', 'read_changes',
-           'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column',
-           'check_key', 'check_ops']
+__all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'Sets', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'ChangeFiles', 'change_files', 'quoted',
+           'value_of', 'path_of', 'place_of', 'numbered', 'read_group', 'read_changes', 'refuse_lost', 'sequence_span',
+           'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column', 'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/02_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -196,7 +195,7 @@ def refuse_lost(
 
 # %% ../../notebooks/05_changes/02_read.ipynb #cf8b8eb5
 SEQUENCE, STANDARD = r"^[0-9]{35}$", "AR_H_CHANGE_SEQ"
-BEHIND, AHEAD = timedelta(days=31), timedelta(days=1)  # a commit, seen from the time in the name of its file
+_BEHIND, _AHEAD = timedelta(days=31), timedelta(days=1)  # a commit, seen from the time in the name of its file
 
 
 def sequence_span(
@@ -204,7 +203,7 @@ def sequence_span(
 ) -> tuple[str, str]:  # the least and the greatest, fourteen digits
     "Between which times the change sequence of its rows begins."
     closed = parse_name(name).stamp.replace(tzinfo=None)
-    ends = max(closed, datetime.min + BEHIND) - BEHIND, min(closed, datetime.max - AHEAD) + AHEAD
+    ends = max(closed, datetime.min + _BEHIND) - _BEHIND, min(closed, datetime.max - _AHEAD) + _AHEAD
     return tuple(re.sub("[^0-9]", "", at.isoformat()[:19]) for at in ends)
 
 
@@ -229,7 +228,7 @@ def proves(
     text, closed = F.col(quoted(column)), F.try_to_timestamp(F.substring(NAME, 1, 15), F.lit("yyyyMMdd-HHmmss"))
     fits = text.rlike(SEQUENCE)
     if column.upper() != STANDARD:
-        days = closed - F.expr(f"interval {BEHIND.days} days"), closed + F.expr(f"interval {AHEAD.days} days")
+        days = closed - F.expr(f"interval {_BEHIND.days} days"), closed + F.expr(f"interval {_AHEAD.days} days")
         fits = fits & F.substring(text, 1, 14).between(*[F.date_format(day, "yyyyMMddHHmmss") for day in days])
     return F.coalesce(fits, F.lit(False))
 

@@ -21,12 +21,11 @@ from ..landing.files import for_shell
 from ..storage.filesystem import place
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'SPARKS', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'NO_PAGES', 'LADDERS', 'Refused',
-           'Unreadable', 'LakeDamaged', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'time_from',
-           'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw',
-           'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'is_sound', 'statistics', 'promised_nulls',
-           'check_types', 'read_footer', 'read_footers', 'wider', 'Evolution', 'check_names', 'stored', 'missing',
-           'evolve']
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'Refused', 'Unreadable', 'LakeDamaged',
+           'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'time_from', 'in_python', 'Footer', 'brief',
+           'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage',
+           'open_lake', 'read_lake', 'is_sound', 'statistics', 'promised_nulls', 'read_footer', 'read_footers', 'wider',
+           'Evolution', 'check_names', 'stored', 'missing', 'evolve']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-005
 class Refused(Exception):
@@ -57,7 +56,7 @@ class Column:
 
 Schema = tuple[Column, ...]
 OP, FILE, ROW = "Op", "_cdc_file", "_cdc_row"
-SPARKS = "_tmp_metadata_row_index"  # where Spark puts a row's number while it reads
+_SPARKS = "_tmp_metadata_row_index"  # where Spark puts a row's number while it reads
 OURS: Schema = (Column(OP, "string"), Column(FILE, "string"), Column(ROW, "bigint"))
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-009
@@ -309,7 +308,7 @@ def read_lake(
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #46c6d952
 AWAY = 64 << 20  # zeros, of which hardly one is touched, in the place of pages
-NO_PAGES = ("Invalid column metadata", "Couldn't deserialize thrift")  # what is said of a sound column without pages
+_NO_PAGES = ("Invalid column metadata", "Couldn't deserialize thrift")  # what is said of a sound column without pages
 
 
 def is_sound(
@@ -321,7 +320,7 @@ def is_sound(
     try:
         end.read_row_groups([group], columns=[end.schema.column(column).path], use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        return str(error).startswith(NO_PAGES)
+        return str(error).startswith(_NO_PAGES)
     return True
 
 
@@ -357,7 +356,7 @@ def promised_nulls(
     return {n: None if None in counts[n] else sum(counts[n]) for n in names}
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #92b1e838
-def check_types(path: str, fields: pa.Schema) -> Schema:
+def _check_types(path: str, fields: pa.Schema) -> Schema:
     "The columns in the lake's types. Raises `Unreadable` for a type that Spark cannot read."
     schema = tuple(Column(f.name, column_type(f.type)) for f in fields)
     for column, f in zip(schema, fields):
@@ -383,7 +382,7 @@ def read_footer(
         raise Unreadable(
             f"{path}: a Parquet file was expected, reading its footer failed: {brief(error.__cause__)}. {WAY}"
         ) from error
-    schema, meta = check_types(path, file.schema_arrow), file.metadata
+    schema, meta = _check_types(path, file.schema_arrow), file.metadata
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     size = sum(g.total_byte_size for g in groups)
     return Footer(path, schema, meta.num_rows, size, tuple(g.num_rows for g in groups))
@@ -398,7 +397,7 @@ def read_footers(
         return list(pool.map(read_footer, urls, urls.values()))
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-026
-LADDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
+_LADDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 
 def wider(
@@ -408,7 +407,7 @@ def wider(
     "The narrowest type that holds the values of both."
     if a == b:
         return a
-    for ladder in LADDERS:
+    for ladder in _LADDERS:
         if a in ladder and b in ladder:
             return max(a, b, key=ladder.index)
     return _wider_decimal(_digits(a), _digits(b))
@@ -462,8 +461,8 @@ def check_names(
     again = f"dmscdc table rewind {for_shell(table)} --reload"
     ways = f"Rename it on its way (rename-column, a rule of the DMS task), then: {again}"
     for name in names:
-        if name.lower().startswith("_cdc_") or name == SPARKS:
-            whose = "Spark needs this name itself" if name == SPARKS else "names that begin with _cdc_ are ours"
+        if name.lower().startswith("_cdc_") or name == _SPARKS:
+            whose = "Spark needs this name itself" if name == _SPARKS else "names that begin with _cdc_ are ours"
             raise Refused(f"{where} has a column {name}; {whose}. {ways}")
     if len(set(names)) < len(names):
         name = next(name for i, name in enumerate(names) if name in names[:i])

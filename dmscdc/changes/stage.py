@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['SHARE', 'DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'write_down', 'read_file', 'fold_files',
-           'shares_of', 'fold_shuffled', 'Batch', 'batch_frame', 'together', 'ask_ends', 'odd_nulls', 'fold_all',
-           'stage', 'refuse_bad']
+__all__ = ['DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'read_file', 'fold_files', 'fold_shuffled',
+           'Batch', 'batch_frame', 'together', 'odd_nulls', 'fold_all', 'stage', 'refuse_bad']
 
 # %% ../../notebooks/05_changes/06_stage.ipynb #cell-007
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def batch_types(
     return {c.name: c.type for c in names} | {WRITE: "boolean", FRESH: "boolean", FIRST: "string"} | known
 
 
-def write_down(changes: pa.Table, staging: Staging) -> dict[str, Any]:
+def _write_down(changes: pa.Table, staging: Staging) -> dict[str, Any]:
     "Fold changes, and write their batch rows into a file of their own."
     batch, facts = fold(changes, staging.how)
     types = batch_types(staging.how.schema, len(staging.how.sets))
@@ -98,15 +97,15 @@ def fold_files(batches: Batches, url: str) -> Batches:
     staging = load_staging(url)
     for _ in numbers_in(batches):
         tables = [read_file(*file, staging.how.schema) for file in staging.files]
-        yield facts_out(write_down(pa.concat_tables(tables).combine_chunks(), staging))
+        yield facts_out(_write_down(pa.concat_tables(tables).combine_chunks(), staging))
 
 # %% ../../notebooks/05_changes/06_stage.ipynb #cell-016
-SHARE = 64 << 20  # bytes of changes, before compression, that a task folds
+_SHARE = 64 << 20  # bytes of changes, before compression, that a task folds
 
 
-def shares_of(files: ChangeFiles) -> int:
+def _shares_of(files: ChangeFiles) -> int:
     "How many tasks fold them."
-    return max(2, round(files.bytes / SHARE))
+    return max(2, round(files.bytes / _SHARE))
 
 
 def fold_shuffled(
@@ -118,14 +117,14 @@ def fold_shuffled(
     url, how = f"{staging.out}.json", staging.how
     put_text(url, encode_staging(staging))
     frame = read_changes(spark, files)
-    shares = shares_of(files)
+    shares = _shares_of(files)
 
     def fold_share(batches: Batches) -> Batches:
         found = list(batches)
         if found:
             changes = pa.Table.from_batches(found).rename_columns(names)
             nulls = {c.name: changes[c.name].null_count for c in (OURS[0], *how.schema)}
-            yield facts_out(write_down(changes, load_staging(url)) | {"nulls": nulls})
+            yield facts_out(_write_down(changes, load_staging(url)) | {"nulls": nulls})
 
     names, work = frame.columns, with_access(fold_share, url)
     together = frame.repartition(shares, *[quoted(k) for k in how.keys])
@@ -165,7 +164,7 @@ def together(
     return said | {"highest": max((facts["highest"] for facts in done), default=""), "nulls": nulls}
 
 # %% ../../notebooks/05_changes/06_stage.ipynb #5e0d1c01
-def ask_ends(batches: Batches, url: str) -> Batches:
+def _ask_ends(batches: Batches, url: str) -> Batches:
     "For `in_tasks`: how many nulls the ends of some files promise."
     files, names, shares = json.loads(get_text(url))
     for number in numbers_in(batches):
@@ -181,9 +180,9 @@ def odd_nulls(
     url: str,  # a new file
 ) -> list[str]:
     "The columns of which more or fewer nulls were read than the ends of all files promise."
-    names, shares = [c.name for c in (OURS[0], *files.schema)], shares_of(files)
+    names, shares = [c.name for c in (OURS[0], *files.schema)], _shares_of(files)
     staged = json.dumps([[(f.path, files.urls[f.path]) for f in files.footers if f.rows], names, shares])
-    told = in_tasks(spark, url, staged, shares, ask_ends)
+    told = in_tasks(spark, url, staged, shares, _ask_ends)
     return [n for n in names if all(n in one for one in told) and sum(one[n] for one in told) != nulls.get(n, 0)]
 
 # %% ../../notebooks/05_changes/06_stage.ipynb #cell-023

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Batches', 'Piece', 'REFUSALS', 'UNREAD', 'AT_ONCE', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out',
-           'facts_in', 'put_text', 'get_text', 'is_text', 'first_bad', 'typed', 'lake_values', 'look_through',
-           'explained', 'check_sound', 'in_sentences', 'footer', 'write_table', 'unique_columns']
+__all__ = ['Batches', 'REFUSALS', 'UNREAD', 'AT_ONCE', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in',
+           'put_text', 'get_text', 'is_text', 'first_bad', 'typed', 'lake_values', 'look_through', 'explained',
+           'check_sound', 'in_sentences', 'footer', 'write_table', 'unique_columns']
 
 # %% ../../notebooks/05_changes/03_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
-Piece = Callable[[Batches, str], Batches]  # numbers of pieces in, JSON lines out
+_Piece = Callable[[Batches, str], Batches]  # numbers of pieces in, JSON lines out
 
 
 def in_tasks(
@@ -40,7 +40,7 @@ def in_tasks(
     url: str,  # where the list is staged
     content: str,  # the list
     count: int,  # how many pieces it has
-    do: Piece,
+    do: _Piece,
 ) -> list[dict[str, Any]]:  # the facts of each piece
     "Do the pieces of a list, a task each, at most a thousand tasks. Raises what a piece refuses."
     if not count:

@@ -21,7 +21,7 @@ from ..spark.session import own_python, submitted_session
 from ..storage.aws import NEEDED
 
 # %% auto #0
-__all__ = ['server_settings', 'export_line', 'until_gone', 'lend', 'pass_env', 'pass_inside', 'checked']
+__all__ = ['server_settings', 'export_line', 'lend', 'pass_env', 'pass_inside', 'checked']
 
 # %% ../../notebooks/14_cli/05_cluster.ipynb #cell-006
 def server_settings(
@@ -40,7 +40,7 @@ def export_line(
     return f"export SPARK_REMOTE='{url}'"
 
 # %% ../../notebooks/14_cli/05_cluster.ipynb #cell-013
-def until_gone(
+def _until_gone(
     server: SparkServer,
     stop: threading.Event,  # set to end it
     pause: float = 0.5,  # seconds between two looks
@@ -63,7 +63,7 @@ def lend(
     given = {"master": config.master, "memory": config.driver_memory, "log": log, "places": places}
     with start(config.format, **given) as server:
         tell(export_line(server.url))
-        return until_gone(server, stop())
+        return _until_gone(server, stop())
 
 # %% ../../notebooks/14_cli/05_cluster.ipynb #cell-020
 def pass_env(

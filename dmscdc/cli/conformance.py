@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SuiteMissing', 'suite_folder', 'sessions', 'run_suite']
+__all__ = ['suite_folder', 'sessions', 'run_suite']
 
 # %% ../../notebooks/14_cli/07_conformance.ipynb #cell-006
-class SuiteMissing(FormatMissing):
+class _SuiteMissing(FormatMissing):
     "The suite is not installed, or pytest is not, which runs it."
 
 
 def suite_folder() -> Path:
-    "The folder with the tests of all formats. Raises `SuiteMissing`."
+    "The folder with the tests of all formats. Raises `_SuiteMissing`."
     here = Path(dmscdc.__file__).parent
     for folder in (here / "contracts", here.parent / "tests" / "contracts"):
         if (folder / "test_tables.py").is_file():
             return folder
-    raise SuiteMissing(f"the suite was expected at {here / 'contracts'}: install dmscdc from its wheel")
+    raise _SuiteMissing(f"the suite was expected at {here / 'contracts'}: install dmscdc from its wheel")
 
 # %% ../../notebooks/14_cli/07_conformance.ipynb #cell-009
 def sessions() -> ModuleType:  # a plugin of pytest
@@ -52,7 +52,7 @@ def sessions() -> ModuleType:  # a plugin of pytest
 def run_suite(
     format: str,  # a name of `lake.table.FORMATS`
 ) -> int:  # 0 where every promise is kept, else pytest's exit code
-    "Run the suite for one format. Raises `FormatMissing`, `SuiteMissing`."
+    "Run the suite for one format. Raises `FormatMissing`, `_SuiteMissing`."
     from dmscdc.lake.table import FORMATS
 
     if format not in FORMATS:
@@ -60,7 +60,7 @@ def run_suite(
     try:
         import pytest
     except ImportError as error:
-        raise SuiteMissing("the suite needs pytest: pip install pytest") from error
+        raise _SuiteMissing("the suite needs pytest: pip install pytest") from error
     os.environ["DMSCDC_FORMAT"] = format  # what the suite is asked for
     options = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=short"]
     return int(pytest.main([str(suite_folder() / "test_tables.py"), *options], plugins=[sessions()]))

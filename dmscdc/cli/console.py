@@ -19,7 +19,7 @@ from ..runs.log import say
 from ..runs.report import duration
 
 # %% auto #0
-__all__ = ['COLORS', 'NUMBERS', 'console', 'cell', 'show_table', 'show_json', 'events']
+__all__ = ['console', 'cell', 'show_table', 'show_json', 'events']
 
 # %% ../../notebooks/14_cli/01_console.ipynb #cell-006
 def console(
@@ -31,7 +31,7 @@ def console(
     return Console(file=out, width=width, highlight=False, soft_wrap=True, force_jupyter=False)
 
 # %% ../../notebooks/14_cli/01_console.ipynb #cell-009
-COLORS = {
+_COLORS = {
     "ok": "green",
     "nothing": "dim",
     "attention": "yellow",
@@ -60,12 +60,12 @@ def cell(
 ) -> str:  # with rich's markup
     "One cell as text."
     text = _plain(name, value)
-    if name == "verdict" and text in COLORS:
-        return f"[{COLORS[text]}]{text}[/]"
+    if name == "verdict" and text in _COLORS:
+        return f"[{_COLORS[text]}]{text}[/]"
     return text.replace("[", r"\[")
 
 # %% ../../notebooks/14_cli/01_console.ipynb #cell-015
-NUMBERS = ("rows", "lag", "files", "commit")  # columns whose values stand at the right
+_NUMBERS = ("rows", "lag", "files", "commit")  # columns whose values stand at the right
 
 
 def show_table(
@@ -77,7 +77,7 @@ def show_table(
     names = [name for name in names if any(row.get(name) not in (None, "", [], ()) for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
-        justify = "right" if name in NUMBERS else "left"
+        justify = "right" if name in _NUMBERS else "left"
         table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*[cell(name, row.get(name)) for name in names])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['TABLES', 'same_form', 'Comparison', 'compare', 'FolderInUse', 'open_shop', 'ask_shop', 'set_up', 'happen',
-           'compare_all', 'landing_of_2019', 'lake_of_2019', 'set_up_2019', 'tell']
+           'compare_all', 'set_up_2019', 'tell']
 
 # %% ../../notebooks/14_cli/03_demo.ipynb #cell-008
 def same_form(
@@ -181,7 +181,7 @@ def compare_all(
         return [compare(db, TableRef(SCHEMA, name), Path(config.lake) / SCHEMA / name) for name in TABLES]
 
 # %% ../../notebooks/14_cli/03_demo.ipynb #53b56cf6
-def landing_of_2019(
+def _landing_of_2019(
     folder: Path,  # of the demo
 ) -> Path:  # of the raw files
     "A load, a change that the old lake holds, and one that came since."
@@ -193,14 +193,14 @@ def landing_of_2019(
     return landing / SCHEMA / "product"
 
 
-def lake_of_2019(
+def _lake_of_2019(
     folder: Path,  # of the demo
 ) -> Path:  # of the lake table
     "The files that the old jobs have made of load and first change: Spark's names, `Op` and the source's columns."
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    raw, lake = landing_of_2019(folder), folder / "old-lake" / "product"
+    raw, lake = _landing_of_2019(folder), folder / "old-lake" / "product"
     load, changed = (pq.read_table(raw / name) for name in ("LOAD00000001.parquet", "20181215-100311204.parquet"))
     lake.mkdir(parents=True)
     kept = load.slice(1).append_column("Op", pa.array(["I"] * (load.num_rows - 1)))
@@ -213,7 +213,7 @@ def set_up_2019(
     folder: Path,  # of the demo
 ) -> Config:
     "Landing, lake and item of the old solution. A folder's state is SQLite, with the attributes that the item has."
-    lake = lake_of_2019(folder)
+    lake = _lake_of_2019(folder)
     write_config(folder, landing="landing", lake="lake", state="sqlite:state.db", settle=0)
     config = read_config(folder)
     open_state(config.state, config.landing).put_settings(TableRef(SCHEMA, "product"), key="id")

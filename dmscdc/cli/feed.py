@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from dmscdc.lake.table import Commit, LakeTable
 
 # %% auto #0
-__all__ = ['AT', 'FILE_TO', 'COMMIT', 'CLOCK', 'TimeColumn', 'CURSOR', 'FROM', 'TO', 'IGNORE', 'WEAVE_TO', 'WOVEN', 'Asked',
-           'asked', 'refusals', 'session', 'moment_of', 'here', 'check_new', 'write_rows', 'answer_of', 'shown',
-           'as_of_command', 'show_answer', 'ends_of', 'feed_command', 'words_of', 'scd2_command', 'show_woven']
+__all__ = ['AT', 'COMMIT', 'CLOCK', 'FROM', 'TO', 'IGNORE', 'Asked', 'asked', 'refusals', 'session', 'moment_of', 'here',
+           'write_rows', 'shown', 'as_of_command', 'show_answer', 'feed_command', 'scd2_command']
 
 # %% ../../notebooks/14_cli/09_feed.ipynb #cell-008
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def here(
     return absolute(text, Path.cwd()) if text else ""
 
 
-def check_new(url: str) -> None:
+def _check_new(url: str) -> None:
     "Raises `ValueError` for a folder that holds something."
     import pyarrow.fs as pafs
 
@@ -150,7 +149,7 @@ def write_rows(
     rows.hint("rebalance").write.mode("append").parquet(spark_url(url))
 
 # %% ../../notebooks/14_cli/09_feed.ipynb #cell-014
-def answer_of(
+def _answer_of(
     spark: SparkSession,
     one: Asked,
     at: datetime | None,
@@ -185,10 +184,10 @@ def shown(
 
 # %% ../../notebooks/14_cli/09_feed.ipynb #cell-015
 AT = "A moment, UTC: 2026-01-01T12:00Z"
-FILE_TO = "After this change file, or load: before all changes"
+_FILE_TO = "After this change file, or load: before all changes"
 COMMIT = "As this commit of the lake knew it"
 CLOCK = "Text column with the commit time; else it is recognised"
-TimeColumn = Annotated[str, typer.Option(help=CLOCK)]
+_TimeColumn = Annotated[str, typer.Option(help=CLOCK)]
 
 # %% ../../notebooks/14_cli/09_feed.ipynb #cell-016
 @with_config
@@ -196,9 +195,9 @@ def as_of_command(
     config: Config,
     table: Name,
     at: Annotated[Optional[str], typer.Option(help=AT)] = None,
-    file: Annotated[Optional[str], typer.Option(help=FILE_TO)] = None,
+    file: Annotated[Optional[str], typer.Option(help=_FILE_TO)] = None,
     commit: Annotated[Optional[int], typer.Option(help=COMMIT)] = None,
-    time_column: TimeColumn = "",
+    time_column: _TimeColumn = "",
     out: Annotated[str, typer.Option(help="A new folder for the rows, as Parquet")] = "",
     json: Json = False,
 ) -> None:
@@ -209,11 +208,11 @@ def as_of_command(
     with refusals(table):
         out, one = here(out), asked(config, table)
         if out:
-            check_new(out)
+            _check_new(out)
         if commit is not None:
             one.lake.at(commit)
         spark = session(config, out)
-        show_answer(one, answer_of(spark, one, when, file, commit, time_column), out, note, json)
+        show_answer(one, _answer_of(spark, one, when, file, commit, time_column), out, note, json)
 
 # %% ../../notebooks/14_cli/09_feed.ipynb #cell-017
 def show_answer(one: Asked, answer: AsOf, out: str, note: str, json: bool) -> None:
@@ -235,7 +234,7 @@ def show_answer(one: Asked, answer: AsOf, out: str, note: str, json: bool) -> No
     console().print("\n".join(lines), markup=False)
 
 # %% ../../notebooks/14_cli/09_feed.ipynb #cell-023
-def ends_of(
+def _ends_of(
     one: Asked,
     cursor: str,  # of the cursor, "" for none
     begin: str | None,  # a change file, or "load"
@@ -258,7 +257,7 @@ def ends_of(
     return stands, until
 
 # %% ../../notebooks/14_cli/09_feed.ipynb #cell-024
-CURSOR = "File that keeps where you stand; made when missing"
+_CURSOR = "File that keeps where you stand; made when missing"
 FROM = "Where you stand, without a cursor: after this change file, or load"
 TO = "landed, or a change file; else what the lake holds"
 
@@ -268,11 +267,11 @@ def feed_command(
     config: Config,
     table: Name,
     out: Annotated[str, typer.Option(help="Folder of the parts: one folder a call, as Parquet")],
-    cursor: Annotated[str, typer.Option(help=CURSOR)] = "",
+    cursor: Annotated[str, typer.Option(help=_CURSOR)] = "",
     net: Annotated[bool, typer.Option("--net/--full", help="One change a key, or every change")] = True,
     begin: Annotated[Optional[str], typer.Option("--from", help=FROM)] = None,
     to: Annotated[Optional[str], typer.Option(help=TO)] = None,
-    time_column: TimeColumn = "",
+    time_column: _TimeColumn = "",
     json: Json = False,
 ) -> None:
     "What happened since last time, with the rows before and after, as one part more; then the cursor moves."
@@ -280,17 +279,17 @@ def feed_command(
 
     with refusals(table):
         one, out, cursor = asked(config, table), here(out), here(cursor)
-        stands, until = ends_of(one, cursor, begin, to)
+        stands, until = _ends_of(one, cursor, begin, to)
         spark = session(config, out, cursor)
         done = follow(spark, one.past(), one.key, out, cursor, stands, until, net, time_column)
     if json:
         show_json({"table": table, "parts": [asdict(part) for part in done]})
         return
-    lines = [line for part in done for line in words_of(part)] or [f"{table}: nothing new since {stands.position}"]
+    lines = [line for part in done for line in _words_of(part)] or [f"{table}: nothing new since {stands.position}"]
     console().print("\n".join(lines), markup=False)
 
 # %% ../../notebooks/14_cli/09_feed.ipynb #cell-026
-def words_of(part: Delivered) -> list[str]:
+def _words_of(part: Delivered) -> list[str]:
     "A part for a person."
     counts = ", ".join(f"{number:,} {kind}" for kind, number in part.counts.items()) or "no rows"
     same = [f"named by changes and as before: {part.unchanged:,}"] if part.unchanged else []
@@ -299,8 +298,8 @@ def words_of(part: Delivered) -> list[str]:
 
 # %% ../../notebooks/14_cli/09_feed.ipynb #cell-031
 IGNORE = "Columns in which alone versions do not differ, like a,b; they hold the newest value"
-WEAVE_TO = "landed: all that has landed; else what the mirror holds"
-WOVEN = ["table", "verdict", "opened", "closed", "rewoven", "versions", "current", "commit"]
+_WEAVE_TO = "landed: all that has landed; else what the mirror holds"
+_WOVEN = ["table", "verdict", "opened", "closed", "rewoven", "versions", "current", "commit"]
 
 # %% ../../notebooks/14_cli/09_feed.ipynb #cell-032
 @with_config
@@ -309,7 +308,7 @@ def scd2_command(
     tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="schema.table")],
     ignore: Annotated[Optional[str], typer.Option(help=IGNORE)] = None,
     time_column: Annotated[Optional[str], typer.Option(help=CLOCK)] = None,
-    to: Annotated[Optional[str], typer.Option(help=WEAVE_TO)] = None,
+    to: Annotated[Optional[str], typer.Option(help=_WEAVE_TO)] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Weave all anew, also with other settings")] = False,
     json: Json = False,
 ) -> None:
@@ -328,16 +327,16 @@ def scd2_command(
                 asked(config, table)
                 done.append(weave_table(table, config.landing, config.lake, config.state, run="dmscdc scd2", **how))
     finally:
-        show_woven(done, json)
+        _show_woven(done, json)
     if any(one.verdict == "attention" for one in done):
         raise typer.Exit(3)
 
 # %% ../../notebooks/14_cli/09_feed.ipynb #cell-033
-def show_woven(done: list[Increment], json: bool) -> None:
+def _show_woven(done: list[Increment], json: bool) -> None:
     "Increments for a person or a machine, also where a later table has failed."
     if json:
         show_json([asdict(one) for one in done])
     elif done:
-        show_table([asdict(one) for one in done], WOVEN)
+        show_table([asdict(one) for one in done], _WOVEN)
         lines = [f"{one.table}: {one.position}, by {one.clock}, in {one.location}" for one in done if one.commit]
         console().print("\n".join([*lines, *[note for one in done for note in (*one.notes, *one.gaps)]]), markup=False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmscdc.lake.table import LakeTable
 
 # %% auto #0
-__all__ = ['SINCE', 'key_of', 'time_of', 'table_of', 'lost_of', 'lives', 'show_story', 'save', 'history', 'answer']
+__all__ = ['key_of', 'time_of', 'table_of', 'lost_of', 'lives', 'save', 'history', 'answer']
 
 # %% ../../notebooks/14_cli/08_history.ipynb #cell-007
 def key_of(
@@ -97,7 +97,7 @@ def lives(
         raise
 
 # %% ../../notebooks/14_cli/08_history.ipynb #cell-012
-def show_story(
+def _show_story(
     story: Story,
 ) -> None:
     "A life for people: steps, the lake's row, what is to be known."
@@ -130,14 +130,14 @@ def save(
         html.write_text(page(title, stories), encoding="utf-8")
 
 # %% ../../notebooks/14_cli/08_history.ipynb #cell-013
-SINCE = "Only changes closed from then on, UTC: 2026-01-01T12:00Z. What a row was before is not known then"
+_SINCE = "Only changes closed from then on, UTC: 2026-01-01T12:00Z. What a row was before is not known then"
 
 
 def history(
     config: Config,
     table: Name,
     key: Annotated[list[str], typer.Option(help="Of the row: id=1001; repeat for keys of several columns")],
-    since: Annotated[Optional[str], typer.Option(help=SINCE)] = None,
+    since: Annotated[Optional[str], typer.Option(help=_SINCE)] = None,
     until: Annotated[Optional[str], typer.Option(help="Only changes closed up to then")] = None,
     timestamp_column: Annotated[str, typer.Option(help="The task's TimestampColumnName")] = "",
     svg: Annotated[Optional[Path], typer.Option(help="Write the picture there")] = None,
@@ -180,7 +180,7 @@ def answer(
         for one in words:
             console().print(one, markup=False)
         for story in stories:
-            show_story(story)
+            _show_story(story)
         if not stories:
             console().print("No row ever had these values.", markup=False)
     raise typer.Exit(3 if lost or any(story.verdict == DIFFERS or story.unread for story in stories) else 0)

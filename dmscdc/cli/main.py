@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dmscdc.service.status import Look
 
 # %% auto #0
-__all__ = ['app', 'TROUBLE', 'COLUMNS', 'demo', 'init', 'needs_somebody', 'show_lines', 'show_people', 'plan', 'pass_', 'status',
-           'schedule', 'until_stopped', 'serve_spark', 'capture', 'conformance', 'about', 'main']
+__all__ = ['app', 'COLUMNS', 'demo', 'init', 'needs_somebody', 'plan', 'pass_', 'status', 'schedule', 'serve_spark', 'capture',
+           'conformance', 'about', 'main']
 
 # %% ../../notebooks/14_cli/11_main.ipynb #cell-005
 app = typer.Typer(
@@ -97,17 +97,17 @@ def init(
         print(f"wrote {write_config(folder, **given)}; next: dmscdc plan")
 
 # %% ../../notebooks/14_cli/11_main.ipynb #cell-016
-TROUBLE = ("attention", "failed", "refused")  # verdicts for which a person must look
+_TROUBLE = ("attention", "failed", "refused")  # verdicts for which a person must look
 
 
 def needs_somebody(
     row: dict[str, Any],  # of `status_of`
 ) -> bool:
     "Whether a person must look at a table."
-    return row["state"] == "waiting" or row["verdict"] in TROUBLE
+    return row["state"] == "waiting" or row["verdict"] in _TROUBLE
 
 
-def show_lines(
+def _show_lines(
     lines: list[str],
     file: TextIO | None = None,  # None: to the output
 ) -> None:
@@ -116,7 +116,7 @@ def show_lines(
         console(file).print(line, markup=False)
 
 
-def show_people(
+def _show_people(
     rows: list[dict[str, Any]],  # of `status_of`
 ) -> None:
     "What a person must do, a line each."
@@ -165,10 +165,10 @@ def plan(
     else:
         planned = [{**row, "plan": _plan_words(look)} for row, look in zip(rows, looks)]
         show_table(planned, ["table", "state", "key", "suggested", "plan"])
-        show_people([row for row, look in zip(rows, looks) if look.suggestion])
-        show_lines(left)
-    show_lines(unread, sys.stderr)
-    raise typer.Exit(3 if unread or any(row["verdict"] in TROUBLE for row in rows) else 0)
+        _show_people([row for row, look in zip(rows, looks) if look.suggestion])
+        _show_lines(left)
+    _show_lines(unread, sys.stderr)
+    raise typer.Exit(3 if unread or any(row["verdict"] in _TROUBLE for row in rows) else 0)
 
 # %% ../../notebooks/14_cli/11_main.ipynb #cell-023
 @app.command("pass", epilog="Example: dmscdc pass --only sampledb.product")
@@ -230,9 +230,9 @@ def status(
         show_json(rows)
     else:
         show_table(rows, COLUMNS)
-        show_people(rows)
-        show_lines(left)
-    show_lines(unread, sys.stderr)
+        _show_people(rows)
+        _show_lines(left)
+    _show_lines(unread, sys.stderr)
     raise typer.Exit(3 if unread or any(map(needs_somebody, rows)) else 0)
 
 # %% ../../notebooks/14_cli/11_main.ipynb #cell-030
@@ -258,7 +258,7 @@ def schedule(
     print(f"{passes} passes ran")
 
 # %% ../../notebooks/14_cli/11_main.ipynb #cell-033
-def until_stopped() -> threading.Event:
+def _until_stopped() -> threading.Event:
     "Set by the first Ctrl-C or SIGTERM."
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -291,7 +291,7 @@ def serve_spark(
     with exit_codes():
         config = server_settings(folder, master=master, driver_memory=driver_memory, format=format)
         try:
-            death = lend(config, until_stopped, _show_line)
+            death = lend(config, _until_stopped, _show_line)
         except ServerMissing as error:
             fail(error, 1)
     if death:
@@ -329,7 +329,7 @@ def capture(
         batch_interval=interval,
     )
     with exit_codes():
-        stop = until_stopped() if watch else None
+        stop = _until_stopped() if watch else None
         number = run_capture(open_source(source, schema), landing, settings, stop=stop, on_files=_show_files)
     print(f"{number:,} file{'s' * (number != 1)} written to {landing}")
 

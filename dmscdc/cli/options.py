@@ -27,7 +27,7 @@ from ..state.items import BadSetting, StaleState, UnknownTable
 from ..state.position import BadInstruction
 
 # %% auto #0
-__all__ = ['FLAGS', 'Json', 'Name', 'Only', 'WRONG_USE', 'described', 'flag', 'fail', 'exit_codes', 'with_config']
+__all__ = ['FLAGS', 'Json', 'Name', 'Only', 'described', 'flag', 'fail', 'exit_codes', 'with_config']
 
 # %% ../../notebooks/14_cli/02_options.ipynb #cell-006
 FLAGS: dict[str, tuple[Any, str]] = {  # type and help of each setting
@@ -79,7 +79,7 @@ Only = Annotated[
 ]
 
 # %% ../../notebooks/14_cli/02_options.ipynb #cell-014
-WRONG_USE = (
+_WRONG_USE = (
     ConfigError,
     BadSetting,
     BadInstruction,
@@ -110,7 +110,7 @@ def exit_codes() -> Iterator[None]:
         yield
     except LandingEmpty as error:
         fail(error, EXIT_CODES[error.verdict])
-    except WRONG_USE as error:
+    except _WRONG_USE as error:
         fail(error, 2)
     except (ShelfError, StaleState) as error:
         fail(error, 1)

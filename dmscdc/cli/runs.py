@@ -23,7 +23,7 @@ from ..service.config import Config
 from ..state.items import BadSetting
 
 # %% auto #0
-__all__ = ['kept', 'LISTED', 'RunId', 'chosen', 'runs_list', 'find_run', 'runs_show', 'remade', 'known_tables', 'runs_html']
+__all__ = ['kept', 'LISTED', 'chosen', 'runs_list', 'find_run', 'runs_show', 'runs_html']
 
 # %% ../../notebooks/14_cli/06_runs.ipynb #cell-005
 kept = typer.Typer(help="Kept runs.", no_args_is_help=True)
@@ -75,14 +75,14 @@ def find_run(
     raise BadSetting(f"no run {id} in {config.runs}: dmscdc runs list")
 
 # %% ../../notebooks/14_cli/06_runs.ipynb #cell-016
-RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning")]
+_RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning")]
 
 
 @kept.command("show", epilog="Example: dmscdc runs show 3f2a")
 @with_config
 def runs_show(
     config: Config,
-    id: RunId,
+    id: _RunId,
     json: Json = False,
 ) -> None:
     "What a run recorded."
@@ -94,7 +94,7 @@ def runs_show(
         show_table([{"what": name, "is": value} for name, value in plain.items()], ["what", "is"])
 
 # %% ../../notebooks/14_cli/06_runs.ipynb #cell-025
-def remade(
+def _remade(
     config: Config,
     name: str,  # of a run's notebook
 ) -> Path | str:  # its page
@@ -104,7 +104,7 @@ def remade(
     return open_shelf(config.runs).publish(str(Path(name).with_suffix(".html")), lambda: page)
 
 
-def known_tables(
+def _known_tables(
     config: Config,
 ) -> list[dict[str, Any]]:  # as the front page wants them
     "How tables stand; nothing where the landing cannot be read: then they are known by their runs."
@@ -125,12 +125,12 @@ def runs_html(
 ) -> None:
     "Make a run's page anew from its notebook, or the front page and all tables' from the ledger."
     if id:
-        print(remade(config, find_run(config, id)["notebook"]))
+        print(_remade(config, find_run(config, id)["notebook"]))
         return
     for line in Ledger(config.runs).newest_first() if reports else ():
         if line.get("notebook"):
             try:
-                remade(config, line["notebook"])
+                _remade(config, line["notebook"])
             except FileNotFoundError as error:
                 print(error)
-    print(write_front_page(config.runs, known_tables(config), afresh=True))
+    print(write_front_page(config.runs, _known_tables(config), afresh=True))

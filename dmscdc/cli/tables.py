@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from dmscdc.load.process import Standing
 
 # %% auto #0
-__all__ = ['tables', 'LISTED', 'BEFORE', 'ACTIVE', 'NEW', 'CHANGES', 'table_list', 'check_known', 'beware', 'of_deleted',
-           'of_lake', 'table_set', 'instruct', 'table_rewind', 'table_replay', 'table_accept', 'take_back',
-           'table_rebuild', 'table_forget', 'table_init']
+__all__ = ['tables', 'LISTED', 'BEFORE', 'NEW', 'CHANGES', 'table_list', 'of_deleted', 'of_lake', 'table_set', 'instruct',
+           'table_rewind', 'table_replay', 'table_accept', 'table_rebuild', 'table_forget', 'table_init']
 
 # %% ../../notebooks/14_cli/04_tables.ipynb #cell-005
 tables = typer.Typer(help="Settings of tables, and instructions for their next pass.", no_args_is_help=True)
@@ -110,7 +109,7 @@ def _columns_of(
     return found - {"Op"}
 
 # %% ../../notebooks/14_cli/04_tables.ipynb #3090053d
-def check_known(
+def _check_known(
     config: Config,
     state: SqliteState,
     item: TableItem,  # what is to be set
@@ -133,7 +132,7 @@ def check_known(
                          "If DMS is to write it later, add --new")
 
 # %% ../../notebooks/14_cli/04_tables.ipynb #23bb9dd4
-def beware(
+def _beware(
     landing: FolderLanding | BucketLanding,
     item: TableItem,  # as it is set now
 ) -> str:  # "" where nothing is known, or all is well
@@ -189,7 +188,7 @@ def of_lake(
     return words and f"Nothing more is applied: {words}"
 
 # %% ../../notebooks/14_cli/04_tables.ipynb #cell-013
-ACTIVE = "Passes load it, or pass it by"
+_ACTIVE = "Passes load it, or pass it by"
 NEW = "The table, or a column named here, is not in the landing yet"
 
 
@@ -202,7 +201,7 @@ def table_set(
     insert_only: Annotated[bool, typer.Option("--insert-only", help="No key: rows are only added")] = False,
     partition: Annotated[Optional[str], typer.Option(help="Columns that lay out the lake: a,b")] = None,
     delete: Annotated[Optional[str], typer.Option(help="hard: the row goes; soft: it stays, marked")] = None,
-    active: Annotated[Optional[bool], typer.Option("--active/--paused", help=ACTIVE)] = None,
+    active: Annotated[Optional[bool], typer.Option("--active/--paused", help=_ACTIVE)] = None,
     new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
 ) -> None:
     "Set key, partition and the rest; with --new also before the table was ever seen."
@@ -214,12 +213,12 @@ def table_set(
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
     if not new:
         position = known.position if (known := state.get(ref)) else None
-        check_known(config, state, with_settings(TableItem(ref, position=position), given))
+        _check_known(config, state, with_settings(TableItem(ref, position=position), given))
     before, item = state.get(ref), state.put_settings(ref, **given)
     print(_sentence_of(item))
     for words in filter(None, [of_deleted(before, item), of_lake(config, item)]):
         print(words)
-    if partition and not new and (words := beware(open_landing(config.landing), item)):
+    if partition and not new and (words := _beware(open_landing(config.landing), item)):
         print(words)
 
 # %% ../../notebooks/14_cli/04_tables.ipynb #cell-022
@@ -283,7 +282,7 @@ def _known_tables(
     return sorted({*open_landing(config.landing).tables(known), *known})
 
 # %% ../../notebooks/14_cli/04_tables.ipynb #cell-034
-def take_back(
+def _take_back(
     state: SqliteState,
     now: Standing,
     landing: FolderLanding | BucketLanding,
@@ -322,7 +321,7 @@ def table_rebuild(
                 state.forget(table, draft)
                 print(f"{table}: commit {number} was decided and is nowhere, {draft} neither: forgotten")
         now = stand(state, table, config.lake)
-        if note := take_back(state, now, open_landing(config.landing), bool(only)):
+        if note := _take_back(state, now, open_landing(config.landing), bool(only)):
             unsure = True
             print(f"{table}: {note}")
         else:

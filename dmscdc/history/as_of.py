@@ -21,9 +21,8 @@ from ..state.position import Position
 
 # %% auto #0
 __all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'STAMP', 'has_key', 'can_apply', 'proven', 'place_of', 'struct', 'carried',
-           'row_at', 'states', 'inserts', 'CommitClock', 'first_rows', 'sequences_of', 'clock_of', 'commit_time',
-           'closing_time', 'instant', 'digits_time', 'every_state', 'only', 'current_rows', 'AsOf', 'left_out', 'said',
-           'as_of', 'committed_by', 'as_known', 'replayed']
+           'states', 'inserts', 'CommitClock', 'clock_of', 'commit_time', 'closing_time', 'instant', 'every_state',
+           'only', 'current_rows', 'AsOf', 'left_out', 'said', 'as_of', 'as_known', 'replayed']
 
 # %% ../../notebooks/10_history/06_as_of.ipynb #cell-009
 def has_key(key: Sequence[str]) -> SparkColumn:
@@ -89,7 +88,7 @@ def carried(
     return told
 
 
-def row_at(
+def _row_at(
     files: ChangeFiles,
     key: Sequence[str],
     told: Mapping[str, str],  # as `carried`: the column in which each was looked up
@@ -122,7 +121,7 @@ def states(
         found |= {looked: F.last(name, True).over(line) for name, looked in names.items()}
     found[_LIVED] = F.last(F.when(upsert, F.col(_LIFE)), True).over(earlier) == F.col(_LIFE)
     told = told.withColumns(sets).withColumns(found)
-    then = {BEFORE: F.when(F.col(_LIVED), row_at(files, key, was)), AFTER: F.when(upsert, row_at(files, key, now))}
+    then = {BEFORE: F.when(F.col(_LIVED), _row_at(files, key, was)), AFTER: F.when(upsert, _row_at(files, key, now))}
     told = told.withColumns(then)
     return told.select(*ours, *map(quoted, key), POSITION, BEFORE, AFTER, LAST)
 
@@ -153,7 +152,7 @@ class CommitClock:
         return f"change sequence of column {self.sequence}" if self.sequence else "closing time of the file"
 
 # %% ../../notebooks/10_history/06_as_of.ipynb #cell-021
-def first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]]]:
+def _first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]]]:
     "Of each kind of change files: one, its columns after Op, and the texts of the first row. One small read a kind."
     seen, found = set(), []
     for footer in files.footers:
@@ -167,7 +166,7 @@ def first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]]
     return found
 
 
-def sequences_of(files: ChangeFiles, rows: Sequence[tuple[str, list[str], dict[str, str]]]) -> list[str]:
+def _sequences_of(files: ChangeFiles, rows: Sequence[tuple[str, list[str], dict[str, str]]]) -> list[str]:
     "Columns of a change sequence, by the first rows of change files and of a load file."
     found = [n for path, _, row in rows for n, text in row.items() if is_sequence(text, n, path.rpartition("/")[2])]
     load = [f for f in files.footers if files.place[f.path][1] == "load" and f.rows][:1] if found else []
@@ -185,8 +184,8 @@ def clock_of(
     if time_column and time_column not in [c.name for c in files.schema]:
         there = ", ".join(c.name for c in files.schema)
         raise ValueError(f"no file carries the column {time_column}; there are {there}")
-    rows = first_rows(files)
-    sequences = [n for n in sequences_of(files, rows) if n not in key]
+    rows = _first_rows(files)
+    sequences = [n for n in _sequences_of(files, rows) if n not in key]
     stamps = [names[0] for _, names, row in rows if names[0] not in key and re.match(STAMP, row.get(names[0], ""))]
     return CommitClock(time_column or next(iter(stamps), ""), next(iter(sequences), ""))
 
@@ -199,13 +198,13 @@ def commit_time(clock: CommitClock) -> SparkColumn:
         times.append(F.try_to_timestamp(F.when(text.rlike(STAMP), text)))
     if clock.sequence:
         text = F.col(quoted(clock.sequence))
-        times.append(digits_time(F.when(proves(clock.sequence), text), r"(\d\d)\d{19}"))
+        times.append(_digits_time(F.when(proves(clock.sequence), text), r"(\d\d)\d{19}"))
     return F.when(F.col(KIND) != "load", F.coalesce(*times))
 
 
 def closing_time() -> SparkColumn:
     "When a change's file was closed, UTC; null for load rows."
-    return F.when(F.col(KIND) != "load", digits_time(F.col(NAME), r"(\d{3,4})\..*"))
+    return F.when(F.col(KIND) != "load", _digits_time(F.col(NAME), r"(\d{3,4})\..*"))
 
 
 def instant(at: datetime) -> SparkColumn:  # UTC
@@ -213,7 +212,7 @@ def instant(at: datetime) -> SparkColumn:  # UTC
     return F.timestamp_micros(F.lit((at - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)))
 
 
-def digits_time(
+def _digits_time(
     text: SparkColumn,  # a change sequence, or the name of a change file
     rest: str,  # pattern of what follows the second: its fraction in brackets
 ) -> SparkColumn:
@@ -307,7 +306,7 @@ def as_of(
     check_key(str(past.table), files.schema, key, files.footers)
     clock = clock_of(files, key, time_column)
     if at and clock:
-        past, rows = committed_by(past, rows, clock, at)
+        past, rows = _committed_by(past, rows, clock, at)
     elif at and (past := closed_by(past, at)).files:
         rows = read_files(spark, past, files)
     elif at:
@@ -316,7 +315,7 @@ def as_of(
     return AsOf(found, said(past), str(clock) if at else "position", past.begins, past.gaps, left_out(rows, key))
 
 # %% ../../notebooks/10_history/06_as_of.ipynb #cell-030
-def committed_by(
+def _committed_by(
     past: Past,
     rows: DataFrame,  # of `read_past`
     clock: CommitClock,

@@ -26,13 +26,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'of_lake', 'may_hold', 'in_partition', 'rows_in', 'lake_rows',
-           'rows_by_spark', 'holds', 'Commits', 'Difference', 'differences', 'verdict', 'Story', 'with_known', 'held',
-           'within', 'as_stored', 'beside', 'story_of', 'keys_with', 'tell']
+__all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'of_lake', 'may_hold', 'rows_in', 'lake_rows', 'holds', 'Commits',
+           'Difference', 'differences', 'verdict', 'Story', 'held', 'within', 'beside', 'story_of', 'keys_with', 'tell']
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-009
 @dataclass(frozen=True)
-class LakeRow:
+class _LakeRow:
     "A row of the lake."
 
     op: str  # I or U; D where a deleted row stays, marked
@@ -43,10 +42,10 @@ class LakeRow:
 
 def of_lake(
     row: Mapping[str, Any],  # all columns
-) -> LakeRow:
+) -> _LakeRow:
     "A row with its own columns apart from ours."
     values = {name: value for name, value in row.items() if name not in (OP, FILE, ROW)}
-    return LakeRow(row.get(OP) or "I", values, row.get(FILE), row.get(ROW))
+    return _LakeRow(row.get(OP) or "I", values, row.get(FILE), row.get(ROW))
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-010
 def may_hold(
@@ -60,12 +59,12 @@ def may_hold(
         bounds = [typed(end, kinds[name]).as_py() for end in (low, high)] if None not in (low, high) else [None, None]
         if not inside(value, *bounds):
             return False
-        if name in file.values and plain_key(value) != plain_key(in_partition(file.values[name], kinds[name])):
+        if name in file.values and plain_key(value) != plain_key(_in_partition(file.values[name], kinds[name])):
             return False
     return True
 
 
-def in_partition(
+def _in_partition(
     text: str | None,  # as a folder's name has it
     kind: pa.DataType,
 ) -> Any:
@@ -81,7 +80,7 @@ def rows_in(
     kinds: Mapping[str, pa.DataType],  # of the lake's columns
     key: Mapping[str, Any],
     index: KeyIndex,  # of the key columns that are in the files
-) -> list[LakeRow]:
+) -> list[_LakeRow]:
     "The rows of the key in one file of the lake, with the values of its partition. Raises `LakeDamaged`."
     inside = {name: value for name, value in key.items() if name not in file.values}
     raw = RawFile(file.url, WHOLE + 1, 0.0)  # opened where it lies, not fetched whole
@@ -89,7 +88,7 @@ def rows_in(
         found = look(index, raw, file.url, Asked(index.columns, [inside])) if inside else []
         if inside and file.rows is not None and (there := index.get(raw)).kinds:
             check_rows(file.url, sum(group.rows for group in there.groups), file.rows)
-    partition = {name: in_partition(text, kinds[name]) for name, text in file.values.items()}
+    partition = {name: _in_partition(text, kinds[name]) for name, text in file.values.items()}
     return [of_lake({**values, **partition}) for _, _, values in found]
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-012
@@ -97,7 +96,7 @@ def lake_rows(
     table: LakeTable,
     key: Mapping[str, Any],
     spark: SparkSession | None = None,  # for formats whose files are not plain; else they are not read
-) -> tuple[Commit | None, list[LakeRow] | None]:  # the head; None for rows that were not read
+) -> tuple[Commit | None, list[_LakeRow] | None]:  # the head; None for rows that were not read
     "The rows of a key in the lake's head."
     plain = table.plain()
     head = plain[0] if plain else table.head()
@@ -109,17 +108,17 @@ def lake_rows(
         return head, []
     wanted = {name: value.as_py() for name, value in wanted.items()}
     if plain is None:
-        return head, rows_by_spark(table, spark, wanted) if spark else None
+        return head, _rows_by_spark(table, spark, wanted) if spark else None
     files = [file for file in plain[1] if may_hold(file, kinds, wanted)]
     index = KeyIndex([name for name in key if name not in head.partition])
     return head, [row for file in files for row in rows_in(file, kinds, wanted, index)]
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-014
-def rows_by_spark(
+def _rows_by_spark(
     table: LakeTable,
     spark: SparkSession,
     key: Mapping[str, Any],  # in the lake's types
-) -> list[LakeRow]:
+) -> list[_LakeRow]:
     "The same by Spark; at most ten rows are fetched, for a key has one."
     from pyspark.sql import functions as F
 
@@ -201,7 +200,7 @@ class Difference:
 def differences(
     head: Commit,
     state: Mapping[str, Any],  # what the files make of the row
-    row: LakeRow,
+    row: _LakeRow,
     is_whole: bool,  # what is missing in the state is null; else it is unknown
 ) -> tuple[Difference, ...]:
     "Columns of the lake's schema in which they differ."
@@ -221,7 +220,7 @@ AGREES, DIFFERS, OPEN = "agrees", "differs", "not compared"
 def verdict(
     head: Commit,
     state: Mapping[str, Any] | None,
-    rows: Sequence[LakeRow] | None,
+    rows: Sequence[_LakeRow] | None,
     is_whole: bool,
 ) -> tuple[str, str, tuple[Difference, ...]]:  # agrees, differs or not compared; why; where
     "What the comparison says."
@@ -245,7 +244,7 @@ class Story:
     life: Life  # its steps with the commits that first held them
     ends: str  # the last position that was read
     head: Commit | None  # of the lake; None where there is no lake table
-    rows: tuple[LakeRow, ...] | None  # of the lake; None where they were not read
+    rows: tuple[_LakeRow, ...] | None  # of the lake; None where they were not read
     verdict: str  # agrees, differs, not compared
     why: str  # the columns, or a sentence
     differs: tuple[Difference, ...]
@@ -254,7 +253,7 @@ class Story:
     left_out: tuple[int, ...] = ()  # numbers of the steps that `table accept` has left out
 
 
-def with_known(
+def _with_known(
     steps: Iterable[Step],
     files: Mapping[str, RawFile],  # by `_cdc_file`
     commits: Commits,
@@ -285,7 +284,7 @@ def within(line: Past, part: Past) -> Past:
     return replace(line, load=load, changes=changes, is_whole=part.is_whole)
 
 
-def as_stored(key: Mapping[str, Any], rows: Sequence[RawRow]) -> Mapping[str, Any]:
+def _as_stored(key: Mapping[str, Any], rows: Sequence[RawRow]) -> Mapping[str, Any]:
     "A key as its rows have it: of a time of day the lake keeps a text of one form."
     return {name: rows[0].values.get(name, value) for name, value in key.items()} if rows else key
 
@@ -294,7 +293,7 @@ def beside(
     line: Past,  # as far as the lake has applied it
     head: Commit,
     rows: Sequence[RawRow],  # of the files
-    there: Sequence[LakeRow] | None,  # in the lake
+    there: Sequence[_LakeRow] | None,  # in the lake
 ) -> tuple[str, str, tuple[Difference, ...]]:
     "Files and lake compared."
     steps = steps_of(line, [row for row in rows if row.file in {*line.files}], ())
@@ -315,9 +314,9 @@ def story_of(
     "One row's life, the lake's row, and whether they agree. Raises `BadKey`."
     found = find_rows(past, Asked(tuple(key), [key]), index or KeyIndex(tuple(key)))
     rows, every = found.rows[0], every or past
-    head, there = lake_rows(table, as_stored(key, rows), spark)
+    head, there = lake_rows(table, _as_stored(key, rows), spark)
     told, could = steps_of(past, rows, late_files(past), stamp, key, found.broken), without(past, found.broken)
-    steps = with_known(told, {row.name: row.file for row in rows}, Commits(table, head), every)
+    steps = _with_known(told, {row.name: row.file for row in rows}, Commits(table, head), every)
     life, line = Life(key, steps, could.begins, (*past.gaps, *found.words)), held(every, head)
     there, unread = there if there is None else tuple(there), tuple(file.path for file in found.broken)
     if isinstance(line, str) or not compare or unread:

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['LATEST', 'NoPast', 'Past', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_load',
-           'lost_changes', 'more', 'put_again', 'from_before', 'lost_older', 'not_parquet', 'overwritten', 'number_of',
-           'merged', 'open_past', 'upto', 'check_told', 'closed_by', 'is_held', 'applied', 'lost_of', 'held_by',
-           'read_past', 'read_files', 'with_load_number']
+__all__ = ['NoPast', 'Past', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_changes', 'more', 'put_again',
+           'lost_older', 'number_of', 'open_past', 'upto', 'check_told', 'closed_by', 'is_held', 'applied', 'lost_of',
+           'held_by', 'read_past', 'read_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-009
 class NoPast(LookupError):
@@ -74,14 +73,14 @@ def moment(
     return datetime.fromtimestamp(time, timezone.utc)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-013
-LATEST = timedelta(minutes=15)  # within which DMS puts a file after the time in its name
+_LATEST = timedelta(minutes=15)  # within which DMS puts a file after the time in its name
 
 
 def is_first_put(
     file: RawFile,  # a change file
 ) -> bool:
     "Its object time is that of its writing."
-    return timedelta(seconds=-1) <= moment(file.time) - file.stamp <= LATEST
+    return timedelta(seconds=-1) <= moment(file.time) - file.stamp <= _LATEST
 
 
 def older_than(
@@ -118,7 +117,7 @@ def obsolete(
     return older_than(load, changes, moved)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-019
-def lost_load(
+def _lost_load(
     table: TableRef,
     position: Position | None,
     load: Sequence[RawFile],
@@ -165,7 +164,7 @@ def put_again(
     return later and len(old) > (not known)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #older-2
-def from_before(
+def _from_before(
     past: Past,
     position: Position,
 ) -> tuple[RawFile, ...]:  # in order
@@ -190,7 +189,7 @@ def lost_older(
     "A sentence where the files from before the window are not those that the position has applied."
     if position is None or position.applied is None:
         return []
-    there, count = from_before(past, position), position.applied[0] - len(position.window)
+    there, count = _from_before(past, position), position.applied[0] - len(position.window)
     if len(there) == count and tally(f.identity for f in there) == position.older:
         return []
     files = f"{count:,} change file{'s' * (count != 1)}"
@@ -201,7 +200,7 @@ def lost_older(
     return [f"{past.table}: {files} {names} had been applied, and {found}: what the others changed is unknown"]
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-020
-def not_parquet(
+def _not_parquet(
     table: TableRef,
     files: Sequence[RawFile],  # in order
 ) -> tuple[tuple[RawFile, ...], list[str]]:  # those before the first that cannot be read
@@ -211,7 +210,7 @@ def not_parquet(
     return tuple(files[:at]), [words] if words else []
 
 
-def overwritten(
+def _overwritten(
     table: TableRef,
     number: int,  # of the load that is there
     before: Sequence[RawFile],
@@ -233,7 +232,7 @@ def number_of(
     return (position.load if position else 0) + bool(load)
 
 
-def merged(
+def _merged(
     here: Sequence[RawFile],  # the landing's change files
     there: Sequence[RawFile],  # the archive's
 ) -> tuple[tuple[RawFile, ...], frozenset[str]]:  # each file once, in order; paths that only the archive has
@@ -253,18 +252,18 @@ def open_past(
     "The line of a table's files: one listing of the landing, one of the archive. Raises `NoPast` where there is none."
     here, there = open_landing(landing), open_landing(archive) if archive else None
     listing = here.files(table)
-    changes, moved = merged(listing.changes, there.files(table).changes if there else ())
-    load, words = not_parquet(table, listing.load)
-    changes, more = not_parquet(table, changes)
+    changes, moved = _merged(listing.changes, there.files(table).changes if there else ())
+    load, words = _not_parquet(table, listing.load)
+    changes, more = _not_parquet(table, changes)
     if not load and not changes:
         also = f" or in {archive}" if archive else ""
         raise NoPast(f"{table}: no Parquet file of DMS below {here.url(table)}{also}. Tables: dmscdc plan")
     before, number = obsolete(load, changes, position, moved), number_of(load, position)
     urls = {f.path: (there if f.path in moved else here).url(table, f.path) for f in (*load, *changes)}
-    lost = lost_load(table, position, load)
+    lost = _lost_load(table, position, load)
     past = Past(table, load, number, changes[len(before):], urls, before, (), not (words or lost), moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
-    return replace(past, gaps=(*words, *more, *lost, *gone, *overwritten(table, number, before)))
+    return replace(past, gaps=(*words, *more, *lost, *gone, *_overwritten(table, number, before)))
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-029
 def upto(
@@ -311,7 +310,7 @@ def is_held(
 ) -> Callable[[RawFile], bool]:  # asks about a change file on top of the position's load
     "Whether the position has applied a file."
     window, left_out, start = dict(position.window), {*position.left_out}, change_order(position.window_start)
-    older = cache(lambda: frozenset(from_before(past, position)))
+    older = cache(lambda: frozenset(_from_before(past, position)))
 
     def told(file: RawFile) -> bool:
         if file.identity in left_out:
@@ -373,10 +372,10 @@ def read_files(
     "The rows of these files alone, without a look at their ends again."
     wanted = {f.path for f in past.files}
     some = replace(files, footers=tuple(f for f in files.footers if f.path in wanted))
-    return with_load_number(read_changes(spark, some), past.number)
+    return _with_load_number(read_changes(spark, some), past.number)
 
 
-def with_load_number(
+def _with_load_number(
     rows: DataFrame,  # of `read_changes`
     number: int,  # of the load
 ) -> DataFrame:

@@ -21,9 +21,8 @@ from ..landing.files import RawFile, change_order, day_before
 from ..state.position import Position, tally
 
 # %% auto #0
-__all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'RANGED', 'landed', 'NoFeed', 'Span', 'whole', 'span', 'key_only',
-           'check_names', 'image', 'images', 'reset_row', 'in_range', 'touched', 'full_changes', 'net_changes', 'Feed',
-           'told_rows', 'feed']
+__all__ = ['CHANGE_TYPE', 'PLACE', 'landed', 'NoFeed', 'Span', 'whole', 'span', 'key_only', 'check_names', 'image', 'touched',
+           'Feed', 'feed']
 
 # %% ../../notebooks/10_history/07_feed.ipynb #cell-009
 def landed(past: Past) -> Position:
@@ -97,7 +96,7 @@ def span(
     return Span(line, known, reset, replace(until, load=line.number))
 
 # %% ../../notebooks/10_history/07_feed.ipynb #cell-021
-CHANGE_TYPE, PLACE, COMMIT_TIME = "_change_type", "_position", "_commit_time"
+CHANGE_TYPE, PLACE, _COMMIT_TIME = "_change_type", "_position", "_commit_time"
 
 
 def key_only(
@@ -113,7 +112,7 @@ def check_names(
     files: ChangeFiles,
 ) -> None:
     "Raises `Refused` where the source has a column that is called like one of the feed's own."
-    if taken := [c.name for c in files.schema if c.name in (CHANGE_TYPE, PLACE, COMMIT_TIME)]:
+    if taken := [c.name for c in files.schema if c.name in (CHANGE_TYPE, PLACE, _COMMIT_TIME)]:
         words = "a name that a feed needs for itself. Rename it in the task's mapping, or do without a feed"
         raise Refused(f"{table}: the source has a column {taken[0]}, {words}")
 
@@ -123,7 +122,7 @@ def image(kind: str, row: SparkColumn) -> SparkColumn:
     return F.struct(F.lit(kind).alias(CHANGE_TYPE), row.alias("row"))
 
 
-def images(
+def _images(
     told: DataFrame,  # of `states`, with _commit_time
     gone: SparkColumn,  # what is told of a deleted row
 ) -> DataFrame:  # _change_type, the source's columns, _position, _commit_time, _cdc_file, _cdc_row
@@ -132,12 +131,12 @@ def images(
     update = F.array(image("update_preimage", was), image("update_postimage", now))
     new = F.when(was.isNull(), F.array(image("insert", now))).otherwise(update)
     each = F.explode(F.when(now.isNotNull(), new).otherwise(F.array(image("delete", gone))))
-    rows = told.select(each.alias("_cdc_image"), F.col(POSITION).alias(PLACE), COMMIT_TIME, FILE, ROW)
-    return rows.select(f"_cdc_image.{CHANGE_TYPE}", "_cdc_image.row.*", PLACE, COMMIT_TIME, FILE, ROW)
+    rows = told.select(each.alias("_cdc_image"), F.col(POSITION).alias(PLACE), _COMMIT_TIME, FILE, ROW)
+    return rows.select(f"_cdc_image.{CHANGE_TYPE}", "_cdc_image.row.*", PLACE, _COMMIT_TIME, FILE, ROW)
 
 # %% ../../notebooks/10_history/07_feed.ipynb #cell-022
-def reset_row(
-    rows: DataFrame,  # of `images`
+def _reset_row(
+    rows: DataFrame,  # of `_images`
     number: int,  # of the load
 ) -> DataFrame:  # the same columns
     "One row that says: forget what you have. It sorts before all that follows."
@@ -146,10 +145,10 @@ def reset_row(
     return rows.sparkSession.range(1).select(*values)
 
 # %% ../../notebooks/10_history/07_feed.ipynb #cell-024
-RANGED = ("tinyint", "smallint", "int", "bigint", "string")  # statistics prune; by days Spark loses those of 1582
+_RANGED = ("tinyint", "smallint", "int", "bigint", "string")  # statistics prune; by days Spark loses those of 1582
 
 
-def in_range(
+def _in_range(
     rows: DataFrame,
     named: DataFrame,  # keys
     key: Sequence[str],
@@ -157,7 +156,7 @@ def in_range(
 ) -> DataFrame:
     "Rows between the least and the greatest of each key column. One row comes back."
     types = {c.name: c.type for c in files.schema}
-    of = [k for k in key if types[k] in RANGED or types[k].startswith("decimal")]
+    of = [k for k in key if types[k] in _RANGED or types[k].startswith("decimal")]
     if not of:
         return rows
     ends = [end(quoted(k)).alias(f"{end.__name__}{i}") for i, k in enumerate(of) for end in (F.min, F.max)]
@@ -176,13 +175,13 @@ def touched(
     "Every change of the keys that new changes name."
     valid = rows.where(can_apply(key))
     named = valid.where(F.col(KIND) == "new").select(*map(quoted, key)).distinct()
-    return only(in_range(valid, named, key, files), named, key)
+    return only(_in_range(valid, named, key, files), named, key)
 
 # %% ../../notebooks/10_history/07_feed.ipynb #cell-026
 _FIRST = "_cdc_first_new"
 
 
-def full_changes(
+def _full_changes(
     told: DataFrame,  # of `states`
     key: Sequence[str],
 ) -> DataFrame:
@@ -195,17 +194,17 @@ def full_changes(
 _THEN, _NOW = "_cdc_then", "_cdc_now"
 
 
-def net_changes(
+def _net_changes(
     moved: DataFrame,  # of `touched`
     key: Sequence[str],
     files: ChangeFiles,
     sequence: str,
     number: int,  # of the load
-) -> DataFrame:  # what `images` takes, one row a key, none for a row that is the same
+) -> DataFrame:  # what `_images` takes, one row a key, none for a row that is the same
     "The state where the reader stood, and the state now. Each change that the reader had is told twice, in one look."
     both = F.explode(F.when(F.col(KIND) == "new", F.array(F.lit(False))).otherwise(F.array(F.lit(False), F.lit(True))))
     told = states(moved.withColumn(_THEN, both), [*key, _THEN], files, sequence, number).where(LAST)
-    now, then = F.struct(POSITION, COMMIT_TIME, FILE, ROW, AFTER), F.col(AFTER)
+    now, then = F.struct(POSITION, _COMMIT_TIME, FILE, ROW, AFTER), F.col(AFTER)
     each = [F.first(F.when(~F.col(_THEN), now), True).alias(_NOW), F.first(F.when(F.col(_THEN), then), True)]
     rows = told.groupBy(*map(quoted, key)).agg(each[0], each[1].alias(BEFORE))
     return rows.select(*map(quoted, key), f"{_NOW}.*", BEFORE).where(~F.col(BEFORE).eqNullSafe(F.col(AFTER)))
@@ -228,28 +227,28 @@ class Feed:
         return self.span.until
 
 # %% ../../notebooks/10_history/07_feed.ipynb #cell-031
-def told_rows(
+def _told_rows(
     rows: DataFrame,  # of `read_past`, with _commit_time
     key: Sequence[str],
     files: ChangeFiles,
     sequence: str,
     between: Span,
     net: bool,
-) -> DataFrame:  # of `images`
+) -> DataFrame:  # of `_images`
     "The rows of a feed."
     number, gone = between.line.number, F.coalesce(F.col(BEFORE), key_only(key, files)) if key else F.col(BEFORE)
     if between.reset:
         told = every_state(rows, key, files, sequence, number)
         if net:
             told = told.where(F.col(LAST) & F.col(AFTER).isNotNull()).withColumn(BEFORE, F.nullif(AFTER, AFTER))
-        found = images(told, gone)
-        return reset_row(found, number).unionByName(found)
+        found = _images(told, gone)
+        return _reset_row(found, number).unionByName(found)
     if not key:
-        return images(full_changes(states(rows, key, files, sequence, number), key), gone)
+        return _images(_full_changes(states(rows, key, files, sequence, number), key), gone)
     moved = touched(rows, key, files)
     if net:
-        return images(net_changes(moved, key, files, sequence, number), gone)
-    return images(full_changes(states(moved, key, files, sequence, number), key), gone)
+        return _images(_net_changes(moved, key, files, sequence, number), gone)
+    return _images(_full_changes(states(moved, key, files, sequence, number), key), gone)
 
 # %% ../../notebooks/10_history/07_feed.ipynb #cell-032
 def feed(
@@ -269,9 +268,9 @@ def feed(
     check_key(str(past.table), files.schema, key, files.footers)
     check_names(str(past.table), files)
     clock = clock_of(files, key, time_column)
-    rows = rows.withColumn(COMMIT_TIME, commit_time(clock))
+    rows = rows.withColumn(_COMMIT_TIME, commit_time(clock))
     new = rows if between.reset else rows.where(F.col(KIND) == "new")
-    told = told_rows(rows if not between.is_empty else rows.limit(0), key, files, clock.sequence, between, net)
+    told = _told_rows(rows if not between.is_empty else rows.limit(0), key, files, clock.sequence, between, net)
     ordered = told.orderBy(PLACE, F.desc(CHANGE_TYPE))  # a preimage before its postimage
     named = new.where(can_apply(key)).select(*map(quoted, key)).distinct().count() if key else 0
     return Feed(ordered, between, net, between.line.gaps, left_out(new, key), named)

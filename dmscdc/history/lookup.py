@@ -22,8 +22,8 @@ from ..landing.files import RawFile
 from ..storage.filesystem import place
 
 # %% auto #0
-__all__ = ['TRUTH', 'PARSERS', 'NAN', 'ROOM', 'WHOLE', 'LOT', 'BadKey', 'utc', 'typed', 'plain_key', 'spellings', 'Wanted',
-           'Asked', 'Group', 'inside', 'Kept', 'measure', 'KeyIndex', 'matches', 'in_file', 'read_rows', 'look']
+__all__ = ['ROOM', 'WHOLE', 'BadKey', 'utc', 'typed', 'plain_key', 'spellings', 'Wanted', 'Asked', 'inside', 'Kept', 'measure',
+           'KeyIndex', 'in_file', 'read_rows', 'look']
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-006
 class BadKey(ValueError):
@@ -37,15 +37,15 @@ def utc(
     return at.astimezone(timezone.utc) if at.tzinfo else at.replace(tzinfo=timezone.utc)
 
 
-TRUTH = {"true": True, "false": False}
-PARSERS = (  # a type, and how its text is read
+_TRUTH = {"true": True, "false": False}
+_PARSERS = (  # a type, and how its text is read
     (pa.types.is_integer, int),
     (pa.types.is_decimal, Decimal),
     (pa.types.is_floating, float),
     (pa.types.is_date, date.fromisoformat),
     (pa.types.is_timestamp, lambda text: utc(datetime.fromisoformat(text.replace("Z", "+00:00")))),
     (pa.types.is_time, time.fromisoformat),
-    (pa.types.is_boolean, lambda text: TRUTH[text.lower()]),
+    (pa.types.is_boolean, lambda text: _TRUTH[text.lower()]),
     (lambda kind: pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind), bytes.fromhex),
     (lambda kind: True, str),
 )
@@ -56,7 +56,7 @@ def typed(
     kind: pa.DataType,  # of the column in a file
 ) -> pa.Scalar | None:  # None: the type cannot hold it, so the file does not
     "A key's value as a file holds it. Raises `ValueError` for what is none of its kind."
-    parse = next(parse for fits, parse in PARSERS if fits(kind))
+    parse = next(parse for fits, parse in _PARSERS if fits(kind))
     text = value.hex() if isinstance(value, bytes) else str(value)
     try:
         plain = parse(text if parse is str else text.strip())
@@ -71,12 +71,12 @@ def typed(
     return held if isinstance(plain, float) or held.as_py() == plain else None
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-011
-NAN = "not a number"  # for a NaN, which does not equal itself
+_NAN = "not a number"  # for a NaN, which does not equal itself
 
 
 def plain_key(value: Any) -> Any:
     "A value as keys are compared: both zeros are one, and so are all NaN."
-    return value if not isinstance(value, float) else NAN if value != value else value + 0.0
+    return value if not isinstance(value, float) else _NAN if value != value else value + 0.0
 
 
 def spellings(values: Iterable[Any]) -> list[Any]:
@@ -125,7 +125,7 @@ class Asked:
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-014
 @dataclass(frozen=True)
-class Group:
+class _Group:
     "A row group of a file, by its key columns."
 
     start: int  # number of its first row in the file
@@ -139,7 +139,7 @@ class Group:
 
 def inside(value: Any, low: Any, high: Any) -> bool:
     "Bounds that do not compare with the value say nothing, and none tells of a NaN."
-    if value == NAN or value != value:
+    if value == _NAN or value != value:
         return True
     try:
         return low is None or type(low) is not type(value) or low <= value <= high
@@ -153,7 +153,7 @@ class Kept:
 
     names: tuple[str, ...]  # its columns
     kinds: tuple[pa.DataType, ...]  # of the key columns; () where it lacks one
-    groups: tuple[Group, ...]
+    groups: tuple[_Group, ...]
     keys: pa.Table | None = None  # the key columns of all its rows
 
 
@@ -176,14 +176,14 @@ def measure(
     places = [schema.names.index(name) for name in columns]
     for number, told in enumerate(statistics(meta, places)):
         bounds = tuple(map(_ends, told))
-        groups.append(Group(start, rows := meta.row_group(number).num_rows, bounds))
+        groups.append(_Group(start, rows := meta.row_group(number).num_rows, bounds))
         start += rows
     return Kept(tuple(schema.names), tuple(schema.field(name).type for name in columns), tuple(groups))
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-017
 ROOM = 256 << 20  # bytes of key columns in memory
 WHOLE = 1 << 20  # a file up to so many bytes is fetched in one piece: in a bucket one answer instead of several
-LOT = 1 << 20  # rows whose keys are read at a time
+_LOT = 1 << 20  # rows whose keys are read at a time
 
 
 class KeyIndex:
@@ -217,7 +217,7 @@ class KeyIndex:
         return open_raw(url, file.path, source)
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-019
-def matches(
+def _matches(
     keys: pa.Table,  # key columns
     wanted: Wanted,
 ) -> list[tuple[int, int]]:  # row of the table, number of the key
@@ -238,7 +238,7 @@ def _lots(groups: Sequence[int], kept: Kept) -> Iterable[list[int]]:
     for number in groups:
         lot.append(number)
         rows += kept.groups[number].rows
-        if rows >= LOT:
+        if rows >= _LOT:
             yield lot
             lot, rows = [], 0
     if lot:
@@ -259,7 +259,7 @@ def in_file(
         index.read += 1
         keys = plain(read_raw(raw, file.path, list(index.columns), lot).select(list(index.columns)))
         rows = np.concatenate([np.arange(g.rows) + g.start for g in (kept.groups[n] for n in lot)])
-        found += [(int(rows[at]), number) for at, number in matches(keys, wanted)]
+        found += [(int(rows[at]), number) for at, number in _matches(keys, wanted)]
         if len(lot) == len(kept.groups):
             kept = replace(kept, keys=keys)
     index.put(file, kept)
@@ -311,7 +311,7 @@ def look(
     if not any(group.may_hold(key) for group in kept.groups for key in wanted.numbers):
         return []
     if kept.keys is not None:
-        hits = matches(kept.keys, wanted)
+        hits = _matches(kept.keys, wanted)
     else:
         raw = raw or index.open(file, url)
         hits = in_file(index, file, raw, kept, wanted)

@@ -21,9 +21,9 @@ from ..landing.files import RawFile, TableRef
 from ..storage.aws import is_bucket
 
 # %% auto #0
-__all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawRow', 'Found', 'said', 'find_rows', 'check_files', 'sequence_of',
-           'in_order', 'committed', 'late_files', 'Cell', 'Known', 'Step', 'Row', 'same', 'meaning', 'after', 'unknown',
-           'Life', 'steps_of', 'put_at', 'states_of', 'without', 'between']
+__all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawRow', 'Found', 'said', 'find_rows', 'check_files', 'in_order',
+           'committed', 'late_files', 'Cell', 'Known', 'Step', 'Row', 'same', 'meaning', 'after', 'unknown', 'Life',
+           'steps_of', 'put_at', 'states_of', 'without', 'between']
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-010
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def check_files(
     return said(past.table, without, lacks)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-019
-def sequence_of(
+def _sequence_of(
     rows: Iterable[RawRow],  # of one key
 ) -> str:  # its column, or ""
     "The column in which every change row carries a change sequence."
@@ -291,7 +291,7 @@ def steps_of(
     "One key's rows as steps."
     rows, early, steps, whole = list(rows), {*past.before}, [], past.is_whole and not {*broken} & {*past.load}
     gaps = [at for at, f in enumerate((*past.before, *past.files)) if not f.is_load and f in broken] if broken else []
-    sequence = sequence_of(rows)
+    sequence = _sequence_of(rows)
     quiet = {sequence, stamp, *key}
     old, new = ([r for r in rows if (r.file in early) == flag] for flag in (True, False))
     for part, row in ((old, Row(None, False)), (new, Row(None, whole))):

@@ -21,10 +21,9 @@ from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Life, Step
 from ..runs.report import render
 
 # %% auto #0
-__all__ = ['LONG', 'KINDS', 'OTHER', 'FADED', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'clock', 'later',
-           'change_of', 'changes_of', 'line_of', 'life_lines', 'lake_sentence', 'sentences', 'to_plain', 'lane', 'bars',
-           'marks', 'unknown', 'lake_marks', 'axes', 'chart', 'picture', 'key_text', 'of_page', 'steps_table',
-           'lake_table', 'page']
+__all__ = ['LONG', 'KINDS', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'clock', 'later', 'life_lines',
+           'lake_sentence', 'sentences', 'to_plain', 'lane', 'bars', 'marks', 'unknown', 'chart', 'picture', 'key_text',
+           'steps_table', 'lake_table', 'page']
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-009
 LONG = 60  # characters of a value that are shown
@@ -78,20 +77,20 @@ def later(step: Step, time: datetime | None) -> str:
     return clock(time)[11:] if time and day and time.date() == day.date() else clock(time)
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-013
-def change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not there
+def _change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not there
     "What became of a column."
     if is_new:
         return f"{cell.column} {shown(cell.new)}"
     return f"{cell.column} {shown(cell.old) if cell.is_known else '?'} → {shown(cell.new)}"
 
 
-def changes_of(step: Step) -> list[str]:
+def _changes_of(step: Step) -> list[str]:
     "What differs from before, a column each."
     is_new = step.meant in ("inserted", AGAIN, LOST)
-    return [change_of(cell, is_new) for cell in step.cells if not is_new or cell.new is not None]
+    return [_change_of(cell, is_new) for cell in step.cells if not is_new or cell.new is not None]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-014
-def line_of(step: Step) -> dict[str, Any]:
+def _line_of(step: Step) -> dict[str, Any]:
     "A step as a line of a table."
     made = later(step, utc(datetime.fromisoformat(step.known.at.replace("Z", "+00:00")))) if step.known else ""
     put = later(step, step.put)
@@ -101,7 +100,7 @@ def line_of(step: Step) -> dict[str, Any]:
         "when": clock(when(step)[0]),
         "time of": when(step)[1],
         "what": step.meant,
-        "changes": "; ".join(changes_of(step)),
+        "changes": "; ".join(_changes_of(step)),
         "file": step.file,
         "row": step.row,
         "put": f"late, {put}" if step.is_late else put,
@@ -111,7 +110,7 @@ def line_of(step: Step) -> dict[str, Any]:
 
 def life_lines(life: Life) -> list[dict[str, Any]]:
     "A life as lines of a table."
-    return [line_of(step) for step in life.steps]
+    return [_line_of(step) for step in life.steps]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-017
 def lake_sentence(story: Story) -> str:
@@ -170,8 +169,8 @@ KINDS = {  # a step's meaning -> its mark: shape, colour
     LOST: ("square", "#8f5b00"),
     GONE: ("cross", "#8f5b00"),
 }
-OTHER = ("triangle-right", "#8f5b00")
-FADED, LATE, LAKE = "#b9bec2", "#c2410c", "lake"
+_OTHER = ("triangle-right", "#8f5b00")
+_FADED, LATE, LAKE = "#b9bec2", "#c2410c", "lake"
 
 
 def lane(step: Step) -> str:
@@ -185,7 +184,7 @@ def bars(life: Life) -> list[dict[str, Any]]:
     for step in life.steps:
         bar = found.setdefault(lane(step), {"lane": lane(step), "start": step.number - 0.3 * step.before})
         bar["end"] = step.number if step.state is None else len(life.steps) + 0.6
-        bar["colour"] = FADED if step.before else "#cfe3d6"
+        bar["colour"] = _FADED if step.before else "#cfe3d6"
     if life.steps and life.steps[-1].before is False and "before the load" in found:
         found["before the load"]["end"] = sum(step.before for step in life.steps) + 0.4
     return list(found.values())
@@ -195,7 +194,7 @@ def marks(life: Life) -> list[dict[str, Any]]:
     "A mark for each step, with what it shows."
     found = []
     for step in life.steps:
-        shape, colour = KINDS.get(step.meant, OTHER)
+        shape, colour = KINDS.get(step.meant, _OTHER)
         words = next((f"{cell.column} → {shown(cell.new)}" for cell in step.cells), step.meant)
         text = words if len(words) < 28 else f"{words[:27]}…"
         ring = LATE if step.is_late else colour
@@ -215,16 +214,16 @@ def unknown(life: Life) -> list[dict[str, Any]]:
     return found
 
 
-def lake_marks(story: Story) -> list[dict[str, Any]]:
+def _lake_marks(story: Story) -> list[dict[str, Any]]:
     "The lake's row below its step, or at the end where no step is its own."
     numbers = {(step.file, step.row): step.number for step in story.life.steps}
     good, bad = KINDS["inserted"][1], KINDS["deleted"][1]
-    colour = good if story.verdict == AGREES else FADED if story.verdict == OPEN else bad
+    colour = good if story.verdict == AGREES else _FADED if story.verdict == OPEN else bad
     end = len(story.life.steps) + 0.6
     return [{"step": numbers.get((r.file, r.row), end), "lane": LAKE, "colour": colour} for r in story.rows or ()]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-026
-def axes(steps: Iterable[Step], lanes: list[str]) -> tuple[Any, Any]:  # of Altair: x, y
+def _axes(steps: Iterable[Step], lanes: list[str]) -> tuple[Any, Any]:  # of Altair: x, y
     "Steps by number, with their times below; one line a life."
     import altair as alt
 
@@ -241,9 +240,9 @@ def chart(story: Story) -> Any:  # of Altair
     "The picture as a chart."
     import altair as alt
 
-    steps, held = story.life.steps, lake_marks(story)
+    steps, held = story.life.steps, _lake_marks(story)
     lanes = [*dict.fromkeys(map(lane, steps)), *([LAKE] if held else [])]
-    x, y = axes(steps, lanes)
+    x, y = _axes(steps, lanes)
 
     def layer(rows: list[dict[str, Any]]) -> Any:
         return alt.Chart(alt.Data(values=rows))
@@ -288,7 +287,7 @@ def key_text(key: Mapping[str, Any]) -> str:
 COLUMNS = ("step", "when", "what", "changes", "file", "row", "put", "in the lake since")
 
 
-def of_page(story: Story) -> dict[str, Any]:
+def _of_page(story: Story) -> dict[str, Any]:
     "What a page shows of a story, in words."
     lines = life_lines(story.life)
     ours = [{"Op": r.op, **r.values, "_cdc_file": r.file, "_cdc_row": r.row} for r in story.rows or ()]
@@ -304,12 +303,12 @@ def of_page(story: Story) -> dict[str, Any]:
 
 def steps_table(story: Story) -> Markup:  # HTML
     "The steps as a table, for a notebook."
-    return Markup(render("row_steps.html", life=of_page(story)))
+    return Markup(render("row_steps.html", life=_of_page(story)))
 
 
 def lake_table(story: Story) -> Markup:  # HTML
     "The lake's row as a table, for a notebook."
-    return Markup(render("row_lake.html", life=of_page(story)))
+    return Markup(render("row_lake.html", life=_of_page(story)))
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-032
 def page(
@@ -318,5 +317,5 @@ def page(
     draw: bool = True,  # with pictures
 ) -> str:  # HTML
     "Lives as a page that needs nothing else."
-    lives = [{**of_page(story), "picture": picture(story) if draw else ""} for story in stories]
+    lives = [{**_of_page(story), "picture": picture(story) if draw else ""} for story in stories]
     return render("row.html", title=title, lives=lives)

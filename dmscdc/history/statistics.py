@@ -23,7 +23,7 @@ from ..runs.log import Ledger, records
 from ..runs.store import Shelf, open_shelf
 
 # %% auto #0
-__all__ = ['NAMES', 'arrivals', 'busiest', 'Mix', 'spread', 'operations', 'delays']
+__all__ = ['NAMES', 'arrivals', 'busiest', 'spread', 'operations', 'delays']
 
 # %% ../../notebooks/10_history/09_statistics.ipynb #cell-007
 def arrivals(
@@ -45,7 +45,7 @@ NAMES = {"I": "inserted", "U": "updated", "D": "deleted"}
 
 
 @dataclass(frozen=True)
-class Mix:
+class _Mix:
     "Operations in a sample of change files."
 
     files: list[dict[str, Any]]  # one a file that was read: path, end, rows by operation; what charts take
@@ -78,7 +78,7 @@ def operations(
     table: TableRef,
     files: Sequence[RawFile],  # change files of it
     most: int = 100,  # files that are read
-) -> Mix:
+) -> _Mix:
     "Count operations in a sample of a table's change files."
     found, unread = [], []
     for file in spread(files, most):
@@ -90,7 +90,7 @@ def operations(
             unread.append(f"{file.path}: {error}")
             continue
         found.append({"path": file.path, "end": file.stamp.isoformat(), "rows": rows})
-    return Mix(found, len(files), tuple(unread))
+    return _Mix(found, len(files), tuple(unread))
 
 # %% ../../notebooks/10_history/09_statistics.ipynb #cell-016
 def _oldest(url: str, column: str) -> float | None:

@@ -21,16 +21,16 @@ from ..landing.files import TableRef, for_shell
 from ..storage.aws import is_bucket, split_url
 
 # %% auto #0
-__all__ = ['HIVE_TYPES', 'HIVE', 'PARQUET', 'TABLE', 'COMMIT', 'NO_COMMIT', 'CatalogError', 'hive_type', 'hive_columns',
-           'Storage', 'Wanted', 'mark_of', 'folders_of', 'hive_location', 'wanted_of', 'storage_of', 'table_input',
-           'partition_input', 'laid_over', 'told_mark', 'is_behind']
+__all__ = ['HIVE', 'PARQUET', 'TABLE', 'COMMIT', 'NO_COMMIT', 'CatalogError', 'hive_type', 'hive_columns', 'Wanted', 'mark_of',
+           'folders_of', 'hive_location', 'wanted_of', 'storage_of', 'table_input', 'partition_input', 'laid_over',
+           'told_mark', 'is_behind']
 
 # %% ../../notebooks/07_lake/03_catalogue.ipynb #cell-005
 class CatalogError(Exception):
     "The catalogue could not be brought up to date; the lake is what it was."
 
 # %% ../../notebooks/07_lake/03_catalogue.ipynb #cell-007
-HIVE_TYPES = (
+_HIVE_TYPES = (
     "tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string", "binary", "date", "timestamp",
 )
 
@@ -40,7 +40,7 @@ def hive_type(
     column: Column,
 ) -> str:  # in the words of Hive
     "The type of a column as Glue keeps it."
-    if column.type in HIVE_TYPES or re.fullmatch(r"decimal\(\d+,\d+\)", column.type):
+    if column.type in _HIVE_TYPES or re.fullmatch(r"decimal\(\d+,\d+\)", column.type):
         return column.type
     raise CatalogError(f"{table}: column {column.name} is {column.type}, which a Hive catalogue has no type for")
 
@@ -61,7 +61,7 @@ def hive_columns(
 
 # %% ../../notebooks/07_lake/03_catalogue.ipynb #cell-014
 @dataclass(frozen=True)
-class Storage:
+class _Storage:
     "How readers open the files of a format."
     input: str  # class
     output: str  # class
@@ -70,7 +70,7 @@ class Storage:
 
 
 HIVE = "org.apache.hadoop.hive.ql.io.parquet"
-PARQUET = Storage(
+PARQUET = _Storage(
     f"{HIVE}.MapredParquetInputFormat", f"{HIVE}.MapredParquetOutputFormat", f"{HIVE}.serde.ParquetHiveSerDe",
     {"EXTERNAL": "TRUE", "classification": "parquet", "parquet.compression": "SNAPPY"},
 )
@@ -85,7 +85,7 @@ class Wanted:
     keys: Sequence[Mapping[str, str]]  # of the partitions, likewise
     folders: Mapping[tuple[str, ...], str]  # a partition's values -> its folder below the location
     commit: str  # the mark of the commit that this is about
-    storage: Storage = PARQUET
+    storage: _Storage = PARQUET
 
 
 def mark_of(

@@ -19,12 +19,12 @@ from .table import LakeTable
 from ..landing.files import TableRef, for_shell
 
 # %% auto #0
-__all__ = ['CALLS', 'GlueTable', 'place_of', 'find', 'create', 'changed', 'update', 'check_ours', 'hive_folder', 'send', 'put',
-           'remove', 'told_of', 'known', 'folders_at', 'begin', 'sync', 'Told', 'tell']
+__all__ = ['CALLS', 'place_of', 'find', 'create', 'changed', 'update', 'check_ours', 'send', 'put', 'remove', 'known', 'begin',
+           'sync', 'Told', 'tell']
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-006
 @dataclass(frozen=True)
-class GlueTable:
+class _GlueTable:
     "A table by its names, and the client that reaches it."
     glue: Any  # a boto3 client
     database: str
@@ -44,17 +44,17 @@ def place_of(
     address: str,  # glue:DATABASE or glue:DATABASE?create
     table: TableRef,
     glue: Any = None,  # the client; made where None
-) -> GlueTable:
+) -> _GlueTable:
     "Where an address puts a table."
     kind, _, rest = address.partition(":")
     name, _, asks = rest.partition("?")
     if kind != "glue" or not name or asks not in ("", "create"):
         raise CatalogError(f"a catalogue is glue:DATABASE or glue:DATABASE?create, not {address!r}")
     database = name.replace("{schema}", table.schema).lower()
-    return GlueTable(glue or client("glue"), database, table.name.lower(), asks == "create")
+    return _GlueTable(glue or client("glue"), database, table.name.lower(), asks == "create")
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-009
-def find(place: GlueTable) -> dict[str, Any] | None:
+def find(place: _GlueTable) -> dict[str, Any] | None:
     "What Glue says of the table; None where it does not know it."
     try:
         return place.glue.get_table(DatabaseName=place.database, Name=place.name)["Table"]
@@ -62,7 +62,7 @@ def find(place: GlueTable) -> dict[str, Any] | None:
         return None
 
 
-def create(place: GlueTable, input: Mapping[str, Any]) -> None:
+def create(place: _GlueTable, input: Mapping[str, Any]) -> None:
     "Enter a table that is not there, and its database where we were asked to. Raises `CatalogError`."
     known = place.glue.exceptions
     try:
@@ -79,7 +79,7 @@ def create(place: GlueTable, input: Mapping[str, Any]) -> None:
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-011
 def changed(
-    place: GlueTable,
+    place: _GlueTable,
     there: Mapping[str, Any],  # as Glue has it
     input: Mapping[str, Any],  # as it shall be
 ) -> dict[str, Any] | None:  # the whole entry; None where it is so already
@@ -90,14 +90,14 @@ def changed(
     return None if new == now else new
 
 
-def update(place: GlueTable, there: Mapping[str, Any], input: Mapping[str, Any]) -> None:
+def update(place: _GlueTable, there: Mapping[str, Any], input: Mapping[str, Any]) -> None:
     "Bring the table's entry up to date; one that is so already is left alone."
     if new := changed(place, there, input):
         version = {"VersionId": there["VersionId"]} if there.get("VersionId") else {}
         place.glue.update_table(DatabaseName=place.database, TableInput=new, SkipArchive=True, **version)
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-013
-def check_ours(place: GlueTable, there: Mapping[str, Any], wanted: Wanted) -> None:
+def check_ours(place: _GlueTable, there: Mapping[str, Any], wanted: Wanted) -> None:
     "Refuse to write over the entry of another table. Raises `CatalogError`."
     said = there.get("Parameters", {}).get(TABLE)
     if said not in (None, str(wanted.table)):
@@ -106,14 +106,14 @@ def check_ours(place: GlueTable, there: Mapping[str, Any], wanted: Wanted) -> No
             'Give each schema a database of its own: catalog = "glue:lake_{schema}"'
         )
     lies = there.get("StorageDescriptor", {}).get("Location", "")
-    if said is None and hive_folder(lies) != hive_folder(wanted.location):
+    if said is None and _hive_folder(lies) != _hive_folder(wanted.location):
         raise CatalogError(
             f"{place} is there already and lies in {lies or 'no folder'}, {wanted.table} lies in {wanted.location}. "
             "Drop that entry, or name another database"
         )
 
 
-def hive_folder(location: str) -> str:
+def _hive_folder(location: str) -> str:
     "A location without its ways of being spelt."
     return re.sub(r"^s3[an]://", "s3://", location).rstrip("/")
 
@@ -126,7 +126,7 @@ CALLS = {  # method, argument, most in a call
 
 
 def send(
-    place: GlueTable,
+    place: _GlueTable,
     what: str,  # a name of CALLS
     rows: Sequence[Mapping[str, Any]],
     harmless: str = "",  # an error code that the caller can deal with
@@ -146,7 +146,7 @@ def send(
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-020
 def put(
-    place: GlueTable,
+    place: _GlueTable,
     wanted: Wanted,
     fresh: Iterable[tuple[str, ...]],  # values of partitions that Glue has not
     stale: Iterable[tuple[str, ...]],  # of those that it has otherwise
@@ -159,18 +159,18 @@ def put(
     send(place, "create", inputs(send(place, "update", known, "EntityNotFoundException")))
 
 
-def remove(place: GlueTable, values: Iterable[tuple[str, ...]]) -> None:
+def remove(place: _GlueTable, values: Iterable[tuple[str, ...]]) -> None:
     "Take out partitions without files; one that is gone already is no error."
     send(place, "delete", [{"Values": list(one)} for one in values], "EntityNotFoundException")
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-022
-def told_of(there: Mapping[str, Any]) -> str:
+def _told_of(there: Mapping[str, Any]) -> str:
     "The mark of the commit that Glue was told last."
     return there.get("Parameters", {}).get(COMMIT, NO_COMMIT)
 
 
 def known(
-    place: GlueTable,
+    place: _GlueTable,
     there: Mapping[str, Any],  # the table as Glue has it
     folders: Mapping[tuple[str, ...], str] | None,  # of the commit that Glue was told last; None: not known
 ) -> dict[tuple[str, ...], dict[str, Any]]:  # a partition's values -> its StorageDescriptor
@@ -185,7 +185,7 @@ def known(
     return {values: {**here, "Location": f"{home}/{folder}/"} for values, folder in folders.items()}
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-023
-def folders_at(
+def _folders_at(
     lake: ParquetTable,
     mark: str,  # of a commit
 ) -> dict[tuple[str, ...], str] | None:  # None: the journal does not know that commit
@@ -197,7 +197,7 @@ def folders_at(
     return folders_of(entry) if mark_of(to_commit(entry)) == mark else None
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-025
-def begin(place: GlueTable, wanted: Wanted) -> tuple[dict[str, Any], str]:  # the table as Glue has it; what was done
+def begin(place: _GlueTable, wanted: Wanted) -> tuple[dict[str, Any], str]:  # the table as Glue has it; what was done
     "A table with the right partition keys, made or emptied where need be."
     there, unmarked = find(place), table_input(replace(wanted, commit=NO_COMMIT))
     if there is None:
@@ -213,13 +213,13 @@ def begin(place: GlueTable, wanted: Wanted) -> tuple[dict[str, Any], str]:  # th
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-026
 def sync(
-    place: GlueTable,
+    place: _GlueTable,
     wanted: Wanted,
     folders_at: Callable[[str], Mapping[tuple[str, ...], str] | None],  # by the mark of a commit; None: not known
 ) -> list[str]:  # what was done, in words
     "Make Glue say what is wanted, with as few requests as that takes. Raises `CatalogError`, and what boto3 raises."
     there, did = begin(place, wanted)
-    folders = folders_at(told_of(there)) if wanted.keys else {}
+    folders = folders_at(_told_of(there)) if wanted.keys else {}
     have, want = known(place, there, folders), {v: storage_of(wanted, f) for v, f in wanted.folders.items()}
     fresh, gone = [v for v in want if v not in have], [v for v in have if v not in want]
     stale = [v for v in want if v in have and laid_over(have[v], want[v]) != have[v]]
@@ -227,9 +227,9 @@ def sync(
     remove(place, gone)
     counts = {"added": fresh, "changed": stale, "removed": gone}
     words = [did, *(f"partitions {what}: {len(some):,}" for what, some in counts.items() if some)]
-    if changed(place, there, table_input(replace(wanted, commit=told_of(there)))):
+    if changed(place, there, table_input(replace(wanted, commit=_told_of(there)))):
         words.append("table changed")
-    if any(words) or folders is None or told_of(there) == NO_COMMIT:
+    if any(words) or folders is None or _told_of(there) == NO_COMMIT:
         update(place, there, table_input(wanted))
     return [word for word in words if word]
 
@@ -254,7 +254,7 @@ def tell(
             raise CatalogError(f"tables of the format of {lake.table} are not entered by dmscdc yet")
         place = place_of(address, lake.table)
         wanted = wanted_of(lake.table, lake.location, lake.journal.entry(head.number))
-        did = sync(place, wanted, lambda mark: folders_at(lake, mark))
+        did = sync(place, wanted, lambda mark: _folders_at(lake, mark))
     except Exception as error:
         way = f"The lake holds its rows; the next pass tries again: dmscdc pass --only {for_shell(lake.table)}"
         return Told(notes=(f"the catalogue is behind: {error}. {way}",))

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from dmscdc.changes.stage import Batch
 
 # %% auto #0
-__all__ = ['VERSIONS', 'FORMATS', 'Commit', 'new_attempt', 'no_guard', 'Draft', 'check_mirror', 'set_otherwise', 'Written',
-           'Clock', 'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeTable', 'StaleCommit', 'NotOurs',
-           'FilesGone', 'open_table']
+__all__ = ['VERSIONS', 'FORMATS', 'Commit', 'no_guard', 'Draft', 'check_mirror', 'set_otherwise', 'Written', 'Clock',
+           'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeTable', 'StaleCommit', 'NotOurs', 'FilesGone',
+           'open_table']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Commit:
     folders: int = 0  # of its partitions
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-008
-def new_attempt() -> str:
+def _new_attempt() -> str:
     "A name that no other attempt has."
     return secrets.token_hex(6)
 
@@ -63,7 +63,7 @@ class Draft:
     schema: Schema  # the source's columns afterwards
     key: tuple[str, ...]  # the columns that identify a row
     partition: tuple[str, ...] = ()  # the columns that lay out the files
-    attempt: str = field(default_factory=new_attempt)  # of this draft alone: file names begin with it
+    attempt: str = field(default_factory=_new_attempt)  # of this draft alone: file names begin with it
     guard: Callable[[], None] = field(default=no_guard, compare=False, repr=False)  # see below
 
     @property

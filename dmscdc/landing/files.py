@@ -16,10 +16,9 @@ from stat import S_ISREG
 from typing import Any
 
 # %% auto #0
-__all__ = ['SUFFIX', 'LOAD_NAME', 'CHANGE_NAME', 'TRANSACTION_NAME', 'LOOK_BACK', 'DATE_FOLDER', 'OURS', 'TASK', 'NotADmsName',
-           'LandingEmpty', 'LandingUnreachable', 'TableRef', 'for_shell', 'DmsName', 'parse_name', 'RawFile',
-           'change_order', 'day_before', 'Listing', 'is_hidden', 'classify', 'unreadable', 'FolderLanding', 'holds_dms',
-           'describe_empty']
+__all__ = ['OURS', 'TASK', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable', 'TableRef', 'for_shell', 'DmsName', 'parse_name',
+           'RawFile', 'change_order', 'day_before', 'Listing', 'is_hidden', 'classify', 'unreadable', 'FolderLanding',
+           'holds_dms', 'describe_empty']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-006
 class NotADmsName(ValueError):
@@ -63,10 +62,10 @@ def for_shell(table: TableRef | str) -> str:
     return shlex.quote(str(table))
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-013
-SUFFIX = r"\.(?P<format>csv|parquet)(?P<gz>\.gz)?"
-LOAD_NAME = re.compile(r"(?:SEGMENT(?P<segment>\d+)_)?LOAD(?P<number>[0-9A-F]{8})" + SUFFIX)
-CHANGE_NAME = re.compile(r"(?P<day>\d{8})-(?P<clock>\d{6})(?P<fraction>\d{3,4})" + SUFFIX)
-TRANSACTION_NAME = re.compile(r"CDC_TXN-\d{17}\.csv(\.gz)?")
+_SUFFIX = r"\.(?P<format>csv|parquet)(?P<gz>\.gz)?"
+_LOAD_NAME = re.compile(r"(?:SEGMENT(?P<segment>\d+)_)?LOAD(?P<number>[0-9A-F]{8})" + _SUFFIX)
+_CHANGE_NAME = re.compile(r"(?P<day>\d{8})-(?P<clock>\d{6})(?P<fraction>\d{3,4})" + _SUFFIX)
+_TRANSACTION_NAME = re.compile(r"CDC_TXN-\d{17}\.csv(\.gz)?")
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-014
 @dataclass(frozen=True)
@@ -83,13 +82,13 @@ class DmsName:
 def parse_name(base_name: str  # without folders
                ) -> DmsName:  # what it says
     "Reads a base name of DMS (guide, *Using Amazon S3 as a target*); any other raises `NotADmsName`."
-    if found := LOAD_NAME.fullmatch(base_name):
+    if found := _LOAD_NAME.fullmatch(base_name):
         segment = found["segment"]
         return DmsName("load", int(found["number"], 16), None, int(segment) if segment else None,
                        found["format"], bool(found["gz"]))
-    if found := CHANGE_NAME.fullmatch(base_name):
+    if found := _CHANGE_NAME.fullmatch(base_name):
         return DmsName("change", None, _stamp(base_name, found), None, found["format"], bool(found["gz"]))
-    if TRANSACTION_NAME.fullmatch(base_name):
+    if _TRANSACTION_NAME.fullmatch(base_name):
         raise NotADmsName(f"{base_name} holds the changes of all tables "
                           "(PreserveTransactions with CdcPath), which cannot be loaded table by table: "
                           "set PreserveTransactions=false at the DMS endpoint")
@@ -109,10 +108,10 @@ def _stamp(base_name: str, found: re.Match) -> datetime:
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-017
 def _kind(base_name: str) -> str:
     "load, change or nothing: `parse_name` for a million names, of which only the kind is asked."
-    if LOAD_NAME.fullmatch(base_name):
+    if _LOAD_NAME.fullmatch(base_name):
         return "load"
     try:
-        found = CHANGE_NAME.fullmatch(base_name)
+        found = _CHANGE_NAME.fullmatch(base_name)
         return "change" if found and _stamp(base_name, found) else ""
     except NotADmsName:
         return ""
@@ -138,7 +137,7 @@ class RawFile:
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-024
 def _format(base_name: str) -> str:
     "By the suffix alone, so that it can be asked of any file."
-    found = re.search(SUFFIX + "$", base_name)
+    found = re.search(_SUFFIX + "$", base_name)
     return found["format"] if found else ""
 
 # %% ../../notebooks/02_landing/01_files.ipynb #order-02
@@ -148,14 +147,14 @@ def change_order(path: str  # of a change file, or the beginning of a name
     return path.rpartition("/")[2], path
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-028
-LOOK_BACK = timedelta(hours=24)
+_LOOK_BACK = timedelta(hours=24)
 
 
 def day_before(path: str  # of a change file
                ) -> str:  # the beginning of a name
     "The name of a change file closed 24 hours earlier, as far as names are compared."
     first = datetime.min.replace(tzinfo=timezone.utc)  # no year comes before it
-    start = max(RawFile(path, 0, 0).stamp, first + LOOK_BACK) - LOOK_BACK
+    start = max(RawFile(path, 0, 0).stamp, first + _LOOK_BACK) - _LOOK_BACK
     return f"{start.year:04}{start:%m%d-%H%M%S}{start.microsecond // 1000:03}"
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-031
@@ -169,7 +168,7 @@ class Listing:
     is_empty = property(lambda self: not self.load and not self.changes, doc="No file of DMS.")
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-033
-DATE_FOLDER = re.compile(r"(\d{4,10}|\d{2,4}([-_/]\d{2,4}){1,3})?")
+_DATE_FOLDER = re.compile(r"(\d{4,10}|\d{2,4}([-_/]\d{2,4}){1,3})?")
 OURS = "_dmscdc"  # the lake's folder of journals, never a schema
 
 
@@ -192,7 +191,7 @@ def classify(files: Iterable[RawFile]  # all files below one table's folder, in 
         kinds[_kind(file.name)].append(file)
     load, changes, foreign = kinds.values()
     with_changes = {f.folder for f in changes}
-    others = {folder for folder in with_changes if not DATE_FOLDER.fullmatch(folder)}  # of another table
+    others = {folder for folder in with_changes if not _DATE_FOLDER.fullmatch(folder)}  # of another table
     folders = with_changes.union(f.folder for f in load) - others
     ours = {folder for folder in folders if not is_hidden(folder)}
     foreign += [f for f in load + changes if f.folder not in ours]
@@ -308,7 +307,7 @@ def holds_dms(files: Iterable[RawFile]) -> bool:
     "Is one of the files DMS's and in its place? Looks no further than the first plain one."
     odd = []
     for file in files:
-        if (file.is_load or file.is_change) and DATE_FOLDER.fullmatch(file.folder):
+        if (file.is_load or file.is_change) and _DATE_FOLDER.fullmatch(file.folder):
             return True
         odd.append(file)
     return not classify(odd).is_empty
@@ -351,6 +350,6 @@ def _wrong_level(root: str, paths: list[str]) -> str:
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-050
 def _mixed_tables(paths: list[str]) -> str:
     "The hint for a landing of transaction files, where one is found."
-    if any(TRANSACTION_NAME.fullmatch(path.rpartition("/")[2]) for path in paths):
+    if any(_TRANSACTION_NAME.fullmatch(path.rpartition("/")[2]) for path in paths):
         return " CDC_TXN files mix all tables: set PreserveTransactions=false at the DMS endpoint."
     return ""

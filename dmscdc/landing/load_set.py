@@ -13,8 +13,8 @@ from itertools import takewhile
 from .files import Listing, RawFile, change_order, parse_name
 
 # %% auto #0
-__all__ = ['OR_SOONER', 'DELAY', 'COARSE', 'NEAR', 'changed_files', 'is_copy', 'mixed_pair', 'quiet_at', 'is_followed', 'clock',
-           'LoadSet', 'judge_load', 'is_believable', 'Cut', 'find_cut', 'first_cut', 'forced_cut']
+__all__ = ['changed_files', 'is_copy', 'mixed_pair', 'quiet_at', 'is_followed', 'clock', 'LoadSet', 'judge_load', 'is_believable',
+           'Cut', 'find_cut', 'first_cut', 'forced_cut']
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-008
 def changed_files(files: Iterable[RawFile],  # load files as listed
@@ -79,7 +79,7 @@ class LoadSet:
     doubt: str = ""  # of a copied, mixed or csv set: what is odd about it
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-024
-OR_SOONER = ", or as soon as a change file follows"
+_OR_SOONER = ", or as soon as a change file follows"
 
 
 def _waits(count: int, until: float, end: str) -> str:
@@ -111,7 +111,7 @@ def judge_load(listing: Listing,
     pair = None if trusted else mixed_pair(listing.load)
     quiet = quiet_at(changed_files(changed, known), settle)
     if now < quiet and (pair or not is_followed(changed, listing.changes)):
-        return LoadSet("incomplete", waits=_waits(len(listing.load), quiet, "" if pair else OR_SOONER))
+        return LoadSet("incomplete", waits=_waits(len(listing.load), quiet, "" if pair else _OR_SOONER))
     if pair:
         return LoadSet("mixed", doubt=_mixed(*pair))
     if is_copy(listing.load, known) and not trusted:
@@ -119,15 +119,15 @@ def judge_load(listing: Listing,
     return LoadSet("new")
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-032
-DELAY = 15 * 60  # seconds within which DMS puts a change file after the time in its name
-COARSE = 1.0  # seconds by which an object time may be early: S3 gives whole seconds, rounded down
-NEAR = 60.0  # seconds before the first load file in which a change file may belong to either side
+_DELAY = 15 * 60  # seconds within which DMS puts a change file after the time in its name
+_COARSE = 1.0  # seconds by which an object time may be early: S3 gives whole seconds, rounded down
+_NEAR = 60.0  # seconds before the first load file in which a change file may belong to either side
 
 
 def is_believable(file: RawFile  # a change file
                   ) -> bool:
     "Its object time lies minutes after its name at most."
-    return -COARSE <= file.time - parse_name(file.name).stamp.timestamp() <= DELAY
+    return -_COARSE <= file.time - parse_name(file.name).stamp.timestamp() <= _DELAY
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-035
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def find_cut(load: Iterable[RawFile],  # the load files
         put = f"{odd.path} was put {clock(odd.time)}"
         return Cut(doubt=f"object times are not those of the first writing: {put}")
     early = [f for f in changes if f.time < start]
-    near = tuple(f for f in early if f.time >= start - NEAR)
+    near = tuple(f for f in early if f.time >= start - _NEAR)
     if early != list(changes[:len(early)]):
         late = next(f for f in changes if f.time >= start)
         words = f"{late.path} was put after the load began, {early[-1].path} before it"
@@ -164,7 +164,7 @@ def first_cut(load: Iterable[RawFile], changes: Sequence[RawFile]) -> Cut:
     if any(not is_believable(f) for f in changes):
         return Cut()
     start = min(f.time for f in load)
-    clear = tuple(takewhile(lambda f: f.time < start - NEAR, changes))
+    clear = tuple(takewhile(lambda f: f.time < start - _NEAR, changes))
     return Cut(clear, tuple(f for f in changes[len(clear):] if f.time < start))
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-044

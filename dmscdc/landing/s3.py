@@ -23,12 +23,11 @@ from .files import (OURS, FolderLanding, LandingUnreachable, Listing, RawFile, T
                                   day_before, describe_empty, holds_dms)
 
 # %% auto #0
-__all__ = ['DAY', 'DASHED', 'REASONS', 'THREADS', 'raw_files', 'listing_from_keys', 'begin_of', 'days_since', 'leads_on',
-           'in_words', 'payer', 'Bucket', 'objects_in', 'folders_in', 'overview', 'recent', 'is_enough', 'list_table',
-           'begins_like_dms', 'tables_in', 'BucketLanding', 'open_landing']
+__all__ = ['DAY', 'THREADS', 'listing_from_keys', 'begin_of', 'days_since', 'leads_on', 'in_words', 'payer', 'Bucket',
+           'folders_in', 'recent', 'is_enough', 'BucketLanding', 'open_landing']
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-008
-def raw_files(objects: Iterable[dict],  # "Contents" of `list_objects_v2`
+def _raw_files(objects: Iterable[dict],  # "Contents" of `list_objects_v2`
               start: str  # what their keys begin with
               ) -> Iterator[RawFile]:
     "Objects as files below `start`."
@@ -49,7 +48,7 @@ def listing_from_keys(pages: Iterable[dict],  # answers of `list_objects_v2`: at
                       ) -> dict[TableRef, Listing]:  # the tables that hold files of DMS
     "All tables of a landing in a bucket from one listing, by the same rules as a folder."
     start, tables = f"{prefix.strip('/')}/".lstrip("/"), {}
-    for file in raw_files((item for page in pages for item in page.get("Contents") or ()), start):
+    for file in _raw_files((item for page in pages for item in page.get("Contents") or ()), start):
         schema, table, *path = file.path.split("/", 2)
         if path and OURS not in (schema, table):
             tables.setdefault(TableRef(schema, table), []).append(replace(file, path=path[0]))
@@ -70,7 +69,7 @@ def begin_of(position: Any  # what the table has applied; None: nothing
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-016
 DAY = re.compile(r"(?:.*/)?\d{8}-")  # what change files of one day in one folder have in common
-DASHED = re.compile(r"\d{4}-(?:\d\d-){0,2}")  # date folders 2018-12-15, as far as to one of their dashes
+_DASHED = re.compile(r"\d{4}-(?:\d\d-){0,2}")  # date folders 2018-12-15, as far as to one of their dashes
 
 
 def days_since(days: Iterable[str],  # common beginnings of change files
@@ -104,7 +103,7 @@ def leads_on(prefix: str,  # a date folder up to one of its dashes
     return prefix[:-1] >= _dashed_from(begin)[:len(prefix) - 1]
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-024
-REASONS = {
+_REASONS = {
     "NoSuchBucket": "there is no such bucket",
     "AccessDenied": "whoever asks may not list it, which needs s3:ListBucket on the bucket",
     "PermanentRedirect": "the bucket lies in another region: set AWS_DEFAULT_REGION",
@@ -129,7 +128,7 @@ def in_words(root: str  # the landing
         if not isinstance(error, (BotoCoreError, ClientError)):
             raise
         code = code_of(error) or type(error).__name__
-        reason = REASONS.get(code, "AWS could not be asked, or refused")
+        reason = _REASONS.get(code, "AWS could not be asked, or refused")
         words = f"{root} cannot be listed: {reason} ({code}: {error})"
         raise LandingUnreachable(f"{words}. This must work: aws s3 ls {shlex.quote(root + '/')}") from error
 
@@ -164,7 +163,7 @@ class Bucket:
                 yield page
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-030
-def objects_in(bucket: Bucket, prefix: str, after: str = "",
+def _objects_in(bucket: Bucket, prefix: str, after: str = "",
                last: str = "\U0010ffff"  # where to end: no key that sorts after those that begin so
                ) -> Iterator[dict]:
     "Objects in the order of their keys."
@@ -182,7 +181,7 @@ def folders_in(bucket: Bucket, prefix: str) -> list[str]:
     return [name for name in names if name and name != OURS]
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-032
-def overview(bucket: Bucket, start: str,  # the table's keys begin so
+def _overview(bucket: Bucket, start: str,  # the table's keys begin so
              begin: str,  # as `begin_of` says
              below: str = ""  # a part of it
              ) -> tuple[list[dict], list[str]]:
@@ -193,19 +192,19 @@ def overview(bucket: Bucket, start: str,  # the table's keys begin so
         for path in (line["Prefix"][len(start):] for line in page.get("CommonPrefixes") or ()):
             if DAY.fullmatch(path):
                 days.append(path)
-            elif DASHED.fullmatch(path):
-                more = overview(bucket, start, begin, path) if leads_on(path, begin) else ([], [])
+            elif _DASHED.fullmatch(path):
+                more = _overview(bucket, start, begin, path) if leads_on(path, begin) else ([], [])
                 objects, days = objects + more[0], days + more[1]
             else:
-                objects += objects_in(bucket, start + path)
+                objects += _objects_in(bucket, start + path)
     return objects, days
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-033
 def recent(bucket: Bucket, start: str, begin: str) -> list[dict]:
     "All objects of a table without the change files before `begin`: mostly two requests."
-    objects, days = overview(bucket, start, begin)
+    objects, days = _overview(bucket, start, begin)
     for after, last in days_since(days, begin):
-        objects += objects_in(bucket, start, start + after, start + last)
+        objects += _objects_in(bucket, start, start + after, start + last)
     return list({item["Key"]: item for item in objects}.values())
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-035
@@ -219,30 +218,30 @@ def is_enough(listing: Listing,  # without old change files
     return all(same) and not any(f.path in known and f.time > position.listed_at for f in listing.changes)
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-037
-def list_table(bucket: Bucket, start: str,  # the table's keys begin so
+def _list_table(bucket: Bucket, start: str,  # the table's keys begin so
                position: Any  # what the table has applied; None: nothing
                ) -> Listing:
     "What is new, late or known of a table; all its files where that is not enough."
     begin = begin_of(position)
     if begin:
-        listing = classify(raw_files(recent(bucket, start, begin), start))
+        listing = classify(_raw_files(recent(bucket, start, begin), start))
         if is_enough(listing, position):
             return listing
-    return classify(raw_files(objects_in(bucket, start), start))
+    return classify(_raw_files(_objects_in(bucket, start), start))
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-039
 THREADS = 16  # requests at the same time
 
 
-def begins_like_dms(bucket: Bucket, start: str) -> bool:
+def _begins_like_dms(bucket: Bucket, start: str) -> bool:
     "Is a file of DMS among the first ten thousand keys? Also where we may not look: then the table says so itself."
     try:
-        return holds_dms(raw_files(islice(objects_in(bucket, start), 10_000), start))
+        return holds_dms(_raw_files(islice(_objects_in(bucket, start), 10_000), start))
     except LandingUnreachable:
         return True
 
 
-def tables_in(bucket: Bucket, known: Iterable[TableRef],
+def _tables_in(bucket: Bucket, known: Iterable[TableRef],
               unread: dict[str, str]  # takes schemas that cannot be listed, and why
               ) -> list[TableRef]:  # by name
     "Known tables and new ones with files of DMS: a request for the schemas, one a schema, one a new table."
@@ -260,7 +259,7 @@ def tables_in(bucket: Bucket, known: Iterable[TableRef],
         names = pool.map(below, schemas)
         tables = [TableRef(schema, name) for schema, found in zip(schemas, names) for name in found]
         new = [table for table in tables if table not in known]
-        looks = pool.map(lambda table: begins_like_dms(bucket, f"{start}{table.schema}/{table.name}/"), new)
+        looks = pool.map(lambda table: _begins_like_dms(bucket, f"{start}{table.schema}/{table.name}/"), new)
         empty = {table for table, found in zip(new, looks) if not found}
     return sorted(table for table in tables if table not in empty)
 
@@ -277,13 +276,13 @@ class BucketLanding:
     def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:  # these need no look
         "Tables with at least one file of DMS, by name."
         self.unread = {}
-        return tables_in(self.bucket, known, self.unread)
+        return _tables_in(self.bucket, known, self.unread)
 
     def files(self, table: TableRef, position: Any = None) -> Listing:  # what it has applied; None: list all
         "The files of a table, without change files from more than a day before the last one applied."
         with self._lock:
             self.listings += 1
-        return list_table(self.bucket, f"{self.bucket.start}{table.schema}/{table.name}/", position)
+        return _list_table(self.bucket, f"{self.bucket.start}{table.schema}/{table.name}/", position)
 
     def url(self, table: TableRef, path: str = "") -> str:
         "Where the table's folder, or a file of it, is read from; a key stands in it as it is."
@@ -293,7 +292,7 @@ class BucketLanding:
     def describe_empty(self) -> str:
         "One sentence for `LandingEmpty`."
         page = next(self.bucket.pages(self.bucket.start))
-        files = raw_files(page.get("Contents") or (), self.bucket.start)
+        files = _raw_files(page.get("Contents") or (), self.bucket.start)
         return describe_empty(self.root, [f.path for f in files], more=page.get("IsTruncated", False))
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-048

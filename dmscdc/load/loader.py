@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['footers_of', 'files_of', 'load_rows', 'check_columns', 'partition_texts', 'has_unfit', 'why_unfit', 'refuse_unfit',
-           'check_load_ops', 'check_rows', 'load_initial', 'replace_table', 'replaced_columns', 'change_sequence',
-           'fold_files', 'note_left_out', 'reached', 'is_proven', 'note_sequence', 'note_late', 'note_disorder',
-           'note_renamed', 'note_strangers', 'load_incremental', 'begin', 'batch_notes']
+__all__ = ['footers_of', 'files_of', 'check_columns', 'partition_texts', 'check_rows', 'load_initial', 'replace_table',
+           'replaced_columns', 'change_sequence', 'fold_files', 'note_left_out', 'reached', 'note_strangers',
+           'load_incremental', 'begin']
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-006
 def footers_of(
@@ -53,7 +52,7 @@ def files_of(
     )
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-008
-def load_rows(
+def _load_rows(
     raw: DataFrame,  # rows of the load files
     schema: Schema,  # the source's columns
     number: int,  # of the load
@@ -97,7 +96,7 @@ def partition_texts(
     return tuple(c.name for c in schema if c.name in partition and c.type == "string")
 
 
-def has_unfit(column: str) -> SparkColumn:
+def _has_unfit(column: str) -> SparkColumn:
     "What `changes/fold`'s `is_unfit` says, in Spark."
     from pyspark.sql import functions as F
 
@@ -107,7 +106,7 @@ def has_unfit(column: str) -> SparkColumn:
     return value.isin("", HIVE_NULL) | value.contains("\0") | (size > bytes_left(column))
 
 # %% ../../notebooks/08_load/04_loader.ipynb #ea5fb3ef
-def why_unfit(column: str, value: str) -> str:
+def _why_unfit(column: str, value: str) -> str:
     "What is wrong with a text as the name of a folder."
     if value in ("", HIVE_NULL):
         what = repr(value) if value else "the empty text"
@@ -117,17 +116,17 @@ def why_unfit(column: str, value: str) -> str:
     return f"is {value[:40]!r}… of {len(value.encode()):,} bytes, more than a folder's name can hold"
 
 
-def refuse_unfit(task: Task, path: str, row: int, column: str, value: str) -> None:
+def _refuse_unfit(task: Task, path: str, row: int, column: str, value: str) -> None:
     "Raise `Refused` for a row whose partition column holds a text that no folder can be called."
     raise Refused(
-        f"{task.table}: row {row} of {path}: partition column {column} {why_unfit(column, value)}. "
+        f"{task.table}: row {row} of {path}: partition column {column} {_why_unfit(column, value)}. "
         f"Nothing was applied. Lay the table out by other columns: "
         f"dmscdc table set {for_shell(task.table)} --partition …, "
         f"then dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
 # %% ../../notebooks/08_load/04_loader.ipynb #fa8500f6
-def check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
+def _check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
     "`Op` of a load row is I, where there is one. Raises `Refused` for the first other value, which is the source's."
     from pyspark.sql import functions as F
 
@@ -143,13 +142,13 @@ def check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-011
 def check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
     "The key must identify the rows of a load, and each partition be fit to name a folder. Raises `Refused`."
-    check_load_ops(spark, task, files)
+    _check_load_ops(spark, task, files)
     if task.key:
         check_unique(spark, str(task.table), files, task.key)
     for name in partition_texts(files.schema, task.partition):
-        unfit = read_changes(spark, files).where(has_unfit(name)).select(FILE, ROW, quoted(name))
+        unfit = read_changes(spark, files).where(_has_unfit(name)).select(FILE, ROW, quoted(name))
         if row := unfit.first():
-            refuse_unfit(task, row[FILE], row[ROW], name, row[name])
+            _refuse_unfit(task, row[FILE], row[ROW], name, row[name])
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-012
 def load_initial(
@@ -181,7 +180,7 @@ def replace_table(spark: SparkSession, task: Task, draft: Draft, load: ChangeFil
     if task.lake.can_copy(draft):
         return task.lake.copy(spark, LoadFiles(load.footers, load.urls, number), draft)
     check_sound(spark, load.urls, load.bytes)
-    rows = load_rows(read_changes(spark, load), load.schema, number)
+    rows = _load_rows(read_changes(spark, load), load.schema, number)
     try:
         return task.lake.replace(spark, rows, draft, load.rows, load.bytes)
     except LostRows:
@@ -224,7 +223,7 @@ def fold_files(
     if batch.facts["bad"]:
         refuse_bad(str(task.table), batch.facts)
     if batch.facts["unfit"]:
-        refuse_unfit(task, *batch.facts["unfit"])
+        _refuse_unfit(task, *batch.facts["unfit"])
     return batch
 
 
@@ -251,12 +250,12 @@ def reached(
     return {**position, "sequence": max(base.position.get("sequence", ""), batch.facts["highest"]), **absent}
 
 
-def is_proven(batch: Batch) -> bool:
+def _is_proven(batch: Batch) -> bool:
     "Every change that was compared carries a change sequence."
     return bool(batch.facts["keys"]) and not batch.facts["unproven"]
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-025
-def note_sequence(task: Task, base: Commit, batch: Batch) -> str:
+def _note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds; empty where there is none."
     before, (lowest, path) = base.position.get("sequence", ""), batch.facts["lowest"] or ("", "")
     if not lowest or lowest >= before:
@@ -268,9 +267,9 @@ def note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     )
 
 
-def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
+def _note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
     "A late file that met applied changes, where nothing but names orders them; else empty."
-    if not batch.facts["met"] or is_proven(batch):
+    if not batch.facts["met"] or _is_proven(batch):
         return ""
     return (
         f"late file {late[0].path} met {batch.facts['met']} keys that newer files had changed; by file names the "
@@ -279,7 +278,7 @@ def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
     )
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-026
-def note_disorder(task: Task, batch: Batch) -> str:
+def _note_disorder(task: Task, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch; else empty."
     if not batch.facts["disorder"]:
         return ""
@@ -291,7 +290,7 @@ def note_disorder(task: Task, batch: Batch) -> str:
     )
 
 # %% ../../notebooks/08_load/04_loader.ipynb #750a18b1
-def note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[Footer]) -> list[str]:
+def _note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[Footer]) -> list[str]:
     "Columns that came in the file in which others went: a renaming, as likely as not. At most one note."
     old, before = {c.name for c in base.schema}, base.position.get("absent", ())
     carried = [{c.name for c in f.schema} for f in footers]
@@ -346,7 +345,7 @@ def load_incremental(
         batch = fold_files(spark, task, chosen, f"{task.lake.workplace(draft)}/staged", load)
     written = task.lake.apply(spark, batch, replace(draft, position=reached(position, base, batch, grown)))
     read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
-    notes = (*batch_notes(task, base, batch, written, late), *note_renamed(task, base, grown, footers))
+    notes = (*_batch_notes(task, base, batch, written, late), *_note_renamed(task, base, grown, footers))
     seconds = clock.seconds | written.seconds
     told = files_of(files, footers, kinds)
     return Loaded(written, told, read, batch.facts["keys"], grown.sentences, notes, seconds)
@@ -358,10 +357,10 @@ def begin(task: Task, grown: Evolution) -> Commit:
     return task.lake.advance(draft).commit
 
 
-def batch_notes(
+def _batch_notes(
     task: Task, base: Commit, batch: Batch, written: Written, late: Sequence[RawFile]
 ) -> tuple[str, ...]:
     "What a person must know of a batch that was applied."
-    notes = [note_left_out(task, batch), note_late(task, batch, late), note_disorder(task, batch)]
+    notes = [note_left_out(task, batch), _note_late(task, batch, late), _note_disorder(task, batch)]
     fine = "" if note_too_fine(task.table, base) else note_too_fine(task.table, written.commit)  # said once
-    return tuple(filter(None, [*notes, note_sequence(task, base, batch), note_strangers(task, written), fine]))
+    return tuple(filter(None, [*notes, _note_sequence(task, base, batch), note_strangers(task, written), fine]))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['adopts', 'beyond', 'raw_footers', 'adopted_schema', 'adopt_lake']
+__all__ = ['adopts', 'beyond', 'adopted_schema', 'adopt_lake']
 
 # %% ../../notebooks/08_load/05_migrate.ipynb #cell-006
 def adopts(instruction: Mapping | None) -> bool:
@@ -42,7 +42,7 @@ def beyond(
     )
 
 # %% ../../notebooks/08_load/05_migrate.ipynb #cell-009
-def raw_footers(task: Task, plan: Plan) -> list[Footer]:
+def _raw_footers(task: Task, plan: Plan) -> list[Footer]:
     "Footers of raw files: the first of the load, the last one applied, and all that wait."
     known = [*plan.before.load_files[:1], *(RawFile(path, size, 0) for path, size in plan.before.window)]
     files = (*known, *plan.changes)
@@ -52,7 +52,7 @@ def raw_footers(task: Task, plan: Plan) -> list[Footer]:
 def adopted_schema(task: Task, plan: Plan, footers: list[Footer]) -> Schema:
     "The source's columns as the lake will hold them. Raises `Refused`."
     table = str(task.table)
-    schema = evolve(table, (), [*raw_footers(task, plan), *footers]).schema
+    schema = evolve(table, (), [*_raw_footers(task, plan), *footers]).schema
     check_key(table, schema, task.key)
     for name in task.partition:
         if name not in [c.name for c in schema]:

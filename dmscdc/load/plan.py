@@ -18,7 +18,7 @@ from .arrivals import (Arrivals, Plan, advance, before_csv, by_tally, changed_in
 # %% auto #0
 __all__ = ['Look', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',
            'load_times', 'redo', 'choose_cut', 'gone_since', 'ways_out', 'in_doubt', 'plan_load', 'plan_start',
-           'plan_table', 'ways_out_of', 'note_unknown', 'note_replaced', 'finish']
+           'plan_table', 'ways_out_of', 'finish']
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-007
 @dataclass(frozen=True)
@@ -329,7 +329,7 @@ def ways_out_of(look: Look, kind: str) -> str:
             f"{keep} loads them as they are, all change files on top")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-074
-def note_unknown(plan: Plan, look: Look) -> tuple[str, ...]:
+def _note_unknown(plan: Plan, look: Look) -> tuple[str, ...]:
     "Files are applied again from before the window, so what has gone since takes rows back and nobody sees it."
     first = min((f.order for f in plan.late + plan.changes), default=None)
     start = look.before.window_start if look.before else ""
@@ -347,7 +347,7 @@ def note_unknown(plan: Plan, look: Look) -> tuple[str, ...]:
             f"`dmscdc reconcile {for_shell(look.table)}` tells, {look.command('rewind', '--reload')} makes it certain",)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #replaced-1
-def note_replaced(plan: Plan, look: Look) -> tuple[str, ...]:
+def _note_replaced(plan: Plan, look: Look) -> tuple[str, ...]:
     "A file is applied again that is another one now: the keys of its present rows follow it, others keep what it made."
     other = {f.path for f in (look.arrivals.other if look.before and plan.instruction else ())}
     files = [f for f in plan.late + plan.changes if f.path in other]
@@ -361,7 +361,7 @@ def finish(plan: Plan, look: Look, void: tuple[str, ...]) -> Plan:
     "Adds the kind and what all plans have in common."
     work = {(True, True): "both", (True, False): "initial", (False, True): "incremental"}
     moves = (look.asks("accept") or look.asks("adopt")) and plan.instruction is not None
-    notes = (*void, *plan.notes, *note_unknown(plan, look), *note_replaced(plan, look))
+    notes = (*void, *plan.notes, *_note_unknown(plan, look), *_note_replaced(plan, look))
     idle = "incremental" if moves else "attention" if notes else "nothing"
     kind = work.get((bool(plan.load), bool(plan.changes or plan.late)), idle)
     plan = replace(plan, kind=kind, before=look.before, notes=notes)

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['ALL_EVERY', 'HOLD', 'HOLD_BY_HAND', 'EXPECTED', 'Standing', 'table_of', 'lost_since', 'stand', 'needs_all',
-           'plan_standing', 'Processed', 'lag_of', 'InputChanged', 'Busy', 'hold', 'held', 'check_inputs', 'guard_of',
-           'after_load', 'begin', 'places_of', 'carry_out', 'move_position', 'check_ready', 'overtaken', 'problem_of',
-           'process_table', 'with_archive', 'task_of', 'saver', 'then', 'said_of', 'ended_by', 'processed']
+__all__ = ['HOLD', 'EXPECTED', 'Standing', 'table_of', 'lost_since', 'stand', 'needs_all', 'plan_standing', 'Processed', 'lag_of',
+           'InputChanged', 'Busy', 'hold', 'held', 'check_inputs', 'guard_of', 'after_load', 'begin', 'check_ready',
+           'overtaken', 'problem_of', 'process_table', 'then', 'said_of', 'ended_by', 'processed']
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-004
 from ..changes.schema import LakeDamaged, Refused, Unreadable
@@ -157,7 +156,7 @@ def _plan_lost(standing: Standing, landing: FolderLanding, known: Mapping[str, A
     return plan
 
 # %% ../../notebooks/08_load/06_process.ipynb #52ab5b71
-ALL_EVERY = 86_400.0  # seconds between two listings of all files of a table
+_ALL_EVERY = 86_400.0  # seconds between two listings of all files of a table
 
 
 def needs_all(
@@ -165,7 +164,7 @@ def needs_all(
     now: float,  # epoch seconds
 ) -> bool:
     "The last look at all files of the table is a day ago."
-    return now - item.status.get("full_at", 0.0) >= ALL_EVERY
+    return now - item.status.get("full_at", 0.0) >= _ALL_EVERY
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-009
 def plan_standing(
@@ -230,7 +229,7 @@ def lag_of(
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-017
 HOLD = 120.0  # seconds of a lease that the controller holds; it renews it all the time
-HOLD_BY_HAND = 600.0  # of a run by hand, which renews only at its commits
+_HOLD_BY_HAND = 600.0  # of a run by hand, which renews only at its commits
 
 
 class InputChanged(Exception):
@@ -250,7 +249,7 @@ def hold(
     "The lease given by the controller, or one of our own. Raises `Busy`, `LeaseLost`."
     if owner:
         return state.renew(Lease(table, owner, 0.0, fence), HOLD)
-    lease = state.acquire(table, f"by hand, process {os.getpid()}", HOLD_BY_HAND)
+    lease = state.acquire(table, f"by hand, process {os.getpid()}", _HOLD_BY_HAND)
     if lease is None:
         other = state.holder(table).owner
         raise Busy(f"{table}: {other} is at work on it; wait for it, or see dmscdc status")
@@ -263,7 +262,7 @@ def held(state: SqliteState, table: TableRef, owner: str, fence: int) -> Iterato
     lease = hold(state, table, owner, fence)
     try:
         with decided_by(lambda *asked: state.decide(table, *asked)):
-            yield lambda: state.renew(lease, HOLD if owner else HOLD_BY_HAND)
+            yield lambda: state.renew(lease, HOLD if owner else _HOLD_BY_HAND)
     finally:
         if not owner:
             state.release(lease)
@@ -308,12 +307,12 @@ def begin(spark: Callable[[], SparkSession], plan: Plan, task: Task) -> Loaded |
     return adopt_lake(spark(), task, plan) if adopts(plan.instruction) else None
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-025
-def places_of(task: Task, plan: Plan) -> set[str]:
+def _places_of(task: Task, plan: Plan) -> set[str]:
     "Folders from which raw files are read."
     return {task.landing.url(task.table), *(task.landing.url(plan.table, path) for path in plan.archived[:1])}
 
 
-def carry_out(
+def _carry_out(
     spark: Callable[[], SparkSession] | None,  # called only when there is something to load; None: one of our own
     standing: Standing,
     plan: Plan,
@@ -323,7 +322,7 @@ def carry_out(
     "Do what the plan says; each load is committed, and its position saved, before it is given back."
     if plan.is_empty:
         return
-    spark = spark or (lambda: open_session(places=(*places_of(task, plan), task.lake.location)))
+    spark = spark or (lambda: open_session(places=(*_places_of(task, plan), task.lake.location)))
     done = begin(spark, plan, task)
     if done:
         save(done.written.commit)
@@ -334,10 +333,10 @@ def carry_out(
         save(done.written.commit)
         yield done
     elif not done:
-        save(move_position(standing, plan, task))
+        save(_move_position(standing, plan, task))
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-026
-def move_position(standing: Standing, plan: Plan, task: Task) -> Commit:
+def _move_position(standing: Standing, plan: Plan, task: Task) -> Commit:
     "A commit without rows: a person's word moves the position."
     head = standing.head
     before, schema = (head.position, head.schema) if head else ({}, ())
@@ -425,10 +424,10 @@ def process_table(
                 standing = stand(store, ref, lake, format)
                 check_ready(standing.item)
                 plan = plan_standing(standing, source, settle, archive=archive)
-                source = with_archive(source, archive, plan)
-            task = task_of(standing, source, run, guard_of(renew, source, plan))
+                source = _with_archive(source, archive, plan)
+            task = _task_of(standing, source, run, guard_of(renew, source, plan))
             try:
-                loads.extend(carry_out(spark, standing, plan, task, saver(store, standing, plan)))
+                loads.extend(_carry_out(spark, standing, plan, task, _saver(store, standing, plan)))
             finally:  # a load may have been committed before the changes were refused
                 told = Told() if standing.lost and not loads else tell(catalog, standing.lake)
     except Exception as error:
@@ -436,7 +435,7 @@ def process_table(
     return processed(standing, plan, loads, problem, clock, told)
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-036
-def with_archive(
+def _with_archive(
     landing: FolderLanding,
     archive: str,  # "" for none
     plan: Plan,
@@ -445,14 +444,14 @@ def with_archive(
     return WithArchive(landing, open_landing(archive), frozenset(plan.archived)) if plan.archived else landing
 
 
-def task_of(standing: Standing, landing: FolderLanding, run: str, guard: Callable[[], None]) -> Task:
+def _task_of(standing: Standing, landing: FolderLanding, run: str, guard: Callable[[], None]) -> Task:
     "What the loaders are told."
     item = standing.item
     common = (item.table, landing, standing.lake, item.key, item.partition, item.delete == "soft")
     return Task(*common, run, standing.number, guard)
 
 
-def saver(state: SqliteState, standing: Standing, plan: Plan) -> Callable[[Commit], None]:
+def _saver(state: SqliteState, standing: Standing, plan: Plan) -> Callable[[Commit], None]:
     "Copy positions into the state; the first copy also takes the instruction as carried out."
     expected = [standing.item.commit]
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from ..changes.schema import Column, Schema
 
 # %% auto #0
-__all__ = ['KINDS', 'FORMS', 'LONG', 'SPARK', 'MYSQL', 'POSTGRESQL', 'ENGINES', 'DAY', 'QUICK', 'SIZE', 'MD5', 'NUMBER', 'SUM',
-           'WHOLE', 'PLAIN', 'PART', 'SourceColumn', 'kind_of', 'family', 'Rule', 'rules_of', 'real_text', 'joined',
-           'barred', 'shown', 'bare', 'text_of', 'row_text', 'hash_of']
+__all__ = ['KINDS', 'LONG', 'SPARK', 'ENGINES', 'DAY', 'MD5', 'NUMBER', 'SUM', 'WHOLE', 'PLAIN', 'PART', 'SourceColumn',
+           'kind_of', 'family', 'Rule', 'rules_of', 'joined', 'shown', 'bare', 'text_of', 'row_text', 'hash_of']
 
 # %% ../../notebooks/12_reconcile/02_canonical.ipynb #cell-008
 KINDS = {
@@ -56,7 +55,7 @@ def kind_of(
     return "text" if (engine, kind) == ("postgresql", "bit") else kind
 
 # %% ../../notebooks/12_reconcile/02_canonical.ipynb #cell-013
-FORMS = {
+_FORMS = {
     ("whole", "integer"): "number", ("whole", "decimal"): "number", ("whole", "bit"): "number",
     ("whole", "boolean"): "truth", ("whole", "any"): "number",
     ("decimal", "integer"): "number", ("decimal", "decimal"): "number", ("decimal", "any"): "number",
@@ -100,7 +99,7 @@ class Rule:
 # %% ../../notebooks/12_reconcile/02_canonical.ipynb #cell-016
 def _rule(engine: str, c: Column, source: SourceColumn, millis: bool) -> Rule:
     "The rule of a column that both sides have."
-    form = FORMS.get((family(c.type), kind_of(engine, source.type)), "")
+    form = _FORMS.get((family(c.type), kind_of(engine, source.type)), "")
     why = "" if form else f"{source.type} of the source and {c.type} of the lake have no form in common"
     scale = re.fullmatch(r"decimal\(\d+,(\d+)\)", c.type)
     digits = (3 if millis else 6) if form == "timestamp" else int(scale[1]) if scale else 0
@@ -122,7 +121,7 @@ def rules_of(
     return (*rules, *(Rule("", s.name, why="only the source has it") for s in source if s.name not in met))
 
 # %% ../../notebooks/12_reconcile/02_canonical.ipynb #cell-019
-def real_text(
+def _real_text(
     x: str,  # SQL of a double
     log: str,  # SQL of the logarithm to base 2 of {}
     two: str,  # SQL of 2 to the power {}
@@ -148,12 +147,12 @@ def joined(
     return f"CONCAT({', '.join(parts)})"
 
 
-def barred(
+def _barred(
     *parts: str,  # SQL of texts
 ) -> str:
     "One text after the other, in standard SQL; many in halves, because SQLite takes no expression deeper than 1,000."
     if len(parts) > 10:
-        return f"({barred(*parts[: len(parts) // 2])} || {barred(*parts[len(parts) // 2 :])})"
+        return f"({_barred(*parts[: len(parts) // 2])} || {_barred(*parts[len(parts) // 2 :])})"
     return f"({' || '.join(f'CAST({part} AS TEXT)' for part in parts)})"
 
 # %% ../../notebooks/12_reconcile/02_canonical.ipynb #cell-021
@@ -188,13 +187,13 @@ def _finite(x: str, infinity: str, nan: str, text: str) -> str:
 def _real_of(engine: str, x: str) -> str:
     "A double's text in an engine."
     if engine == "mysql":
-        return real_text(x, "LOG2({})", "POW(2e0, {})", "CAST({} AS SIGNED)", joined)
+        return _real_text(x, "LOG2({})", "POW(2e0, {})", "CAST({} AS SIGNED)", joined)
     if engine == "spark":
-        text = real_text(x, "LOG2({})", "POW(2e0, {})", "CAST({} AS BIGINT)", joined)
+        text = _real_text(x, "LOG2({})", "POW(2e0, {})", "CAST({} AS BIGINT)", joined)
         return _finite(x, "DOUBLE('Infinity')", f"isnan({x})", text)
     eight = "CAST({} AS float8)"
     log, two = f"(LN({{}}) / LN({eight.format(2)}))", f"POWER({eight.format(2)}, {eight})"
-    text = real_text(x, log, two, "CAST({} AS bigint)", barred)
+    text = _real_text(x, log, two, "CAST({} AS bigint)", _barred)
     return _finite(x, "float8 'Infinity'", f"{x} = float8 'NaN'", text)
 
 # %% ../../notebooks/12_reconcile/02_canonical.ipynb #cell-025
@@ -210,7 +209,7 @@ SPARK = {
     "time": bare("{c}", "instr"),
     "binary": "LOWER(HEX({c}))",
 }
-MYSQL = {
+_MYSQL = {
     "number": bare("CAST({c} + 0 AS CHAR)", "INSTR"),
     "figures": bare("CAST({c} + 0 AS CHAR)", "INSTR"),
     "truth": "CAST({c} + 0 <> 0 AS CHAR)",
@@ -224,7 +223,7 @@ MYSQL = {
     "time": bare("CAST({c} AS CHAR)", "INSTR"),
     "binary": "LOWER(HEX({c}))",
 }
-POSTGRESQL = {
+_POSTGRESQL = {
     "number": bare("CAST({c} AS numeric)::text", "strpos"),
     "figures": bare("CAST({c} AS numeric)::text", "strpos"),
     "truth": "CASE WHEN {c}::int <> 0 THEN '1' WHEN {c}::int = 0 THEN '0' END",
@@ -239,9 +238,9 @@ POSTGRESQL = {
 }
 
 # %% ../../notebooks/12_reconcile/02_canonical.ipynb #cell-027
-ENGINES: Mapping[str, Mapping[str, str]] = {"spark": SPARK, "mysql": MYSQL, "postgresql": POSTGRESQL}
+ENGINES: Mapping[str, Mapping[str, str]] = {"spark": SPARK, "mysql": _MYSQL, "postgresql": _POSTGRESQL}
 DAY = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
-QUICK = {  # when SQLite can write a value by itself
+_QUICK = {  # when SQLite can write a value by itself
     "number": "TYPEOF({c}) = 'integer'", "text": "TYPEOF({c}) = 'text'",
     "date": f"TYPEOF({{c}}) = 'text' AND {{c}} GLOB '{DAY}'",
 }
@@ -250,9 +249,9 @@ QUICK = {  # when SQLite can write a value by itself
 def _in_sqlite(form: str, c: str, digits: int) -> str:
     "A column's text, by a call where it takes one."
     call = f"dmscdc_text('{form}', {c}, {digits})"
-    if form not in QUICK:
+    if form not in _QUICK:
         return call
-    return f"CASE WHEN {QUICK[form].replace('{c}', c)} THEN CAST({c} AS TEXT) ELSE {call} END"
+    return f"CASE WHEN {_QUICK[form].replace('{c}', c)} THEN CAST({c} AS TEXT) ELSE {call} END"
 
 
 def text_of(
@@ -266,7 +265,7 @@ def text_of(
     return ENGINES[engine][rule.form].replace("{c}", c).replace("{n}", str(rule.digits))
 
 # %% ../../notebooks/12_reconcile/02_canonical.ipynb #cell-028
-SIZE = {
+_SIZE = {
     "spark": "OCTET_LENGTH({})", "mysql": "OCTET_LENGTH({})", "sqlite": "LENGTH(CAST({} AS BLOB))",
     "postgresql": "OCTET_LENGTH(CONVERT_TO({}, 'UTF8'))",
 }
@@ -296,11 +295,11 @@ def row_text(
     named: Callable[[Rule], str],  # SQL of a rule's column
 ) -> str:  # SQL of a row's text
     "All columns of a row as one text."
-    join = joined if engine in ("spark", "mysql") else barred
+    join = joined if engine in ("spark", "mysql") else _barred
     pieces = []
     for rule in rules:
         text = text_of(engine, rule, named(rule))
-        ends = [SIZE[engine].format(text), "':'", text] if rule.form in LONG else [text, "';'"]
+        ends = [_SIZE[engine].format(text), "':'", text] if rule.form in LONG else [text, "';'"]
         pieces.append(f"COALESCE({join(*ends)}, 'N;')")
     return join(*pieces, "''")
 

@@ -20,12 +20,12 @@ from .canonical import MD5, NUMBER, PART, PLAIN, SUM, WHOLE, Rule, hash_of, row_
 from .source import Side, Total
 
 # %% auto #0
-__all__ = ['A_PART', 'PARTS', 'FEW', 'ROWS', 'Place', 'States', 'CUT', 'AT_ONCE', 'spark_side', 'Layout', 'total_of',
-           'numbers_of', 'layout_of', 'Span', 'split', 'differing', 'condition', 'Difference', 'hashes', 'side_by_side',
-           'judged', 'walk', 'Finding', 'cells_of', 'finding_of', 'findings_of', 'Comparison', 'find', 'examine']
+__all__ = ['PARTS', 'FEW', 'ROWS', 'Place', 'States', 'CUT', 'AT_ONCE', 'spark_side', 'Layout', 'total_of', 'layout_of', 'Span',
+           'split', 'differing', 'condition', 'Difference', 'hashes', 'judged', 'walk', 'Finding', 'Comparison', 'find',
+           'examine']
 
 # %% ../../notebooks/12_reconcile/04_compare.ipynb #cell-006
-A_PART = 200_000  # rows of the lake's stream that come to the driver at a time
+_A_PART = 200_000  # rows of the lake's stream that come to the driver at a time
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def spark_side(
     name = f"dmscdc_proof_{uuid4().hex}"
 
     def in_order(sql: str, rows: int, **values: Any) -> Iterator[tuple]:
-        parts = max(1, rows // A_PART)
+        parts = max(1, rows // _A_PART)
         found = spark.sql(sql, args=values).repartitionByRange(parts, "place", "id")
         return found.sortWithinPartitions("place", "id").toLocalIterator()
 
@@ -84,7 +84,7 @@ def total_of(
     return Total(int(rows), int(hash or 0))
 
 # %% ../../notebooks/12_reconcile/04_compare.ipynb #cell-010
-def numbers_of(
+def _numbers_of(
     side: Side,
     layout: Layout,  # of a key whose first column is a whole number
 ) -> tuple[int, int, int, int]:  # rows, numbers, lowest, highest
@@ -106,7 +106,7 @@ def layout_of(
     known = tuple(found[name] for name in key) if key and all(name in found for name in key) else ()
     layout = Layout(compared, known or compared)
     if known and known[0].form == "number" and known[0].family == "whole":
-        numbers = [numbers_of(side, layout) for side in sides]
+        numbers = [_numbers_of(side, layout) for side in sides]
         if all(rows == there for rows, there, _, _ in numbers):
             spread = [(low, high) for rows, _, low, high in numbers if rows] or [(0, 0)]
             return Layout(compared, known, True), min(s[0] for s in spread), max(s[1] for s in spread)
@@ -196,7 +196,7 @@ def hashes(
         yield place, Counter(None if row[2] is None else int(row[2]) for row in same)
 
 # %% ../../notebooks/12_reconcile/04_compare.ipynb #cell-020
-def side_by_side(
+def _side_by_side(
     *streams: Iterator[tuple[Place, Counter]],
 ) -> Iterator[tuple[Place, list[Counter]]]:  # what each stream has of a key
     "Walk ordered streams together."
@@ -237,7 +237,7 @@ def walk(
         asked = f"SELECT {place} AS place, {layout.id(side)} AS id, {layout.hash(side)} AS hash FROM {side.table}"
         streams.append(hashes(side.stream(f"{asked} WHERE {where}", sum(s.rows for s in spans), **values)))
     more = hashes(states(spans)) if states else iter(())
-    for place, (lake, source, led) in side_by_side(*streams, more):
+    for place, (lake, source, led) in _side_by_side(*streams, more):
         if found := judged(place, source, lake, led):
             yield found
 
@@ -256,7 +256,7 @@ class Finding:
     rows: int = 1
 
 # %% ../../notebooks/12_reconcile/04_compare.ipynb #cell-025
-def cells_of(
+def _cells_of(
     side: Side,
     layout: Layout,
     places: Sequence[Place],  # few
@@ -283,7 +283,7 @@ def _cells(
     return {(int(r[0]), r[1]): [(int(h), t) for h, t in zip(r[2::2], r[3::2])] for r in rows}
 
 # %% ../../notebooks/12_reconcile/04_compare.ipynb #cell-026
-def finding_of(
+def _finding_of(
     layout: Layout,
     one: Difference,
     source: Sequence[tuple] | None,  # cells; None where it has no such row
@@ -296,14 +296,14 @@ def finding_of(
     return Finding(one.kind, key, differ, one.in_flight, one.rows)
 
 # %% ../../notebooks/12_reconcile/04_compare.ipynb #cell-027
-def findings_of(
+def _findings_of(
     sides: tuple[Side, Side],
     layout: Layout,
     shown: Sequence[Difference],  # few
 ) -> tuple[Finding, ...]:
     "Differences with keys, columns and values."
-    source, lake = (cells_of(side, layout, [one.place for one in shown]) for side in sides)
-    return tuple(finding_of(layout, one, source.get(one.place), lake.get(one.place)) for one in shown)
+    source, lake = (_cells_of(side, layout, [one.place for one in shown]) for side in sides)
+    return tuple(_finding_of(layout, one, source.get(one.place), lake.get(one.place)) for one in shown)
 
 # %% ../../notebooks/12_reconcile/04_compare.ipynb #cell-029
 @dataclass(frozen=True)
@@ -353,6 +353,6 @@ def examine(
         counts[one.in_flight][one.kind] += 1
         if len(first[one.in_flight]) < limit:
             first[one.in_flight].append(one)
-    shown = findings_of(sides, layout, [*first[False], *first[True]])
+    shown = _findings_of(sides, layout, [*first[False], *first[True]])
     moved = sum(s.source.rows for s in found.spans)
     return replace(found, counts=counts[False], in_flight=counts[True], findings=shown, moved=moved)

@@ -24,7 +24,7 @@ from .source import Side
 from ..state.position import Position
 
 # %% auto #0
-__all__ = ['GONE', 'Pending', 'pending', 'is_later', 'since_position', 'states_of', 'stream_of', 'told_after', 'in_milliseconds']
+__all__ = ['GONE', 'Pending', 'pending', 'states_of', 'stream_of', 'told_after', 'in_milliseconds']
 
 # %% ../../notebooks/12_reconcile/05_in_flight.ipynb #cell-006
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def pending(
 GONE = "_cdc_gone"  # the change deletes its key
 
 
-def is_later(
+def _is_later(
     under: Pending,
 ) -> SparkColumn:
     "A row of a file that comes after all that the lake holds."
@@ -69,7 +69,7 @@ def is_later(
     return F.when(F.col(KIND) == "load", F.lit(under.is_reload)).otherwise(later)
 
 
-def since_position(
+def _since_position(
     told: DataFrame,  # of `states`
     under: Pending,
     key: Sequence[str],
@@ -78,7 +78,7 @@ def since_position(
     of_key, later = Window.partitionBy(*map(quoted, key)), F.col("_cdc_later")
     behind = of_key.orderBy(POSITION).rowsBetween(1, Window.unboundedFollowing)
     is_late = (F.col(KIND) == "new") & ~later
-    told = told.withColumn("_cdc_later", is_later(under))
+    told = told.withColumn("_cdc_later", _is_later(under))
     is_last = ~F.coalesce(F.max(~later).over(behind), F.lit(False))
     told = told.withColumns({"_cdc_at": is_last, "_cdc_late": F.max(is_late).over(of_key)})
     return told.where("_cdc_later OR (_cdc_at AND _cdc_late)")
@@ -98,7 +98,7 @@ def states_of(
     if not under.is_reload:
         rows = touched(rows, key, files) if key else rows.where(F.col(KIND) == "new")
     told = states(rows, key, files, clock_of(files, key).sequence, under.past.number)
-    told = since_position(told, under, key) if key else told
+    told = _since_position(told, under, key) if key else told
     told = told.select(F.coalesce(AFTER, key_only(key, files)).alias("row"), F.col(AFTER).isNull().alias(GONE))
     told, there = told.select("row.*", GONE), {c.name for c in files.schema}
     values = {c.name: quoted(c.name) if c.name in there else "NULL" for c in schema}

@@ -29,8 +29,7 @@ from ..state.items import open_state
 from ..state.position import Position
 
 # %% auto #0
-__all__ = ['LEFT_OUT', 'Proof', 'key_words', 'counted', 'judge', 'Asked', 'lake_table', 'explained', 'beside', 'again', 'prove',
-           'rows_shown']
+__all__ = ['Proof', 'counted', 'judge', 'Asked', 'lake_table', 'explained', 'beside', 'again', 'prove', 'rows_shown']
 
 # %% ../../notebooks/12_reconcile/06_reconciliation.ipynb #cell-006
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Proof:
         return {**{name: getattr(self, name) for name in named}, **totals, **counts, **more}
 
 # %% ../../notebooks/12_reconcile/06_reconciliation.ipynb #cell-007
-def key_words(
+def _key_words(
     one: Finding,
 ) -> str:
     "A finding in a few words: its key, and the columns that differ."
@@ -87,12 +86,12 @@ def counted(
     "Differences by kind, with the first keys."
     parts = []
     for kind, count in (done.in_flight if in_flight else done.counts).items():
-        some = [key_words(f) for f in done.findings if f.kind == kind and f.in_flight == in_flight][:3]
+        some = [_key_words(f) for f in done.findings if f.kind == kind and f.in_flight == in_flight][:3]
         parts.append(f"{count:,} {kind}: {'; '.join(some)}{'; …' if count > len(some) else ''}")
     return ", ".join(parts)
 
 # %% ../../notebooks/12_reconcile/06_reconciliation.ipynb #cell-009
-LEFT_OUT = (
+_LEFT_OUT = (
     "; the table has no key, so updates and deletes that landed were left out. Set a key and reload: "
     "dmscdc table set {0} --key … and dmscdc table rewind {0} --reload"
 )
@@ -117,7 +116,7 @@ def judge(
         return "ok", f"{rows}. All differences are {waits}{note}"
     why = f"different ({decided})" if decided else "not explained by a change that waits"
     if done.counts and without_key:
-        why += LEFT_OUT.format(for_shell(without_key))
+        why += _LEFT_OUT.format(for_shell(without_key))
     differ = f"{counted(done, False) or 'the totals differ, and no row was found that does'}, {why}"
     return ("failed" if decided else "attention"), f"{rows}. {differ}{'; ' * bool(waits)}{waits}{note}"
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
 # %% auto #0
-__all__ = ['PASSWORD', 'DRIVERS', 'HOW', 'BEGIN', 'AT_ONCE', 'COLUMNS', 'SourceRefused', 'SourceUnreachable', 'sqlalchemy',
-           'read_secret', 'holds_password', 'address', 'open_engine', 'without_secret', 'Snapshot', 'snapshot',
-           'source_name', 'columns_of', 'Total', 'Side', 'source_side']
+__all__ = ['PASSWORD', 'BEGIN', 'AT_ONCE', 'COLUMNS', 'SourceRefused', 'SourceUnreachable', 'sqlalchemy', 'read_secret',
+           'holds_password', 'address', 'Snapshot', 'snapshot', 'source_name', 'columns_of', 'Total', 'Side',
+           'source_side']
 
 # %% ../../notebooks/12_reconcile/03_source.ipynb #cell-006
 class SourceRefused(ValueError):
@@ -90,11 +90,11 @@ def read_secret(
     return {k: str(v) for k, v in found.items()} if isinstance(found, dict) else {"password": value}
 
 # %% ../../notebooks/12_reconcile/03_source.ipynb #cell-013
-DRIVERS = {
+_DRIVERS = {
     "mysql": "mysql+pymysql", "mariadb": "mysql+pymysql",
     "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg",
 }
-HOW = (
+_HOW = (
     f"Leave it out and put it into the variable {PASSWORD}, or name a secret: --secret env:NAME or "
     "--secret aws:SECRET_ID; or put the whole address into a variable: --source env:NAME"
 )
@@ -126,7 +126,7 @@ def address(
     if source.startswith("env:"):
         source = _variable(source[4:], env)
     elif holds_password(source):
-        raise SourceRefused(f"the address of the source holds a password. {HOW}")
+        raise SourceRefused(f"the address of the source holds a password. {_HOW}")
     if source.startswith("sqlite:"):
         return _sqlite_url(source)
     return _with_secret(_server_url(source), read_secret(secret, env))
@@ -135,11 +135,11 @@ def address(
 def _server_url(source: str) -> URL:
     "The address of a database server, with our driver. No word of it is repeated where it cannot be read."
     kind = source.partition(":")[0].partition("+")[0]
-    if kind not in DRIVERS or "://" not in source:
+    if kind not in _DRIVERS or "://" not in source:
         known = "sqlite:FILE, mysql://USER@HOST/DB, mariadb://USER@HOST/DB, postgresql://USER@HOST/DB or env:NAME"
         raise SourceRefused(f"a source is {known}")
     try:
-        return sqlalchemy().make_url(source).set(drivername=DRIVERS[kind])
+        return sqlalchemy().make_url(source).set(drivername=_DRIVERS[kind])
     except (sqlalchemy().exc.ArgumentError, ValueError):
         raise SourceRefused("the address of the source cannot be read: KIND://USER@HOST:PORT/DATABASE") from None
 
@@ -163,7 +163,7 @@ def _open_sqlite(path: str) -> sqlite3.Connection:
     return db
 
 
-def open_engine(
+def _open_engine(
     url: URL,  # of `address`
 ) -> Engine:
     "SQLAlchemy's engine; connects to nothing yet."
@@ -180,7 +180,7 @@ def open_engine(
 
 # %% ../../notebooks/12_reconcile/03_source.ipynb #cell-019
 @contextmanager
-def without_secret(
+def _without_secret(
     url: URL,
 ) -> Iterator[None]:
     "What the driver has to say, without the password, and without the trail of calls that holds it."
@@ -224,12 +224,12 @@ class Snapshot:
 
     def rows(self, sql: str, **values: Any) -> list[tuple]:
         "A few rows; `:name` in the SQL is a bound parameter."
-        with without_secret(self.url):
+        with _without_secret(self.url):
             return [tuple(row) for row in self.connection.execute(sqlalchemy().text(sql), values)]
 
     def stream(self, sql: str, **values: Any) -> Iterator[tuple]:
         "Any number of rows, `AT_ONCE` of them in memory. Nothing else can be asked until it has ended."
-        with without_secret(self.url):
+        with _without_secret(self.url):
             asked = self.connection.execution_options(yield_per=AT_ONCE)
             with asked.execute(sqlalchemy().text(sql), values) as found:
                 yield from map(tuple, found)
@@ -241,11 +241,11 @@ def snapshot(
     clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
 ) -> Iterator[Snapshot]:  # as long as the block runs
     "Look at a source. Raises `SourceUnreachable`, whose words hold no secret."
-    engine = open_engine(url)
-    with without_secret(url):
+    engine = _open_engine(url)
+    with _without_secret(url):
         connection = engine.connect()
     try:
-        with without_secret(url):
+        with _without_secret(url):
             for statement in BEGIN[connection.dialect.name]:
                 connection.exec_driver_sql(statement)
         yield Snapshot(connection, url, clock())

@@ -14,14 +14,14 @@ from typing import Any
 from markupsafe import Markup
 
 # %% auto #0
-__all__ = ['SLOTS', 'STEPS', 'STEP_NAMES', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'WIDTH', 'HEIGHT', 'CLOCK', 'UNITS',
-           'CHARTS', 'seconds_of', 'step_of', 'slots', 'can_draw', 'svg_of', 'unit_of', 'lag_chart', 'rows_chart',
-           'bytes_chart', 'files_chart', 'landed_chart', 'charts_of']
+__all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'CLOCK', 'UNITS', 'CHARTS', 'seconds_of', 'step_of',
+           'slots', 'can_draw', 'svg_of', 'charts_of']
 
 # %% ../../notebooks/09_runs/06_charts.ipynb #cell-007
 SLOTS = 90  # of a chart
 STEPS = [60, 300, 900, 3_600, 3 * 3_600, 6 * 3_600, 12 * 3_600, 86_400, 7 * 86_400, 28 * 86_400]  # seconds
-STEP_NAMES = ["minute", "5 minutes", "15 minutes", "hour", "3 hours", "6 hours", "12 hours", "day", "7 days", "28 days"]
+_STEP_NAMES = ["minute", "5 minutes", "15 minutes", "hour", "3 hours", "6 hours", "12 hours",
+               "day", "7 days", "28 days"]
 OPERATIONS = ("inserted", "updated", "deleted")
 
 
@@ -82,7 +82,7 @@ COLOURS = {
 }  # value → name of the page's style
 OF = {name: value for value, name in COLOURS.items()}
 MISSING = "Charts need altair and vl-convert-python, which are not installed here: pip install 'dmscdc[notebooks]'"
-WIDTH, HEIGHT = 330, 120  # of the plot, in pixels of a page
+_WIDTH, _HEIGHT = 330, 120  # of the plot, in pixels of a page
 
 
 def can_draw() -> bool:
@@ -111,7 +111,7 @@ def svg_of(
     import vl_convert
 
     room = {"left": 44, "right": 8, "top": 8, "bottom": 22}  # the same for all, whatever the labels are
-    spec = chart.properties(width=WIDTH, height=HEIGHT, padding=room, autosize="none").to_dict()
+    spec = chart.properties(width=_WIDTH, height=_HEIGHT, padding=room, autosize="none").to_dict()
     spec["config"] = _style()
     drawn = vl_convert.vegalite_to_svg(spec)
     drawn = re.sub(r"<svg [^>]*?(width=\"\d+\" height=\"\d+\" viewBox=\"[^\"]*\")>", r"<svg \1>", drawn, count=1)
@@ -152,7 +152,7 @@ def _parts(found: list[dict[str, Any]], step: int) -> tuple[Any, Any]:
 UNITS = [(86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds")]
 
 
-def unit_of(
+def _unit_of(
     seconds: float,  # the largest that is shown
 ) -> tuple[int, str]:  # its seconds and its name
     "The unit in which a span of time has at least two of its kind."
@@ -161,16 +161,16 @@ def unit_of(
 
 def _span(step: int) -> str:
     "A slot in words."
-    return STEP_NAMES[STEPS.index(step)] if step in STEPS else f"{step // 86_400} days"
+    return _STEP_NAMES[STEPS.index(step)] if step in STEPS else f"{step // 86_400} days"
 
 
-def lag_chart(
+def _lag_chart(
     found: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
 ) -> Markup:  # HTML; words where no run told a lag
     "The worst lag over time, and where runs failed or were refused."
     told, bad = [one for one in found if one["lag"] is not None], [one for one in found if one["bad"]]
-    size, unit = unit_of(max((one["lag"] for one in told), default=0))
+    size, unit = _unit_of(max((one["lag"] for one in told), default=0))
     alt, x = _parts(found, step)
     rows = [{"start": one["start"], "lag": one["lag"] / size} for one in told]
     reds = [{"start": one["start"], "end": one["end"]} for one in bad]
@@ -206,7 +206,7 @@ def _bars(found: list[dict[str, Any]], step: int, colours: dict[str, str]) -> An
     return bars.encode(x=x, x2="end:T", y=y, y2="to:Q", color=alt.Color("what:N", scale=scale, legend=None))
 
 # %% ../../notebooks/09_runs/06_charts.ipynb #cell-021
-def rows_chart(
+def _rows_chart(
     found: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
 ) -> Markup:  # HTML
@@ -217,7 +217,7 @@ def rows_chart(
     return _figure(bars, "Rows", note, f"Rows over time: {sums}.")
 
 
-def bytes_chart(
+def _bytes_chart(
     found: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
 ) -> Markup:  # HTML
@@ -227,7 +227,7 @@ def bytes_chart(
     return _figure(bars, "Bytes", f"written to the lake, each {_span(step)}", words)
 
 # %% ../../notebooks/09_runs/06_charts.ipynb #cell-023
-def files_chart(
+def _files_chart(
     found: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
 ) -> Markup:  # HTML
@@ -236,7 +236,7 @@ def files_chart(
     return _figure(_bars(found, step, {"files": OF["inserted"]}), "Files", f"each {_span(step)}", words)
 
 
-def landed_chart(
+def _landed_chart(
     found: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
 ) -> Markup:  # HTML
@@ -246,7 +246,7 @@ def landed_chart(
     return _figure(bars, "Bytes", f"of files in the landing, each {_span(step)}", words)
 
 # %% ../../notebooks/09_runs/06_charts.ipynb #cell-025
-CHARTS = {"lag": lag_chart, "rows": rows_chart, "bytes": bytes_chart, "files": files_chart, "landed": landed_chart}
+CHARTS = {"lag": _lag_chart, "rows": _rows_chart, "bytes": _bytes_chart, "files": _files_chart, "landed": _landed_chart}
 
 
 def charts_of(

@@ -21,9 +21,8 @@ from .store import Shelf, open_shelf
 from .table_page import LIMIT, fitting, own_script, rank, unnamed, verdicts_of, write_table_pages
 
 # %% auto #0
-__all__ = ['STATES', 'UNKNOWN', 'LOADS', 'COMMAND', 'PEOPLE', 'LEGEND', 'below', 'first_sentence', 'last_word', 'volume_of',
-           'lag_until', 'name_parts', 'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry', 'sentence',
-           'front_page', 'write_front_page']
+__all__ = ['UNKNOWN', 'LOADS', 'COMMAND', 'below', 'first_sentence', 'name_parts', 'table_line', 'commands_in', 'with_code',
+           'needs_person', 'as_entry', 'sentence', 'front_page', 'write_front_page']
 
 # %% ../../notebooks/09_runs/09_front_page.ipynb #cell-010
 def below(
@@ -34,7 +33,7 @@ def below(
     return open_shelf(runs).name_of(path) if path else ""
 
 # %% ../../notebooks/09_runs/09_front_page.ipynb #cell-013
-STATES = {"waiting": "waits for its key", "paused": "is paused", "new": "was not loaded yet"}
+_STATES = {"waiting": "waits for its key", "paused": "is paused", "new": "was not loaded yet"}
 
 # %% ../../notebooks/09_runs/09_front_page.ipynb #cell-015
 def first_sentence(
@@ -54,7 +53,7 @@ def _is_overtaken(row: dict[str, Any]) -> bool:
     return row.get("job") == LOADS and row["verdict"] in ("failed", "refused", "busy")
 
 
-def last_word(
+def _last_word(
     known: dict[str, Any],  # of the table, in the chronicle
     is_done: bool = False,  # there is nothing to load now
 ) -> dict[str, Any]:  # a run; empty where there is none
@@ -63,7 +62,7 @@ def last_word(
     return min(sorted(rows, key=lambda row: row["end"], reverse=True), key=lambda row: rank(row["verdict"]), default={})
 
 
-def volume_of(
+def _volume_of(
     known: dict[str, Any],  # of the table, in the chronicle
 ) -> dict[str, Any] | None:
     "Rows and bytes of the newest run that had some."
@@ -71,7 +70,7 @@ def volume_of(
     return {"rows": ran[-1]["rows"]["read"], "bytes": ran[-1].get("bytes", 0)} if ran else None
 
 
-def lag_until(
+def _lag_until(
     known: dict[str, Any],  # of the table, in the chronicle
     now: str,  # ISO 8601
 ) -> float | None:  # seconds; None where no run told one
@@ -84,7 +83,7 @@ def lag_until(
 def _seen(known: dict[str, Any], table: str) -> dict[str, Any]:
     "What the chronicle knows of a table, as its line shows it."
     page = file_of(table) if known["runs"] else ""
-    return {"marks": known["marks"], "runs": known["runs"], "page": page, "volume": volume_of(known)}
+    return {"marks": known["marks"], "runs": known["runs"], "page": page, "volume": _volume_of(known)}
 
 # %% ../../notebooks/09_runs/09_front_page.ipynb #1b2ea4b5
 def name_parts(
@@ -104,15 +103,15 @@ def table_line(
     runs: Path | str | Shelf,  # where runs are kept
 ) -> dict[str, Any]:  # what the page shows
     "One line of the page. A status that has nothing to say leaves the word to the runs."
-    last, state = last_word(known, status.get("verdict") == "nothing"), str(status.get("state") or "")
-    waits = state if state in STATES else "waiting" if state.startswith("wait") else ""
+    last, state = _last_word(known, status.get("verdict") == "nothing"), str(status.get("state") or "")
+    waits = state if state in _STATES else "waiting" if state.startswith("wait") else ""
     has_a_word = status.get("words") or status.get("verdict") not in (None, "", "nothing")
     said = status if has_a_word else last
     if status.get("waits") and said.get("verdict") in (None, "ok", "nothing"):
         said = {"verdict": "waiting", "words": f"waits: {status['waits']}"}
     schema, name = name_parts(status["table"])
     idle = "nothing to do" if status.get("verdict") == "nothing" else state
-    words = unnamed(said.get("words") or STATES.get(waits) or idle, status["table"])
+    words = unnamed(said.get("words") or _STATES.get(waits) or idle, status["table"])
     return {
         **status,
         "schema": schema,
@@ -204,8 +203,8 @@ def sentence(
     return f"{len(lines):,} {'table' if len(lines) == 1 else 'tables'}: {parts}."
 
 # %% ../../notebooks/09_runs/09_front_page.ipynb #cell-043
-PEOPLE = 60  # things that need a person, of which the page tells at length
-LEGEND = {
+_PEOPLE = 60  # things that need a person, of which the page tells at length
+_LEGEND = {
     "ok": "done",
     "nothing": "nothing to do",
     "attention": "done as far as is safe",
@@ -221,7 +220,7 @@ def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: Shelf, now
     known, given = index["tables"], {one["table"] for one in tables}
     every = [*tables, *({"table": table} for table in known if table and table not in given)]
     seen = [known.get(one["table"], UNKNOWN) for one in every]
-    lines = [table_line({"lag": lag_until(of, now), **one}, of, runs) for one, of in zip(every, seen)]
+    lines = [table_line({"lag": _lag_until(of, now), **one}, of, runs) for one, of in zip(every, seen)]
     return sorted(lines, key=lambda line: (rank(line["verdict"]), line["table"]))
 
 
@@ -240,7 +239,7 @@ def _page_values(
     "What the page says of the tables, and of whom they need."
     lines, last, others = _lines(index, tables, runs, now), index["last_pass"], index["tables"].get("")
     people = [*filter(None, map(needs_person, lines))] if people is None else people
-    entries = [as_entry({**one, "words": fitting(one["words"], 2_000)}, runs) for one in map(_worded, people[:PEOPLE])]
+    entries = [as_entry({**one, "words": fitting(one["words"], 2_000)}, runs) for one in map(_worded, people[:_PEOPLE])]
     return {
         "tables": lines,
         "sentence": sentence(lines),
@@ -268,7 +267,7 @@ def front_page(
     for most in (MARKS_SHOWN, 6, 3, 1, 0):
         for line in found["tables"]:
             line["marks"] = line["marks"][len(line["marks"]) - most :] if most < len(line["marks"]) else line["marks"]
-        page = render("index.html", now=now, legend=LEGEND, **found, **own_script(), **values)
+        page = render("index.html", now=now, legend=_LEGEND, **found, **own_script(), **values)
         if len(page.encode()) <= LIMIT:
             break
     return page

@@ -21,8 +21,8 @@ from .store import Shelf, open_shelf
 
 # %% auto #0
 __all__ = ['BACK', 'WORDS', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'Place', 'Reading', 'read_on', 'row_of',
-           'is_idle', 'file_of', 'with_lines', 'pages_of', 'without_closed', 'index_of', 'News', 'news_of', 'table_of',
-           'incomplete', 'brought_up_to_date']
+           'file_of', 'with_lines', 'pages_of', 'without_closed', 'index_of', 'news_of', 'table_of', 'incomplete',
+           'brought_up_to_date']
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-007
 BACK = 200  # bytes in front of a place that its fingerprint is made of
@@ -99,7 +99,7 @@ def row_of(
     return {name: value for name, value in row.items() if value or value == 0 and name == "lag"}
 
 
-def is_idle(
+def _is_idle(
     line: dict[str, Any],  # of the ledger
 ) -> bool:
     "A pass that found nothing to do is no run: it is counted."
@@ -193,7 +193,7 @@ def _noted(index: dict[str, Any], line: dict[str, Any]) -> None:
             index["passes"], index["open"] = [*index["passes"], done][-PASSES:], {}
     elif line.get("table") and line.get("job") != PROOFS:
         index["open"] = _added(index["open"], row)
-    if is_idle(line):
+    if _is_idle(line):
         index["idle"] += 1
         return
     one = index["tables"].setdefault(line.get("table") or "", {"runs": 0, "marks": [], "last": {}})
@@ -238,7 +238,7 @@ def _with_reading(index: dict[str, Any], reading: Reading, draw: Callable[[list[
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-027
 @dataclass
-class News:
+class _News:
     "The new lines of a ledger, and the whole of it for files that are missing, torn or behind."
 
     shelf: Shelf
@@ -254,14 +254,14 @@ class News:
         "Lines of a table, from a place on or from before it."
         has_all = upto >= self.reading.start.at or table not in self.index["tables"]
         source = self.reading if has_all else self.whole
-        lines = [one for one in source.lines if (one[1].get("table") or "") == table and not is_idle(one[1])]
+        lines = [one for one in source.lines if (one[1].get("table") or "") == table and not _is_idle(one[1])]
         return Reading(source.start, lines, source.end)
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-028
 def news_of(
     shelf: Shelf,
     afresh: bool = False,  # as if nothing had been kept
-) -> News:
+) -> _News:
     "What pages do not show yet. A ledger that is not the one we know is read from its first line."
     index, ours = _index_in(shelf.get(INDEX)), _new_index()
     reading = read_on(shelf, Place(*index["upto"])) if index and not afresh else None
@@ -275,7 +275,7 @@ def news_of(
         shelf.revise(INDEX, begin)
         index = index_of(shelf)
         reading = read_on(shelf, Place(*index["upto"])) or Reading(Place(), [], Place())
-    return News(shelf, index, reading)
+    return _News(shelf, index, reading)
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-029
 def table_of(
@@ -290,7 +290,7 @@ def table_of(
     return _parsed(content, ledger) or {"ledger": ledger, **empty}
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-030
-def _grown(news: News, table: str) -> dict[str, Any]:
+def _grown(news: _News, table: str) -> dict[str, Any]:
     "Write a table's file with what is new; what it holds then."
     kept: list[dict[str, Any]] = []
 
@@ -303,7 +303,7 @@ def _grown(news: News, table: str) -> dict[str, Any]:
     return kept[-1]
 
 
-def _close(news: News, table: str, written: dict[str, Any]) -> None:
+def _close(news: _News, table: str, written: dict[str, Any]) -> None:
     "Let the rows of full older pages go."
 
     def edit(before: bytes) -> bytes | None:
@@ -333,7 +333,7 @@ def brought_up_to_date(
     "Let the chronicle and the tables' pages grow by what the ledger says. Raises `ShelfError`."
     shelf = open_shelf(runs)
     news = news_of(shelf, afresh)
-    told = {line.get("table") or "" for _, line in news.reading.lines if not is_idle(line)}
+    told = {line.get("table") or "" for _, line in news.reading.lines if not _is_idle(line)}
     tables = sorted(told | incomplete(shelf, news.index))
     for table in tables:
         written = _grown(news, table)

@@ -28,7 +28,7 @@ from papermill.engines import NBClientEngine, papermill_engines
 from ..spark.session import own_python
 
 # %% auto #0
-__all__ = ['LOG', 'GRACE', 'LOOK', 'ThisPython', 'own_kernel', 'kill_group', 'server_cause', 'Watch', 'watched', 'death_words',
+__all__ = ['LOG', 'LOOK', 'ThisPython', 'own_kernel', 'kill_group', 'server_cause', 'Watch', 'watched', 'death_words',
            'KernelEngine', 'braced', 'executed']
 
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-007
@@ -103,7 +103,7 @@ class Watch:
         return (server_cause(words), words) if words else ("", "")
 
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-022
-GRACE = 3.0  # seconds between the interruption and the end
+_GRACE = 3.0  # seconds between the interruption and the end
 LOOK = 0.25  # seconds between two looks
 
 
@@ -116,7 +116,7 @@ def _look(watch: Watch) -> None:
             watch.ended = reason
             if watch.begun:  # a kernel that still imports would answer with a traceback
                 kill_group(watch.process, signal.SIGINT)
-            if not (watch.begun and watch.over.wait(GRACE)):
+            if not (watch.begun and watch.over.wait(_GRACE)):
                 kill_group(watch.process)
             return
 

@@ -20,9 +20,8 @@ from ..landing.files import for_shell
 from .store import Shelf, ShelfError, open_shelf, write_whole
 
 # %% auto #0
-__all__ = ['RECORD', 'EXIT_CODES', 'CAUSES', 'as_json', 'say', 'is_grid', 'names_in', 'table_html', 'record', 'in_order',
-           'records', 'Run', 'iso', 'run_at', 'ledger_line', 'read_lines', 'by_end', 'Ledger', 'shelve', 'shelved',
-           'facts_of', 'rebuild']
+__all__ = ['RECORD', 'EXIT_CODES', 'as_json', 'say', 'names_in', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso',
+           'run_at', 'ledger_line', 'read_lines', 'by_end', 'Ledger', 'shelve', 'shelved', 'facts_of', 'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -54,7 +53,7 @@ def say(
     return str(value) or "–"
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-014
-def is_grid(
+def _is_grid(
     value: Any,  # a JSON value
 ) -> bool:
     "A list of dicts, which has columns."
@@ -71,7 +70,7 @@ def _grid(value: dict | list) -> tuple[list[str], list[list[str]]]:
 
 def names_in(value: Any) -> list[str]:
     "Names of a dict, or of the columns of a list of dicts, in their order."
-    return _grid(value)[0] if is_grid(value) else list(value) if isinstance(value, dict) else []
+    return _grid(value)[0] if _is_grid(value) else list(value) if isinstance(value, dict) else []
 
 
 def _row_html(row: list[str], tag: str) -> str:
@@ -85,7 +84,7 @@ def table_html(
     most: int = 10,  # rows shown
 ) -> str:  # HTML, escaped
     "A small HTML table of a value; a sentence where it is neither a dict nor a list of dicts."
-    if not is_grid(value) and not isinstance(value, dict):
+    if not _is_grid(value) and not isinstance(value, dict):
         return f"<p>{html.escape(say(value, most))}</p>"
     head, rows = _grid(value)
     lines = [_row_html(row, "td") for row in rows[:most]]
@@ -118,7 +117,7 @@ def in_order(
     "A dict with the names that are known first, and so each of a list of dicts; all else as it is."
     if isinstance(value, dict):
         return {name: value[name] for name in (*names, *value) if name in value}
-    return [in_order(one, names) for one in value] if is_grid(value) else value
+    return [in_order(one, names) for one in value] if _is_grid(value) else value
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-021
 def records(
@@ -137,7 +136,7 @@ def records(
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-026
 # 2 is left to wrong use of the command, which is no run
 EXIT_CODES = {"ok": 0, "nothing": 0, "failed": 1, "refused": 1, "attention": 3, "busy": 4}
-CAUSES = ("", "cell error", "kernel killed", "time-out", "server died", "server out of memory", "stopped")
+_CAUSES = ("", "cell error", "kernel killed", "time-out", "server died", "server out of memory", "stopped")
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-027
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 # %% auto #0
-__all__ = ['MARKS', 'FILTERS', 'ROOM', 'BLOCKS', 'INLINE', 'TAGS', 'ROWS', 'LAKE_FILES', 'LAKE', 'MOST', 'LIMIT', 'size',
-           'duration', 'moment', 'took', 'sum_of', 'share', 'render', 'shorter', 'lean_output', 'lean', 'plain_html',
-           'said_html', 'short_paths', 'parameters_of', 'page_values', 'report_html']
+__all__ = ['MARKS', 'ROOM', 'ROWS', 'LAKE', 'MOST', 'LIMIT', 'size', 'duration', 'moment', 'took', 'sum_of', 'share', 'render',
+           'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of', 'page_values',
+           'report_html']
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-007
 def size(
@@ -106,7 +106,7 @@ def share(
     return round(100 * value / (max(whole.values()) or 1), 1)
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-022
-FILTERS: dict[str, Callable] = {
+_FILTERS: dict[str, Callable] = {
     "say": say,
     "size": size,
     "duration": duration,
@@ -129,7 +129,7 @@ def _pages() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    pages.filters.update(FILTERS)
+    pages.filters.update(_FILTERS)
     return pages
 
 
@@ -219,9 +219,9 @@ def lean(
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-040
-BLOCKS = "blockquote br div h1 h2 h3 h4 h5 h6 hr li ol p pre ul table tbody td tfoot th thead tr"
-INLINE = "a b code em i img small span strong sub sup"
-TAGS = [*BLOCKS.split(), *INLINE.split()]
+_BLOCKS = "blockquote br div h1 h2 h3 h4 h5 h6 hr li ol p pre ul table tbody td tfoot th thead tr"
+_INLINE = "a b code em i img small span strong sub sup"
+_TAGS = [*_BLOCKS.split(), *_INLINE.split()]
 
 
 def _harmless(tag: str, name: str, value: str) -> str | None:
@@ -241,7 +241,7 @@ def plain_html(
     spans = {"colspan", "rowspan"}
     attributes = {"a": {"href"}, "td": spans, "th": spans, "img": {"alt", "src"}}
     schemes = {"http", "https", "mailto", "data"}
-    return nh3.clean(text, set(TAGS), None, attributes, _harmless, url_schemes=schemes, link_rel=None)
+    return nh3.clean(text, set(_TAGS), None, attributes, _harmless, url_schemes=schemes, link_rel=None)
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-043
 def said_html(
@@ -305,8 +305,8 @@ def parameters_of(
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-054
 ROWS = ("read", "keys", "inserted", "updated", "deleted", "unchanged", "refused")
-LAKE_FILES = ("files_rewritten", "files_added", "files_removed", "files_kept", "files_opened")
-LAKE = (*LAKE_FILES, "bytes_read", "bytes_written", "rows")
+_LAKE_FILES = ("files_rewritten", "files_added", "files_removed", "files_kept", "files_opened")
+LAKE = (*_LAKE_FILES, "bytes_read", "bytes_written", "rows")
 
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-058

@@ -31,15 +31,14 @@ if TYPE_CHECKING:
     from dmscdc.runs.kernel import Watch
 
 # %% auto #0
-__all__ = ['SECRET_WORDS', 'SECRET_NAME', 'NAMES_ONE', 'SECRET_VALUES', 'LOST_WORDS', 'LOST', 'REFUSALS', 'secret_in',
-           'RefusedParameters', 'NoSuchJob', 'find_job', 'check_parameters', 'ended_early', 'recorded_verdict',
-           'without_secrets', 'run_notebook', 'claimed', 'close_lost']
+__all__ = ['LOST', 'REFUSALS', 'secret_in', 'RefusedParameters', 'NoSuchJob', 'find_job', 'check_parameters', 'ended_early',
+           'recorded_verdict', 'without_secrets', 'run_notebook', 'claimed', 'close_lost']
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-011
-SECRET_WORDS = r"(passw(or)?d|pwd|secret|token|credential|api_?key|access_?key|private_?key)"
-SECRET_NAME = re.compile(SECRET_WORDS, re.IGNORECASE)
-NAMES_ONE = re.compile(r"_(name|names|arn)$", re.IGNORECASE)  # `secret_name` holds a name
-SECRET_VALUES = {
+_SECRET_WORDS = r"(passw(or)?d|pwd|secret|token|credential|api_?key|access_?key|private_?key)"
+_SECRET_NAME = re.compile(_SECRET_WORDS, re.IGNORECASE)
+_NAMES_ONE = re.compile(r"_(name|names|arn)$", re.IGNORECASE)  # `secret_name` holds a name
+_SECRET_VALUES = {
     "an AWS key": re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"),
     "a URL with a password": re.compile(r"\w://[^/\s:@]*:[^/\s@]+@"),
     "a token or password in a text": re.compile(r"(?i)(token|passw(or)?d|pwd|secret|sig(nature)?)=[^\s;&]+"),
@@ -57,9 +56,9 @@ def secret_in(
         return next(filter(None, (secret_in(str(key), one) for key, one in value.items())), "")
     if isinstance(value, (list, tuple)):
         return next(filter(None, (secret_in(name, one) for one in value)), "")
-    if SECRET_NAME.search(name) and not NAMES_ONE.search(name) and value not in (None, ""):
+    if _SECRET_NAME.search(name) and not _NAMES_ONE.search(name) and value not in (None, ""):
         return f"the name `{name}` says that it is a secret"
-    for what, pattern in SECRET_VALUES.items():
+    for what, pattern in _SECRET_VALUES.items():
         if isinstance(value, str) and pattern.search(value):
             return f"its value looks like {what}"
     return ""
@@ -111,8 +110,8 @@ def check_parameters(
             )
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-025
-LOST_WORDS = r"UNAVAILABLE|Connect(ion)?.{0,20}(refused|reset|closed)|Socket closed|Java gateway|Py4JNetwork"
-LOST = re.compile(LOST_WORDS, re.IGNORECASE)
+_LOST_WORDS = r"UNAVAILABLE|Connect(ion)?.{0,20}(refused|reset|closed)|Socket closed|Java gateway|Py4JNetwork"
+LOST = re.compile(_LOST_WORDS, re.IGNORECASE)
 
 
 def _server_words(watch: Watch, error: PapermillExecutionError) -> str:
@@ -192,7 +191,7 @@ def without_secrets(
     env: dict[str, str],  # what the run was given by environment
 ) -> str:  # the same with the secrets struck out
     "Strike out values of secret names, and tokens and passwords inside of addresses."
-    secrets = {value for name, value in env.items() if SECRET_NAME.search(name) and len(value) > 3}
+    secrets = {value for name, value in env.items() if _SECRET_NAME.search(name) and len(value) > 3}
     for value in env.values():
         secrets |= set(re.findall(r"(?:token|password)=([^\s;&]+)", value, re.IGNORECASE))
     for secret in sorted(secrets, key=len, reverse=True):

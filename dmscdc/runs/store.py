@@ -22,9 +22,8 @@ from ..storage.aws import client, code_of, is_bucket, split_url
 from ..storage.bucket_log_store import OLD_BOTO3, get_object
 
 # %% auto #0
-__all__ = ['LINES', 'TAIL', 'TURN', 'KINDS', 'ENCRYPTION', 'KMS_KEY', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole',
-           'write_whole', 'Folder', 'FolderPages', 'FolderShelf', 'encryption', 'ShelfError', 'asked', 'is_lost_race',
-           'Bucket', 'change', 'cache_of', 'BucketPages', 'BucketShelf', 'open_shelf', 'borrowed']
+__all__ = ['LINES', 'KINDS', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole', 'write_whole', 'Folder', 'FolderShelf',
+           'encryption', 'ShelfError', 'asked', 'Bucket', 'change', 'cache_of', 'BucketShelf', 'open_shelf', 'borrowed']
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-007
 @contextmanager
@@ -65,8 +64,8 @@ def _ends_torn(file: BinaryIO) -> bool:
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-013
 LINES = "ledger.jsonl"
-TAIL = 1 << 16  # bytes at its end in which a line is looked for before it is added
-TURN = ".pages.lock"  # held while a page or what it shows is read, edited and written
+_TAIL = 1 << 16  # bytes at its end in which a line is looked for before it is added
+_TURN = ".pages.lock"  # held while a page or what it shows is read, edited and written
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-016
 class Folder:
@@ -93,14 +92,14 @@ class Folder:
         return sorted((self.name_of(path), path.stat().st_size) for path in found)
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-017
-class FolderPages(Folder):
+class _FolderPages(Folder):
     "Pages in a folder, and what they show."
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         "One writer of pages at a time, of all threads and processes."
         self.home.mkdir(parents=True, exist_ok=True)
-        with self.where(TURN).open("ab") as file:
+        with self.where(_TURN).open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
@@ -116,7 +115,7 @@ class FolderPages(Folder):
                 write_whole(self.where(name), after.decode())
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-018
-class FolderShelf(FolderPages):
+class FolderShelf(_FolderPages):
     "Runs in a folder."
 
     is_remote = False
@@ -126,7 +125,7 @@ class FolderShelf(FolderPages):
         self.home.mkdir(parents=True, exist_ok=True)
         with self.where(LINES).open("ab+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             if line not in file.read().splitlines(True):
                 os.write(file.fileno(), (b"\n" if _ends_torn(file) else b"") + line)
 
@@ -152,8 +151,8 @@ KINDS = {
     ".jsonl": "application/x-ndjson",
     ".json": "application/json",
 }
-ENCRYPTION = "DMSCDC_ENCRYPTION"  # AES256, aws:kms, aws:kms:dsse, or a KMS key; unset: as the bucket says
-KMS_KEY = re.compile(r"arn:aws[\w-]*:kms:\S+|alias/\S+|mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ENCRYPTION = "DMSCDC_ENCRYPTION"  # AES256, aws:kms, aws:kms:dsse, or a KMS key; unset: as the bucket says
+_KMS_KEY = re.compile(r"arn:aws[\w-]*:kms:\S+|alias/\S+|mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def encryption(
@@ -162,9 +161,9 @@ def encryption(
     "How S3 shall encrypt what it is given."
     if not said or said in ("AES256", "aws:kms", "aws:kms:dsse"):
         return {"ServerSideEncryption": said} if said else {}
-    if KMS_KEY.fullmatch(said):
+    if _KMS_KEY.fullmatch(said):
         return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": said}
-    raise ValueError(f"{ENCRYPTION} is AES256, aws:kms, aws:kms:dsse or a KMS key (arn, id or alias/…), not {said!r}")
+    raise ValueError(f"{_ENCRYPTION} is AES256, aws:kms, aws:kms:dsse or a KMS key (arn, id or alias/…), not {said!r}")
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-028
 class ShelfError(OSError):
@@ -187,7 +186,7 @@ def asked(
         raise ShelfError(f"{what}: {error}") from error
 
 
-def is_lost_race(
+def _is_lost_race(
     error: ShelfError,
 ) -> bool:
     "Somebody else has written since we read: S3 says 412, or 409 in the same moment, or the object is gone."
@@ -218,7 +217,7 @@ class Bucket:
 
     def put(self, name: str, content: bytes, **condition: str) -> None:
         "Write an object, whole or not at all."
-        what = {"ContentType": KINDS[Path(name).suffix], **encryption(os.environ.get(ENCRYPTION, ""))}
+        what = {"ContentType": KINDS[Path(name).suffix], **encryption(os.environ.get(_ENCRYPTION, ""))}
         with asked(f"{self.where(name)} could not be written") as s3:
             s3.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=content, **what, **condition)
 
@@ -248,7 +247,7 @@ def change(
         try:
             return bucket.put(name, after, **condition)
         except ShelfError as error:
-            if not is_lost_race(error):
+            if not _is_lost_race(error):
                 raise
         threading.Event().wait(random.uniform(0, min(LONGEST, 0.02 * 2**tried)))
     raise ShelfError(f"{bucket.where(name)} could not be written: {TRIES} times somebody else was quicker")
@@ -272,7 +271,7 @@ def cache_of(
 PIECE = 250_000  # bytes, after which the next piece begins
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-042
-class BucketPages(Bucket):
+class _BucketPages(Bucket):
     "Pages in a bucket, and what they show."
 
     @cached_property
@@ -300,7 +299,7 @@ class BucketPages(Bucket):
             change(self, name, edit)
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-043
-class BucketShelf(BucketPages):
+class BucketShelf(_BucketPages):
     "Runs in a bucket."
 
     is_remote = True
@@ -340,7 +339,7 @@ def open_shelf(
         return runs
     if not is_bucket(runs):
         return FolderShelf(runs)
-    encryption(os.environ.get(ENCRYPTION, ""))  # a wrong wish is said before anything runs
+    encryption(os.environ.get(_ENCRYPTION, ""))  # a wrong wish is said before anything runs
     return _bucket_shelf(*split_url(str(runs)))
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-050

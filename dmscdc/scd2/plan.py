@@ -19,8 +19,8 @@ from ..state.items import TableItem
 from ..state.position import Position, plus, tally
 
 # %% auto #0
-__all__ = ['versions_of', 'Woven', 'woven_of', 'check_free', 'unseen', 'unseen_before', 'target_of', 'Step', 'load_files',
-           'first_step', 'overtaken', 'next_step', 'gone_after', 'is_whole', 'with_late', 'woven_position', 'load_time']
+__all__ = ['versions_of', 'Woven', 'woven_of', 'check_free', 'unseen', 'target_of', 'Step', 'load_files', 'first_step',
+           'overtaken', 'next_step', 'is_whole', 'woven_position', 'load_time']
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-005
 def versions_of(table: TableRef) -> TableRef:
@@ -80,10 +80,10 @@ def unseen(past: Past, target: Position, woven: Woven | None) -> tuple[str, ...]
     gone = [path for path, size in target.window if (path, size) not in here]
     many = f"{gone[0]} and {len(gone) - 1} more are" if gone[1:] else f"{''.join(gone)} is"
     words = f"{past.table}: {many} no longer in the landing, and not woven: versions that began there are missing"
-    return (*(words,) * bool(gone), *unseen_before(past, target, woven, len(gone)))
+    return (*(words,) * bool(gone), *_unseen_before(past, target, woven, len(gone)))
 
 
-def unseen_before(past: Past, target: Position, woven: Woven | None, named: int  # that are gone
+def _unseen_before(past: Past, target: Position, woven: Woven | None, named: int  # that are gone
                   ) -> tuple[str, ...]:
     "A sentence for files from before the look-back window, of which only the number is known."
     if target.applied is None:
@@ -169,14 +169,14 @@ def next_step(past: Past, number: int, changes: Sequence[RawFile], woven: Woven)
     if number == at.load:
         late = tuple(f for f in new if f.order <= change_order(at.last))
         whole = tuple(sorted({*old, *new}, key=lambda f: f.order))
-        return with_late(past, Step(number, new=new, late=late, whole=whole, notes=overtaken(past, woven)), woven)
+        return _with_late(past, Step(number, new=new, late=late, whole=whole, notes=overtaken(past, woven)), woven)
     ended = tuple(f for f in past.before if f not in old and f.order > change_order(at.cut))
     late = tuple(f for f in ended if f.order <= change_order(at.last))
     step = Step(number, load_files(past, number), True, ended, new, late, whole=tuple(changes))
-    return with_late(past, step, woven)
+    return _with_late(past, step, woven)
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-012
-def gone_after(past: Past, woven: Woven, late: RawFile) -> list[str]:
+def _gone_after(past: Past, woven: Woven, late: RawFile) -> list[str]:
     "Woven files after a late one that are nowhere any more."
     here = {f.identity for f in (*past.before, *past.changes)}
     names = [path for path, size in woven.position.window if (path, size) not in here]
@@ -189,11 +189,11 @@ def is_whole(past: Past, woven: Woven) -> bool:
     return len(held) >= woven.files and set(past.load) >= set(woven.position.load_files)
 
 
-def with_late(past: Past, step: Step, woven: Woven) -> Step:
+def _with_late(past: Past, step: Step, woven: Woven) -> Step:
     "The step with what late files need, without those that cannot be woven."
     if not step.late:
         return step
-    blocked = {f: gone for f in step.late if (gone := gone_after(past, woven, f))}
+    blocked = {f: gone for f in step.late if (gone := _gone_after(past, woven, f))}
     if woven.ignored and (step.is_reload or not is_whole(past, woven)):
         blocked = {f: ["a file of this load"] for f in step.late}
     late = tuple(f for f in step.late if f not in blocked)

@@ -28,8 +28,8 @@ from ..state.items import BadSetting, TableItem, UnknownTable
 from ..state.position import Position
 
 # %% auto #0
-__all__ = ['PRUNED', 'Stand', 'stand', 'step_of', 'is_complete', 'settings_of', 'source_columns', 'files_of', 'weaving', 'look',
-           'between', 'ordered', 'table_versions', 'with_gone', 'earlier', 'new_versions']
+__all__ = ['Stand', 'stand', 'step_of', 'settings_of', 'files_of', 'weaving', 'look', 'between', 'ordered', 'earlier',
+           'new_versions']
 
 # %% ../../notebooks/11_scd2/03_read.ipynb #cell-005
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ def step_of(stand: Stand, landed: bool, settle: float) -> Step:
     past, woven = stand.past, stand.woven
     number, changes = target_of(past, stand.mirror, landed)
     step = next_step(past, number, changes, woven) if woven else first_step(past, number, changes)
-    if landed and step.load and not is_complete(past, settle):
+    if landed and step.load and not _is_complete(past, settle):
         words = f"{past.table}: load {number} may still be written, it is woven once it is complete"
         return Step(number, whole=step.whole, notes=(words,))
     lost = () if landed or not stand.mirror else unseen(past, stand.mirror, woven)
     return replace(step, notes=(*step.notes, *lost))
 
 
-def is_complete(past: Past, settle: float) -> bool:
+def _is_complete(past: Past, settle: float) -> bool:
     "A load that a change file follows, or that has been quiet long enough."
     return is_followed(past.load, past.changes) or time.time() >= quiet_at(past.load, settle)
 
@@ -103,7 +103,7 @@ def settings_of(stand: Stand, ignored: Sequence[str] | None, time_column: str | 
     return woven.ignored, woven.time_column
 
 # %% ../../notebooks/11_scd2/03_read.ipynb #cell-010
-def source_columns(head: Commit | None) -> Schema:
+def _source_columns(head: Commit | None) -> Schema:
     "Of a type-2 table those of the source."
     ours = {c.name for c in ADDED}
     return tuple(c for c in head.schema if c.name not in ours) if head else ()
@@ -113,7 +113,7 @@ def files_of(stand: Stand, step: Step) -> ChangeFiles:
     "The step's files with what they carry. Raises `Refused`."
     table, past, woven = str(stand.table), stand.past, stand.woven
     footers = read_footers({f.path: past.urls[f.path] for f in step.files})
-    schema = evolve(table, source_columns(stand.head) if woven else (), footers).schema
+    schema = evolve(table, _source_columns(stand.head) if woven else (), footers).schema
     check_key(table, schema, stand.item.key, footers)
     version_schema(table, schema)  # names that are taken
     before = woven.position.load if woven else 0
@@ -138,7 +138,7 @@ def weaving(
     return Weaving(key, files.schema, tuple(ignored), clock, False, begun)
 
 # %% ../../notebooks/11_scd2/03_read.ipynb #cell-011
-PRUNED = ("tinyint", "smallint", "int", "bigint", "string", "decimal")  # key types whose bounds are looked at
+_PRUNED = ("tinyint", "smallint", "int", "bigint", "string", "decimal")  # key types whose bounds are looked at
 
 
 def look(rows: DataFrame, how: Weaving) -> dict[str, Any]:  # one row comes back
@@ -150,7 +150,7 @@ def look(rows: DataFrame, how: Weaving) -> dict[str, Any]:  # one row comes back
         text = F.col(quoted(how.clock.sequence))
         proven = F.when(~is_load & proves(how.clock.sequence), text)
         facts |= {"proven": F.count(proven), "lowest": F.min(proven), "highest": F.max(proven)}
-    for n, c in enumerate(c for c in how.schema if c.name in how.key and c.type.partition("(")[0] in PRUNED):
+    for n, c in enumerate(c for c in how.schema if c.name in how.key and c.type.partition("(")[0] in _PRUNED):
         facts |= {f"low{n}": F.min(quoted(c.name)), f"high{n}": F.max(quoted(c.name))}
     new = rows.where(~F.col(KIND).endswith("again"))
     return new.agg(*[value.alias(n) for n, value in facts.items()]).collect()[0].asDict()
@@ -158,7 +158,7 @@ def look(rows: DataFrame, how: Weaving) -> dict[str, Any]:  # one row comes back
 
 def between(versions: DataFrame, how: Weaving, facts: dict[str, Any]) -> DataFrame:
     "Versions whose key may be among the new changes': Parquet's statistics skip the others."
-    for n, c in enumerate(c for c in how.schema if c.name in how.key and c.type.partition("(")[0] in PRUNED):
+    for n, c in enumerate(c for c in how.schema if c.name in how.key and c.type.partition("(")[0] in _PRUNED):
         if facts[f"low{n}"] is not None:
             versions = versions.where(F.col(quoted(c.name)).between(F.lit(facts[f"low{n}"]), F.lit(facts[f"high{n}"])))
     return versions
@@ -180,7 +180,7 @@ def ordered(
     return by if facts["changes"] else decided, max(highest, facts.get("highest") or "")
 
 # %% ../../notebooks/11_scd2/03_read.ipynb #cell-014
-def table_versions(spark: SparkSession, stand: Stand, schema: Schema) -> DataFrame:
+def _table_versions(spark: SparkSession, stand: Stand, schema: Schema) -> DataFrame:
     "All versions, with the columns that they will have."
     have = {c.name for c in stand.head.schema} | {OP, FILE, ROW}
     wanted = lake_columns(version_schema(str(stand.table), schema))
@@ -189,7 +189,7 @@ def table_versions(spark: SparkSession, stand: Stand, schema: Schema) -> DataFra
     return rows.select(*[value.cast(c.type).alias(c.name) for value, c in zip(values, wanted)])
 
 
-def with_gone(lines: DataFrame, versions: DataFrame, step: Step, how: Weaving) -> DataFrame:
+def _with_gone(lines: DataFrame, versions: DataFrame, step: Step, how: Weaving) -> DataFrame:
     "The lines, and one for each key that was there before the load."
     keys = [F.col(quoted(k)) for k in how.key]
     ended = lines.where(F.col(AT) < F.lit(f"{step.number:06d}/0")).select(*keys)
@@ -219,9 +219,9 @@ def new_versions(
     if stand.woven is None:
         made = {WHAT: F.lit("opened"), CHANGE: F.col(CURRENT).cast("int")}
         return weave(lines, files.sets, how).withColumns(made)
-    versions = table_versions(spark, stand, files.schema)
+    versions = _table_versions(spark, stand, files.schema)
     if step.is_reload:
-        lines = with_gone(lines, versions, step, how)
+        lines = _with_gone(lines, versions, step, how)
         return weave_on(lines, starts_of(lines, how), versions, files.sets, how)
     versions, starts = between(versions, how, facts), starts_of(lines.where(~F.col(BEGINS)), how)
     if step.late and how.ignored:

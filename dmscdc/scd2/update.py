@@ -31,8 +31,8 @@ from ..storage.bucket_log_store import decided_by
 from ..storage.filesystem import read_url, spark_url
 
 # %% auto #0
-__all__ = ['SMALL', 'by_key', 'put_aside', 'Done', 'write_versions', 'unchanged', 'weave_step', 'Increment', 'counted',
-           'reported', 'weave_table', 'read_versions', 'valid_at']
+__all__ = ['SMALL', 'by_key', 'write_versions', 'unchanged', 'Increment', 'counted', 'reported', 'weave_table', 'read_versions',
+           'valid_at']
 
 # %% ../../notebooks/11_scd2/04_update.ipynb #cell-007
 SMALL = 64 << 20  # bytes of raw files, before compression, whose versions one task writes
@@ -44,7 +44,7 @@ def by_key(frame: DataFrame, key: Sequence[str], bytes: int) -> DataFrame:
     return frame.coalesce(1).sortWithinPartitions(*names) if bytes <= SMALL else frame.sort(*names)
 
 
-def put_aside(spark: SparkSession, found: DataFrame, url: str, schema: Schema) -> tuple[DataFrame, dict]:
+def _put_aside(spark: SparkSession, found: DataFrame, url: str, schema: Schema) -> tuple[DataFrame, dict]:
     "Write what is to be written into the workplace; the rows, and counts."
     types = batch_types(schema, 1)
     write, fresh, first, has = list(types)[-4:]
@@ -59,7 +59,7 @@ def put_aside(spark: SparkSession, found: DataFrame, url: str, schema: Schema) -
 
 # %% ../../notebooks/11_scd2/04_update.ipynb #cell-008
 @dataclass(frozen=True)
-class Done:
+class _Done:
     "What was woven, and what that has written."
 
     woven: Woven
@@ -75,11 +75,11 @@ def write_versions(
     found: DataFrame,  # of `compared`
     bytes: int,  # of the raw files before compression
     woven: Woven,  # but for the number of current versions
-) -> Done:
+) -> _Done:
     "Stage, then commit: the whole table, the versions that change, or the position alone."
     there, schema, key = stand.there, draft.schema, draft.key
     url = f"{there.workplace(draft)}/staged/versions"
-    rows, facts = put_aside(spark, by_key(found, key, bytes), url, schema)
+    rows, facts = _put_aside(spark, by_key(found, key, bytes), url, schema)
     woven = replace(woven, current=woven.current + facts["change"])
     draft = replace(draft, position=woven.to_json())
     if stand.woven is None:
@@ -89,7 +89,7 @@ def write_versions(
         written = there.apply(spark, Batch(url, key, schema, (tuple(c.name for c in schema),), False, said), draft)
     else:
         written = there.advance(draft)
-    return Done(woven, facts, written)
+    return _Done(woven, facts, written)
 
 # %% ../../notebooks/11_scd2/04_update.ipynb #cell-010
 def unchanged(stand: Stand, step: Step, landing: str, archive: str) -> None:
@@ -101,7 +101,7 @@ def unchanged(stand: Stand, step: Step, landing: str, archive: str) -> None:
         raise StaleCommit(f"{name}: {other[0]} is another file now, or gone; nothing was woven, begin anew")
 
 # %% ../../notebooks/11_scd2/04_update.ipynb #cell-011
-def weave_step(
+def _weave_step(
     spark: SparkSession,
     stand: Stand,
     step: Step,
@@ -109,7 +109,7 @@ def weave_step(
     draft: Callable[..., Draft],  # takes the columns and the key
     chosen: tuple[tuple[str, ...], str],  # columns that are ignored, the time column
     listed_at: float,  # epoch seconds
-) -> Done:
+) -> _Done:
     "Read, weave, commit."
     old = stand.woven
     how = weaving(stand, step, files, *chosen)
@@ -151,14 +151,14 @@ class Increment:
     gaps: tuple[str, ...] = ()  # from where on the landing tells
 
 # %% ../../notebooks/11_scd2/04_update.ipynb #cell-014
-def counted(done: Done) -> dict[str, int]:
+def counted(done: _Done) -> dict[str, int]:
     "What became of versions."
     of, size = done.counts, done.written.bytes_written
     rewoven = of["changed"] + of["removed"]
     return {n: of[n] for n in ("opened", "closed", "hidden")} | {"rewoven": rewoven, "bytes_written": size}
 
 
-def reported(stand: Stand, step: Step, done: Done | None) -> Increment:
+def reported(stand: Stand, step: Step, done: _Done | None) -> Increment:
     "An increment as a person reads it."
     head, name = stand.there.head(), str(stand.there.table)
     woven = done.woven if done else stand.woven
@@ -199,7 +199,7 @@ def weave_table(
         session = spark() if spark else open_session(places=(landing, at.there.location))
         draft = partial(Draft, at.head, {}, run, guard=partial(unchanged, at, step, landing, archive))
         listed_at = now if landed else at.mirror.listed_at
-        return reported(at, step, weave_step(session, at, step, files, draft, chosen, listed_at))
+        return reported(at, step, _weave_step(session, at, step, files, draft, chosen, listed_at))
 
 # %% ../../notebooks/11_scd2/04_update.ipynb #cell-017
 def read_versions(

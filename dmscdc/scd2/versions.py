@@ -16,19 +16,18 @@ from ..changes.schema import FILE, OP, ROW, Column, Refused, Schema
 from ..history.as_of import CommitClock, closing_time, commit_time, struct
 
 # %% auto #0
-__all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ENDED', 'ADDED', 'AT', 'TIME', 'BEGINS', 'SET', 'LIFE', 'START', 'IS_NEW', 'STATE',
-           'SAME', 'LATER', 'DIFFERS', 'RUN', 'FIRST', 'UNTIL', 'HIDDEN', 'RANK', 'WHAT', 'CHANGE', 'version_schema',
-           'Weaving', 'kind_of', 'place_of', 'as_in_lake', 'lines_of', 'lines_again', 'lines_gone', 'line', 'states_of',
-           'differences', 'last_of_moment', 'weave', 'starts_of', 'reaching', 'compared', 'weave_on']
+__all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ADDED', 'AT', 'TIME', 'BEGINS', 'SET', 'START', 'LATER', 'DIFFERS', 'RUN', 'FIRST',
+           'UNTIL', 'HIDDEN', 'RANK', 'WHAT', 'CHANGE', 'version_schema', 'Weaving', 'kind_of', 'place_of', 'lines_of',
+           'lines_gone', 'line', 'states_of', 'differences', 'weave', 'starts_of', 'compared', 'weave_on']
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-007
-FROM, TO, CURRENT, BEGAN, ENDED = "valid_from", "valid_to", "is_current", "position", "position_to"
+FROM, TO, CURRENT, BEGAN, _ENDED = "valid_from", "valid_to", "is_current", "position", "position_to"
 ADDED: Schema = (
     Column(FROM, "timestamp"),  # UTC; the version is valid from then on
     Column(TO, "timestamp"),  # until just before then; null: it is valid now
     Column(CURRENT, "boolean"),  # valid_to is null
     Column(BEGAN, "string"),  # the change that began it: load number / 0 load, 1 change / name / path / row
-    Column(ENDED, "string"),  # the change that ended it; null: it is valid now
+    Column(_ENDED, "string"),  # the change that ended it; null: it is valid now
 )
 
 
@@ -66,9 +65,9 @@ class Weaving:
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-012
 AT, TIME, BEGINS = "_cdc_at", "_cdc_time", "_cdc_begins"  # place, time; a life begins with this row
-SET, LIFE = "_cdc_set", "_cdc_life"  # what a change tells of a set of columns; number of the life
+SET, _LIFE = "_cdc_set", "_cdc_life"  # what a change tells of a set of columns; number of the life
 START = "_cdc_start"  # place of the first new change of the key
-IS_NEW = "_cdc_new"  # not woven before
+_IS_NEW = "_cdc_new"  # not woven before
 
 
 def kind_of(
@@ -91,7 +90,7 @@ def place_of(
     return F.when(F.col(BEGINS), load).otherwise(change)
 
 
-def as_in_lake(rows: DataFrame) -> DataFrame:
+def _as_in_lake(rows: DataFrame) -> DataFrame:
     "Load rows are inserts, and their file carries the load's number."
     is_load = F.col(KIND).endswith("load")
     number = F.substring(KIND, 1, 6).cast("int").cast("string")
@@ -105,30 +104,30 @@ def lines_of(
     how: Weaving,
 ) -> DataFrame:  # the key, Op, file, row, place, time, new, begins; a struct a set, null where it tells nothing
     "Changes as they are woven, a row a change."
-    placed = as_in_lake(rows).withColumn(AT, place_of(how.clock.sequence if how.by_sequence else ""))
-    placed = placed.withColumns({IS_NEW: ~F.col(KIND).endswith("again"), KIND: F.substring(KIND, 8, 9)})
+    placed = _as_in_lake(rows).withColumn(AT, place_of(how.clock.sequence if how.by_sequence else ""))
+    placed = placed.withColumns({_IS_NEW: ~F.col(KIND).endswith("again"), KIND: F.substring(KIND, 8, 9)})
     load = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
     told = {TIME: F.when(F.col(BEGINS), load).otherwise(F.coalesce(commit_time(how.clock), closing_time()))}
     for i, (groups, names) in enumerate(sets):
         tells = (F.col(OP) != "D") & F.col(GROUP).isin(list(groups))
         told[f"{SET}{i}"] = F.when(tells, struct({n: quoted(n) for n in names}))
-    ours = [OP, FILE, ROW, AT, IS_NEW, BEGINS, *told]
+    ours = [OP, FILE, ROW, AT, _IS_NEW, BEGINS, *told]
     return placed.withColumns(told).select(*map(quoted, how.key), *ours)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-016
-def lines_again(
-    versions: DataFrame,  # of `reaching`, before the first new change of their key
+def _lines_again(
+    versions: DataFrame,  # of `_reaching`, before the first new change of their key
     sets: Sets,
     how: Weaving,
 ) -> DataFrame:  # as `lines_of`
     "Versions as they are woven on."
     at = Window.partitionBy(*map(quoted, how.key)).orderBy(BEGAN)
     told = {f"{SET}{i}": struct({n: quoted(n) for n in names}) for i, (_, names) in enumerate(sets)}
-    begun = {AT: F.col(BEGAN), TIME: F.col(FROM), IS_NEW: F.lit(False), BEGINS: F.lit(True)}
-    whole = versions.withColumns({**begun, **told, LIFE: F.lead(BEGAN).over(at)})
-    keep = [*map(quoted, how.key), AT, TIME, IS_NEW, BEGINS]
-    dies = whole.where((F.col(ENDED) < F.col(START)) & ~F.col(ENDED).eqNullSafe(F.col(LIFE)))
-    ends = {AT: F.col(ENDED), TIME: F.col(TO), BEGINS: F.lit(False)}
+    begun = {AT: F.col(BEGAN), TIME: F.col(FROM), _IS_NEW: F.lit(False), BEGINS: F.lit(True)}
+    whole = versions.withColumns({**begun, **told, _LIFE: F.lead(BEGAN).over(at)})
+    keep = [*map(quoted, how.key), AT, TIME, _IS_NEW, BEGINS]
+    dies = whole.where((F.col(_ENDED) < F.col(START)) & ~F.col(_ENDED).eqNullSafe(F.col(_LIFE)))
+    ends = {AT: F.col(_ENDED), TIME: F.col(TO), BEGINS: F.lit(False)}
     dead = dies.withColumns(ends).select(*keep, F.lit("D").alias(OP))
     return whole.select(*keep, OP, FILE, ROW, *told).unionByName(dead, allowMissingColumns=True)
 
@@ -140,12 +139,12 @@ def lines_gone(
 ) -> DataFrame:  # as `lines_of`, without what is told
     "What a load says of keys that were there before it: they are gone, unless it brings them."
     time = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
-    ours = {OP: F.lit("D"), AT: F.lit(f"{load:06d}/0"), TIME: time, IS_NEW: F.lit(True), BEGINS: F.lit(False)}
+    ours = {OP: F.lit("D"), AT: F.lit(f"{load:06d}/0"), TIME: time, _IS_NEW: F.lit(True), BEGINS: F.lit(False)}
     return keys.select(*map(quoted, how.key)).distinct().withColumns(ours)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-019
 _THERE = "_cdc_there"  # a struct of nothing else is still none where it is null
-STATE, SAME, LATER, DIFFERS, RUN = "_cdc_state", "_cdc_same", "_cdc_later", "_cdc_differs", "_cdc_run"
+_STATE, _SAME, LATER, DIFFERS, RUN = "_cdc_state", "_cdc_same", "_cdc_later", "_cdc_differs", "_cdc_run"
 FIRST, UNTIL = Window.unboundedPreceding, Window.currentRow
 
 
@@ -158,19 +157,19 @@ def states_of(lines: DataFrame, sets: Sets, how: Weaving) -> DataFrame:
     "The row after each change, and of it what is compared and what is ignored; null where there is none."
     lives, deletes = F.sum(F.col(BEGINS).cast("int")), F.count(F.when(F.col(OP) == "D", 1))
     lived = lives.over(line(how).rowsBetween(FIRST, UNTIL)) + deletes.over(line(how).rowsBetween(FIRST, -1))
-    told = lines.withColumn(LIFE, lived)
-    life = Window.partitionBy(*map(quoted, how.key), LIFE).orderBy(AT).rowsBetween(FIRST, UNTIL)
+    told = lines.withColumn(_LIFE, lived)
+    life = Window.partitionBy(*map(quoted, how.key), _LIFE).orderBy(AT).rowsBetween(FIRST, UNTIL)
     told = told.withColumns({f"{SET}{i}": F.last(f"{SET}{i}", True).over(life) for i, _ in enumerate(sets)})
     of = {name: f"{SET}{i}.{quoted(name)}" for i, (_, names) in enumerate(sets) for name in names}
     of |= {k: quoted(k) for k in how.key}
-    parts = {STATE: [c.name for c in how.schema], SAME: how.compared, LATER: how.ignored}
+    parts = {_STATE: [c.name for c in how.schema], _SAME: how.compared, LATER: how.ignored}
     structs = {n: struct({_THERE: "true", **{c: of[c] for c in names}}) for n, names in parts.items()}
     return told.withColumns({n: F.when(F.col(OP) != "D", struct) for n, struct in structs.items()})
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-021
 def differences(states: DataFrame, how: Weaving) -> DataFrame:
     "Rows that are not like the row before them in what is compared; no row is like no row."
-    told = states.withColumn(DIFFERS, ~F.col(SAME).eqNullSafe(F.lag(SAME).over(line(how))))
+    told = states.withColumn(DIFFERS, ~F.col(_SAME).eqNullSafe(F.lag(_SAME).over(line(how))))
     if how.ignored:
         runs = F.sum(F.col(DIFFERS).cast("int")).over(line(how).rowsBetween(FIRST, UNTIL))
         run = Window.partitionBy(*map(quoted, how.key), RUN).orderBy(AT).rowsBetween(FIRST, Window.unboundedFollowing)
@@ -181,7 +180,7 @@ def differences(states: DataFrame, how: Weaving) -> DataFrame:
 HIDDEN = "_cdc_hidden"  # how many differences a version hides: they were over in the moment in which they began
 
 
-def last_of_moment(events: DataFrame, how: Weaving) -> DataFrame:
+def _last_of_moment(events: DataFrame, how: Weaving) -> DataFrame:
     "Of the differences of a key that have one time, the last."
     timed = events.withColumn(TIME, F.max(TIME).over(line(how).rowsBetween(FIRST, UNTIL)))
     of_moment = Window.partitionBy(*map(quoted, how.key), TIME).orderBy(AT)
@@ -195,13 +194,13 @@ def weave(
     how: Weaving,
 ) -> DataFrame:  # a version a row: Op, the source's columns, ours, file and row of the change, _cdc_hidden
     "Versions of keys out of their changes."
-    events = last_of_moment(differences(states_of(lines, sets, how), how), how)
+    events = _last_of_moment(differences(states_of(lines, sets, how), how), how)
     begun = differences(events, how)
-    ends = {TO: F.lead(TIME).over(line(how)), ENDED: F.lead(AT).over(line(how))}
-    alive = begun.withColumns(ends).where(F.col(SAME).isNotNull())
+    ends = {TO: F.lead(TIME).over(line(how)), _ENDED: F.lead(AT).over(line(how))}
+    alive = begun.withColumns(ends).where(F.col(_SAME).isNotNull())
     later = {name: F.col(LATER).getField(name) for name in how.ignored}
-    source = [later.get(c.name, F.col(STATE).getField(c.name)).alias(c.name) for c in how.schema]
-    ours = [F.col(TIME).alias(FROM), TO, F.col(TO).isNull().alias(CURRENT), F.col(AT).alias(BEGAN), ENDED]
+    source = [later.get(c.name, F.col(_STATE).getField(c.name)).alias(c.name) for c in how.schema]
+    ours = [F.col(TIME).alias(FROM), TO, F.col(TO).isNull().alias(CURRENT), F.col(AT).alias(BEGAN), _ENDED]
     return alive.select(OP, *source, *ours, FILE, ROW, HIDDEN)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-025
@@ -210,10 +209,10 @@ RANK = "_cdc_rank"
 
 def starts_of(lines: DataFrame, how: Weaving) -> DataFrame:
     "A row a key: the place of its first new change."
-    return lines.where(IS_NEW).groupBy(*map(quoted, how.key)).agg(F.min(AT).alias(START))
+    return lines.where(_IS_NEW).groupBy(*map(quoted, how.key)).agg(F.min(AT).alias(START))
 
 
-def reaching(
+def _reaching(
     versions: DataFrame,  # all of a type-2 table, or all of some keys
     starts: DataFrame,
     how: Weaving,
@@ -252,8 +251,8 @@ def weave_on(
     how: Weaving,
 ) -> DataFrame:  # of `compared`
     "What new changes make of the versions that are there."
-    old = reaching(versions, starts, how)
+    old = _reaching(versions, starts, how)
     since = lines.join(starts, list(how.key)).where(F.col(AT) >= F.col(START)).drop(START)
-    before = lines_again(old.where(F.col(BEGAN) < F.col(START)), sets, how)
+    before = _lines_again(old.where(F.col(BEGAN) < F.col(START)), sets, how)
     new = weave(since.unionByName(before, allowMissingColumns=True), sets, how)
     return compared(new, old.drop(START), how)

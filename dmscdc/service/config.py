@@ -25,8 +25,8 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 # %% auto #0
-__all__ = ['FILE', 'FORMATS', 'MEANING', 'OPTIONAL', 'DEFAULTS', 'ConfigError', 'Config', 'is_wanted', 'check_names',
-           'check_value', 'absolute', 'read_config', 'write_config', 'nearest_config']
+__all__ = ['FILE', 'FORMATS', 'MEANING', 'DEFAULTS', 'ConfigError', 'Config', 'is_wanted', 'check_names', 'check_value',
+           'absolute', 'read_config', 'write_config', 'nearest_config']
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-006
 class ConfigError(ValueError):
@@ -102,7 +102,7 @@ _TABLES = (
     r"[^,]*[.*][^,]*(,[^,]*[.*][^,]*)*",
     "patterns of schema.table, separated by commas, like sampledb.*,*.tmp_*",
 )
-OPTIONAL = {  # pattern and words; "" is for none
+_OPTIONAL = {  # pattern and words; "" is for none
     "include": _TABLES,
     "exclude": _TABLES,
     "catalog": (r"glue:[^?\s/]+(\?create)?", "glue:DATABASE or glue:DATABASE?create"),
@@ -148,12 +148,12 @@ def _check_number(name: str, value: object, source: str) -> int | float:
 # %% ../../notebooks/13_service/01_config.ipynb #cell-018
 def _check_text(name: str, value: object, source: str) -> str:
     "A text that is not empty and means something where only some do."
-    if name in OPTIONAL and (value == "" or isinstance(value, str) and re.fullmatch(OPTIONAL[name][0], value)):
+    if name in _OPTIONAL and (value == "" or isinstance(value, str) and re.fullmatch(_OPTIONAL[name][0], value)):
         return value
     if name in ("source", "secret"):  # the value is not repeated: it may be what must not be shown
-        raise ConfigError(f"{source}: {name} is {OPTIONAL[name][1]}")
-    if name in OPTIONAL:
-        raise _wrong(name, value, source, OPTIONAL[name][1])
+        raise ConfigError(f"{source}: {name} is {_OPTIONAL[name][1]}")
+    if name in _OPTIONAL:
+        raise _wrong(name, value, source, _OPTIONAL[name][1])
     if not isinstance(value, str) or not value.strip():
         raise _wrong(name, value, source, "a text")
     if urlsplit(value).scheme and "@" in urlsplit(value).netloc:

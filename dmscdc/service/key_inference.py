@@ -17,11 +17,11 @@ from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from ..storage.filesystem import place
 
 # %% auto #0
-__all__ = ['SAMPLE', 'NEVER', 'COUNTED', 'some_rows', 'rank', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'judged_by',
+__all__ = ['NEVER', 'COUNTED', 'some_rows', 'rank', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'judged_by',
            'suggest_key', 'folders_in']
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-006
-SAMPLE = 10_000  # rows
+_SAMPLE = 10_000  # rows
 
 
 def some_rows(
@@ -32,7 +32,7 @@ def some_rows(
     "The first rows of a file, in a few reads. A sample: what the file's end promises is not compared with it."
     there, path = place(landing.url(table, file.path))
     with pq.ParquetFile(path, filesystem=there) as parquet:
-        batch = next(parquet.iter_batches(batch_size=SAMPLE), None)
+        batch = next(parquet.iter_batches(batch_size=_SAMPLE), None)
         rows = pa.Table.from_batches([batch] if batch else [], schema=parquet.schema_arrow)
     if file.is_change and "Op" in rows.column_names:
         rows = rows.filter(pc.equal(rows["Op"], "I"))
@@ -149,6 +149,6 @@ def folders_in(
     "How many folders a file's rows would lie in."
     there, path = place(landing.url(table, file.path))
     with pq.ParquetFile(path, filesystem=there) as parquet:
-        batches = islice(parquet.iter_batches(columns=list(partition), batch_size=SAMPLE), COUNTED // SAMPLE)
+        batches = islice(parquet.iter_batches(columns=list(partition), batch_size=_SAMPLE), COUNTED // _SAMPLE)
         rows = pa.Table.from_batches(batches, schema=pa.schema(map(parquet.schema_arrow.field, partition)))
         return rows.group_by(list(partition)).aggregate([]).num_rows, parquet.metadata.num_rows

@@ -23,11 +23,11 @@ from .status import Look
 from .workers import Outcome
 
 # %% auto #0
-__all__ = ['LEVELS', 'NAMESPACE', 'UNITS', 'DIMENSIONS', 'KINDS', 'SUMMED', 'log_line', 'as_dimension', 'with_metrics',
-           'write_line', 'open_metrics', 'seconds_between', 'lag_now', 'table_facts', 'pass_facts']
+__all__ = ['UNITS', 'DIMENSIONS', 'KINDS', 'SUMMED', 'log_line', 'as_dimension', 'with_metrics', 'open_metrics', 'table_facts',
+           'pass_facts']
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-006
-LEVELS = {"failed": "ERROR", "refused": "ERROR", "attention": "WARNING"}  # by verdict; all else is INFO
+_LEVELS = {"failed": "ERROR", "refused": "ERROR", "attention": "WARNING"}  # by verdict; all else is INFO
 
 
 def log_line(
@@ -37,10 +37,10 @@ def log_line(
 ) -> dict[str, Any]:
     "One event as a structured log has it."
     at = datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"time": at, "level": LEVELS.get(facts.get("verdict", ""), "INFO"), "event": event, **facts}
+    return {"time": at, "level": _LEVELS.get(facts.get("verdict", ""), "INFO"), "event": event, **facts}
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-009
-NAMESPACE = "dmscdc"
+_NAMESPACE = "dmscdc"
 UNITS = {
     "lag": "Seconds",  # from the close of the newest change file that the lake holds to now
     "files_waiting": "Count",  # that the lake does not hold yet
@@ -75,14 +75,14 @@ def with_metrics(
         return dict(line)
     names = {name: as_dimension(line[name]) for name in DIMENSIONS if line.get(name)}
     metrics = [{"Name": name, "Unit": UNITS[name]} for name in numbers]
-    directive = {"Namespace": NAMESPACE, "Dimensions": [list(names)], "Metrics": metrics}
+    directive = {"Namespace": _NAMESPACE, "Dimensions": [list(names)], "Metrics": metrics}
     return {"_aws": {"Timestamp": round(now * 1000), "CloudWatchMetrics": [directive]}, **line, **names}
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-015
 KINDS = ("emf", "jsonl")
 
 
-def write_line(
+def _write_line(
     line: Mapping[str, Any],
     file: str,  # "" for standard output
 ) -> None:
@@ -113,14 +113,14 @@ def open_metrics(
             return
         at = now()
         line = log_line(event, at, {**always, **facts})
-        write_line(with_metrics(line, at) if kind == "emf" else line, file)
+        _write_line(with_metrics(line, at) if kind == "emf" else line, file)
 
     if kind and kind not in KINDS:
         raise ValueError(f"metrics are {' or '.join(KINDS)}, like jsonl:logs/dmscdc.jsonl, not {setting!r}")
     return tell
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-020
-def seconds_between(
+def _seconds_between(
     start: str,  # ISO 8601
     end: str,
 ) -> float:
@@ -129,7 +129,7 @@ def seconds_between(
     return round((b - a).total_seconds(), 3)
 
 
-def lag_now(
+def _lag_now(
     look: Look,
     now: float,  # epoch seconds
 ) -> float | None:
@@ -150,11 +150,11 @@ def table_facts(
     return {
         "table": str(look.table), "run": run.id if run else None, "state": look.state,
         "verdict": outcome.verdict, "words": outcome.words, "command": outcome.command,
-        "lag": done["lag"] if done else lag_now(look, now), "files_waiting": waiting, "files": len(files),
+        "lag": done["lag"] if done else _lag_now(look, now), "files_waiting": waiting, "files": len(files),
         **{f"rows_{name}": rows.get(name, 0) for name in ("read", "inserted", "updated", "deleted")},
         "bytes_read": sum(file["bytes"] for file in files),
         "bytes_written": (done.get("lake") or {}).get("bytes_written", 0),
-        "seconds": seconds_between(run.start, run.end) if run else 0.0,
+        "seconds": _seconds_between(run.start, run.end) if run else 0.0,
         "failed": int(outcome.verdict in ("failed", "refused")), "attention": int(outcome.verdict == "attention"),
     }
 
@@ -174,5 +174,5 @@ def pass_facts(
     sums = {name: sum(one[name] or 0 for one in tables) for name in SUMMED}
     return {
         "tables": len(tables), "verdicts": {verdict: verdicts[verdict] for verdict in EXIT_CODES if verdicts[verdict]},
-        "lag": max(lags, default=None), **sums, "seconds": seconds_between(start, end),
+        "lag": max(lags, default=None), **sums, "seconds": _seconds_between(start, end),
     }

@@ -35,9 +35,7 @@ from ..spark.server import serve
 from ..state.items import SqliteState, open_state
 
 # %% auto #0
-__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'heeding_signals', 'run_all', 'a_crew', 'run_needed', 'free_idle',
-           'status_after', 'finish', 'weighed', 'told', 'close_lost_runs', 'still_refused', 'left_alone', 'unseen',
-           'one_round', 'run_pass']
+__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'status_after', 'finish', 'weighed', 'told', 'unseen', 'run_pass']
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-006
 def _plain(
@@ -97,7 +95,7 @@ def by_size(
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-013
 @contextmanager
-def heeding_signals(
+def _heeding_signals(
     stop: threading.Event,  # set by the first INT or TERM
     say: Callable[[str], None],
 ) -> Iterator[None]:
@@ -128,7 +126,7 @@ def heeding_signals(
         restore()
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-014
-def run_all(
+def _run_all(
     crew: Crew,
     looks: list[Look],  # that need a run, in the order in which they begin
 ) -> list[Outcome]:
@@ -143,7 +141,7 @@ def run_all(
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-016
 @contextmanager
-def a_crew(
+def _a_crew(
     config: Config,
     pass_id: str,
     **more: Any,  # fields of the crew; `start` and `classic` are for its servers, `retry` for its looks
@@ -163,18 +161,18 @@ def a_crew(
         servers.close()
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-018
-def run_needed(
+def _run_needed(
     crew: Crew,
     looks: list[Look],
 ) -> dict[str, Outcome]:  # by table, of those that needed a run
     "All runs of a pass; those whose server died are tried once more, one by one."
-    done = {outcome.table: outcome for outcome in run_all(crew, by_size(looks))}
+    done = {outcome.table: outcome for outcome in _run_all(crew, by_size(looks))}
     for outcome in filter(is_bereft, list(done.values())):
         done[outcome.table] = once_more(crew, outcome)
     return done
 
 # %% ../../notebooks/13_service/06_passes.ipynb #ef3adde6
-def free_idle(
+def _free_idle(
     crew: Crew,
     looks: Iterable[Look],
 ) -> None:
@@ -263,7 +261,7 @@ def told(
     return result
 
 # %% ../../notebooks/13_service/06_passes.ipynb #90024522
-def close_lost_runs(
+def _close_lost_runs(
     config: Config,
     job: str,  # name of the notebook
 ) -> list[Run]:
@@ -276,7 +274,7 @@ def close_lost_runs(
     return closed
 
 
-def still_refused(
+def _still_refused(
     look: Look,  # with a refusal
 ) -> str:
     "An old refusal in short, for those who have heard it before."
@@ -285,14 +283,14 @@ def still_refused(
     return f"{look.table}: refused{since}, {words}. Nothing has changed; `dmscdc status` shows it whole"
 
 
-def left_alone(
+def _left_alone(
     crew: Crew,
     look: Look,  # at a table that was not run
 ) -> Outcome:
     "What a pass says of a table without a run; it is said aloud where there is something to do or to wait for."
     outcome = without_run(look)
     if outcome.verdict != "nothing" or outcome.waits:
-        crew.say(still_refused(look) if look.refusal else str(outcome))
+        crew.say(_still_refused(look) if look.refusal else str(outcome))
     return outcome
 
 # %% ../../notebooks/13_service/06_passes.ipynb #661fc36f
@@ -307,7 +305,7 @@ def unseen(
     return {**said, "verdict": verdict, "words": "; ".join([said["words"], *unread])}
 
 # %% ../../notebooks/13_service/06_passes.ipynb #fd2a78f6
-def one_round(
+def _one_round(
     config: Config,
     only: tuple[str, ...],  # tables by name; all where there are none
     stop: threading.Event,
@@ -318,16 +316,16 @@ def one_round(
     begun = PassResult(uuid.uuid4().hex[:8], now, now, "attention", "")
     log = open_metrics(config.metrics, landing=config.landing, **{"pass": begun.id})
     open_state(config.state, config.landing)  # made where it is missing
-    close_lost_runs(config, Path(more["job"]).stem)
+    _close_lost_runs(config, Path(more["job"]).stem)
     unread, left = [], []
     try:
         looks = survey(config, only, retry=more["retry"], say=unread.append, tell=left.append)
     except LandingEmpty as error:
         return told(log, finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
-    with a_crew(config, begun.id, stop=stop, log=log, **more) as crew:
-        ran = run_needed(crew, looks)
-        free_idle(crew, looks)
-        tables = {str(look.table): ran.get(str(look.table)) or left_alone(crew, look) for look in looks}
+    with _a_crew(config, begun.id, stop=stop, log=log, **more) as crew:
+        ran = _run_needed(crew, looks)
+        _free_idle(crew, looks)
+        tables = {str(look.table): ran.get(str(look.table)) or _left_alone(crew, look) for look in looks}
     said = unseen(weighed(tables, stop.is_set()), unread)
     ended = _ended(begun, tables=tables, **{**said, "words": "; ".join([said["words"], *left])})
     return told(log, finish(config, ended, looks, only), looks)
@@ -348,6 +346,6 @@ def run_pass(
     "Look at every table, run what is needed, leave a ledger line and a front page. Raises `UnknownTable`."
     given = {"job": job, "start": start, "stop_work": stop_work, "say": on_event, "classic": classic, "retry": retry}
     if stop is not None:
-        return one_round(config, tuple(only), stop, **given)
-    with heeding_signals(stop := threading.Event(), on_event):
-        return one_round(config, tuple(only), stop, **given)
+        return _one_round(config, tuple(only), stop, **given)
+    with _heeding_signals(stop := threading.Event(), on_event):
+        return _one_round(config, tuple(only), stop, **given)

@@ -28,7 +28,7 @@ from .workers import Servers, without_run
 from ..state.items import open_state
 
 # %% auto #0
-__all__ = ['job_parameters', 'run_proof', 'why_no_commit', 'not_compared', 'check_source', 'run_proofs', 'loaded', 'with_proofs']
+__all__ = ['job_parameters', 'run_proof', 'not_compared', 'check_source', 'run_proofs', 'loaded', 'with_proofs']
 
 # %% ../../notebooks/13_service/08_proofs.ipynb #cell-006
 def job_parameters(
@@ -65,7 +65,7 @@ def run_proof(
     )
 
 # %% ../../notebooks/13_service/08_proofs.ipynb #5d0c1a2e
-def why_no_commit(
+def _why_no_commit(
     config: Config,
     table: TableRef,  # of which the lake has no commit
 ) -> str:
@@ -91,7 +91,7 @@ def not_compared(
             continue
         except Refused:
             check_here(config, table)
-            said = "attention", f"its lake has no commit ({why_no_commit(config, table)}): dmscdc status"
+            said = "attention", f"its lake has no commit ({_why_no_commit(config, table)}): dmscdc status"
         except EXPECTED as error:
             said = "failed", str(error).removeprefix(f"{table}: ")
         words = f"{table}: not compared: {said[1]}"

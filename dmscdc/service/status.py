@@ -29,7 +29,7 @@ from ..state.leases import Lease
 from ..storage.aws import is_bucket
 
 # %% auto #0
-__all__ = ['Look', 'state_of', 'input_mark', 'recalled', 'refusal_words', 'busy_words', 'problem_words', 'proposed', 'look_at',
+__all__ = ['Look', 'state_of', 'input_mark', 'recalled', 'refusal_words', 'busy_words', 'problem_words', 'look_at',
            'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws', 'survey', 'is_mended', 'status_of']
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-006
@@ -122,7 +122,7 @@ def problem_words(
     return words if isinstance(error, EXPECTED) else f"{type(error).__name__}: {words}"
 
 # %% ../../notebooks/13_service/03_status.ipynb #0db52bcc
-def proposed(
+def _proposed(
     landing: FolderLanding | BucketLanding,
     table: TableRef,  # that waits for its key
 ) -> Suggestion:
@@ -155,7 +155,7 @@ def look_at(
         item = state.get(table) or state.put_settings(table, format=config.format)
         kind = state_of(item)
         if kind == "waiting":
-            return Look(table, kind, item, suggestion=proposed(landing, table))
+            return Look(table, kind, item, suggestion=_proposed(landing, table))
         if kind == "paused":
             return Look(table, kind, item)
         standing = stand(state, table, config.lake)

@@ -28,9 +28,8 @@ from ..state.items import SqliteState
 from ..state.leases import Lease, LeaseLost
 
 # %% auto #0
-__all__ = ['say_line', 'Held', 'renew', 'LeaseKeeper', 'prepare', 'Servers', 'Outcome', 'without_run', 'Crew', 'AnyOf', 'inherit',
-           'run_table', 'spark_for', 'run_job', 'left_behind', 'refused_input', 'noted', 'attempt', 'is_bereft',
-           'once_more']
+__all__ = ['say_line', 'Held', 'renew', 'LeaseKeeper', 'prepare', 'Servers', 'Outcome', 'without_run', 'Crew', 'inherit',
+           'run_table', 'left_behind', 'noted', 'attempt', 'is_bereft', 'once_more']
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b6eb46f3
 def say_line(
@@ -203,7 +202,7 @@ class Crew:
 
 
 @dataclass(frozen=True)
-class AnyOf:
+class _AnyOf:
     "Several events as one that can be asked."
 
     events: tuple[threading.Event, ...]
@@ -263,10 +262,10 @@ def run_table(
             if not look.has_work:
                 outcome = without_run(look)
                 return outcome if look.problem else replace(outcome, words="another pass has done it meanwhile")
-        return run_job(crew, look, held)
+        return _run_job(crew, look, held)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-031
-def spark_for(
+def _spark_for(
     crew: Crew,
     look: Look,
 ) -> tuple[str, SparkServer | None] | None:  # an address and our server; None: the pass was stopped meanwhile
@@ -278,7 +277,7 @@ def spark_for(
     return None if crew.stop.is_set() else found
 
 # %% ../../notebooks/13_service/04_workers.ipynb #run-job
-def run_job(
+def _run_job(
     crew: Crew,
     look: Look,
     held: Held,  # the table's lease
@@ -286,7 +285,7 @@ def run_job(
     "One notebook, and no work of it left behind."
     name, run_id, lease = str(look.table), uuid.uuid4().hex[:8], held.lease
     session = session_of(lease.owner, lease.fence, name)
-    if (spark := spark_for(crew, look)) is None:
+    if (spark := _spark_for(crew, look)) is None:
         return without_run(look)
     url, server = spark
     given = {"format": look.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
@@ -302,7 +301,7 @@ def run_job(
             timeout=crew.config.timeout,
             run_id=run_id,
             server_death=server.death if server else None,
-            stop=AnyOf((crew.stop, held.lost)),
+            stop=_AnyOf((crew.stop, held.lost)),
         )
     finally:
         held.stays = left_behind(crew, url, server, session)
@@ -332,7 +331,7 @@ def left_behind(
     return ""
 
 # %% ../../notebooks/13_service/04_workers.ipynb #7931ff83
-def refused_input(
+def _refused_input(
     crew: Crew,
     look: Look,  # before the run
     run: Run,
@@ -359,7 +358,7 @@ def noted(
     table, done = look.table, run.records.get("processed") or {}
     told = {"catalog": mark} if (mark := (done.get("catalog") or {}).get("mark")) else {}
     said = {"last_verdict": run.verdict, "last_words": run.words[:1_000], "last_run": run.id, "lag": done.get("lag")}
-    crew.state.note_run(table, {**said, "refused": refused_input(crew, look, run), **told})
+    crew.state.note_run(table, {**said, "refused": _refused_input(crew, look, run), **told})
     words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words
     outcome = Outcome(str(table), run.verdict, words, run.command, run)
     crew.log("run ended", table=str(table), run=run.id, verdict=run.verdict, words=words, cause=run.cause)

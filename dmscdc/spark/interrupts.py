@@ -17,9 +17,9 @@ from hashlib import sha256
 from pathlib import Path
 
 # %% auto #0
-__all__ = ['THREADS', 'OWNER', 'MARK', 'session_url', 'WorkGoesOn', 'connect_client', 'Onlooker', 'wait_for_end', 'close_session',
-           'stop_work', 'facts_of_process', 'machine', 'Owner', 'print_of', 'this_process', 'owner_in', 'spoken',
-           'is_gone', 'started_by', 'end_all', 'session_of']
+__all__ = ['THREADS', 'MARK', 'session_url', 'WorkGoesOn', 'connect_client', 'Onlooker', 'wait_for_end', 'stop_work',
+           'facts_of_process', 'machine', 'print_of', 'this_process', 'owner_in', 'spoken', 'is_gone', 'started_by',
+           'end_all', 'session_of']
 
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #cell-006
 def session_url(
@@ -103,7 +103,7 @@ def wait_for_end(
         pause.wait(0.05)
 
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #cell-018
-def close_session(
+def _close_session(
     client: object,  # of the session
     onlooker: Onlooker,
     until: float,  # moment on the monotonic clock
@@ -136,7 +136,7 @@ def stop_work(
     alarm.daemon = True
     alarm.start()
     try:
-        told = close_session(client, onlooker, until)
+        told = _close_session(client, onlooker, until)
         if told is not None and onlooker.one_machine():
             wait_for_end(onlooker, {work for work in onlooker.at_work() if work.startswith("TID")}, until)
         return len(told or ())
@@ -169,11 +169,11 @@ def machine() -> str:  # "" where it cannot be told, as on macOS
         return ""
 
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #f5655f82
-OWNER = re.compile(r"(.*):(\d+):([^:]*):([0-9a-f]*)\.(\d*)\.(\w*)")
+_OWNER = re.compile(r"(.*):(\d+):([^:]*):([0-9a-f]*)\.(\d*)\.(\w*)")
 
 
 @dataclass(frozen=True)
-class Owner:
+class _Owner:
     "Who holds a lease: a process, so that others can see whether it is gone."
 
     host: str
@@ -202,18 +202,18 @@ def print_of(
 def this_process(
     run: str = "",  # the pass
     spark: str | None = None,  # address of a Spark that others own
-) -> Owner:
+) -> _Owner:
     "The process that asks."
     pid = os.getpid()
-    return Owner(os.uname().nodename, pid, run, machine(), "".join(facts_of_process(pid)[19:20]), print_of(spark))
+    return _Owner(os.uname().nodename, pid, run, machine(), "".join(facts_of_process(pid)[19:20]), print_of(spark))
 
 
 def owner_in(
     text: str,  # of a lease
-) -> Owner | None:  # None: not a pass of ours
+) -> _Owner | None:  # None: not a pass of ours
     "The process behind a lease."
-    found = OWNER.fullmatch(text)
-    return Owner(found[1], int(found[2]), *found.groups()[2:]) if found else None
+    found = _OWNER.fullmatch(text)
+    return _Owner(found[1], int(found[2]), *found.groups()[2:]) if found else None
 
 
 def spoken(

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['FAIR', 'PLUGIN', 'PROGRAM', 'ServerMissing', 'NotWanted', 'spark_home', 'NoPlugin', 'plugin_port', 'server_program',
-           'server_command', 'server_env', 'end_with_input', 'guard', 'start_guarded', 'SparkServer', 'death_words',
-           'wait_for_port', 'own_log', 'serve']
+__all__ = ['FAIR', 'PLUGIN', 'ServerMissing', 'NotWanted', 'spark_home', 'NoPlugin', 'plugin_port', 'server_command',
+           'server_env', 'guard', 'start_guarded', 'SparkServer', 'death_words', 'wait_for_port', 'own_log', 'serve']
 
 # %% ../../notebooks/04_spark/02_server.ipynb #cell-006
 class ServerMissing(RuntimeError):
@@ -78,7 +77,7 @@ def plugin_port(
     return getattr(service, "MODULE$").localPort()
 
 # %% ../../notebooks/04_spark/02_server.ipynb #cell-013
-PROGRAM = """import sys
+_PROGRAM = """import sys
 from pyspark.sql import SparkSession
 
 from dmscdc.spark.server import plugin_port
@@ -89,14 +88,14 @@ spark.sparkContext._jvm.java.lang.Thread.sleep(2**62)  # until the JVM ends
 """
 
 
-def server_program(
+def _server_program(
     shared: bool,  # sessions share their Python processes; they need the package where the server is
     folder: Path,  # the server's own
 ) -> list[str]:  # the last words of the command
     "What Spark runs: our small program with a plugin, or Spark's own server."
     if not shared:
         return ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    (folder / "program.py").write_text(PROGRAM)
+    (folder / "program.py").write_text(_PROGRAM)
     return ["--conf", PLUGIN, str(folder / "program.py")]
 
 # %% ../../notebooks/04_spark/02_server.ipynb #cell-015
@@ -123,7 +122,7 @@ def server_command(
         conf["spark.dmscdc.package"] = HOME
     settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
     submit = str(spark_home() / "bin" / "spark-submit")
-    return [submit, "--master", master, *settings, *server_program(shared, folder)]
+    return [submit, "--master", master, *settings, *_server_program(shared, folder)]
 
 # %% ../../notebooks/04_spark/02_server.ipynb #cell-018
 def server_env(
@@ -145,7 +144,7 @@ def server_env(
     return {k: v for k, v in os.environ.items() if k not in skip} | mine
 
 # %% ../../notebooks/04_spark/02_server.ipynb #cell-021
-def end_with_input(
+def _end_with_input(
     server: subprocess.Popen,
     grace: float,  # seconds between asking and killing
 ) -> None:
@@ -168,7 +167,7 @@ def guard(
     streams = {"stdin": subprocess.DEVNULL, "stdout": sys.stderr, "stderr": sys.stderr}
     server = subprocess.Popen(command, cwd=folder, **streams)
     print(server.pid, flush=True)
-    threading.Thread(target=end_with_input, args=(server, grace), daemon=True).start()
+    threading.Thread(target=_end_with_input, args=(server, grace), daemon=True).start()
     code = server.wait()
     shutil.rmtree(folder, ignore_errors=True)
     return code if code >= 0 else 128 - code

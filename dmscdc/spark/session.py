@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SESSION_SETTINGS', 'FORMATS', 'LOG_SETTINGS', 'MINE', 'HOME', 'LENT', 'NOISE', 'FormatMissing', 'cores_of',
-           'spark_conf', 'log_option', 'modules_below', 'package_zip', 'with_package', 'own_python', 'PythonMismatch',
-           'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python', 'has_package', 'send_package',
-           'give_up_early', 'connect_session', 'leave_server', 'start_java', 'classic_session', 'submitted_session',
-           'open_session']
+__all__ = ['SESSION_SETTINGS', 'FORMATS', 'MINE', 'HOME', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option', 'package_zip',
+           'with_package', 'own_python', 'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words',
+           'check_python', 'has_package', 'leave_server', 'classic_session', 'submitted_session', 'open_session']
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-006
 SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
@@ -99,7 +97,7 @@ def spark_conf(
     return joined(conf, {k: str(v) for k, v in more.items()})
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-016
-LOG_SETTINGS = """\
+_LOG_SETTINGS = """\
 status = error
 rootLogger.level = {level}
 rootLogger.appenderRef.console.ref = console
@@ -123,11 +121,11 @@ def log_option(
 ) -> str:  # option for the JVM that names the file
     "Write Spark's log settings."
     path = Path(folder, "log4j2.properties")
-    path.write_text(LOG_SETTINGS.format(level=level))
+    path.write_text(_LOG_SETTINGS.format(level=level))
     return f"-Dlog4j2.configurationFile={path.resolve().as_uri()}"
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-020
-def modules_below(
+def _modules_below(
     package: Traversable,  # a folder with an `__init__.py`, or that of a zip
     name: str,  # as it is imported
 ) -> Iterator[tuple[str, bytes]]:  # path in the archive and content, one each module
@@ -136,14 +134,14 @@ def modules_below(
         if path.name.endswith(".py"):
             yield f"{name}/{path.name}", path.read_bytes()
         elif path.is_dir() and path.joinpath("__init__.py").is_file():
-            yield from modules_below(path, f"{name}/{path.name}")
+            yield from _modules_below(path, f"{name}/{path.name}")
 
 
 def package_zip(
     folder: Path,  # where it is written
 ) -> Path:  # named after its content
     "The package with the packages in it, as a file that Spark can send to its workers."
-    files = dict(sorted(modules_below(resources.files(dmscdc), "dmscdc")))
+    files = dict(sorted(_modules_below(resources.files(dmscdc), "dmscdc")))
     path = folder / f"dmscdc-{hashlib.sha256(repr(files).encode()).hexdigest()[:12]}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zip:
         for name, content in files.items():
@@ -239,7 +237,7 @@ def has_package(
     return bool(theirs)
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-039
-def send_package(
+def _send_package(
     spark: SparkSession,  # a Spark Connect session
 ) -> None:
     "Put our package on the workers' path."
@@ -249,7 +247,7 @@ def send_package(
     sys.path[:] = before  # Spark puts the zip on our own path too
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-041
-def give_up_early(
+def _give_up_early(
     spark: SparkSession,  # of Spark Connect
     url: str,  # of its server
 ) -> None:
@@ -260,10 +258,10 @@ def give_up_early(
         spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-042
-LENT: dict[str, SparkSession] = {}  # sessions of this process on servers, by their ids
+_LENT: dict[str, SparkSession] = {}  # sessions of this process on servers, by their ids
 
 
-def connect_session(
+def _connect_session(
     url: str,  # "sc://host:port/;token=…"
     name: str,  # for people who look at the server
     conf: dict[str, str],  # settings of the session
@@ -273,25 +271,25 @@ def connect_session(
 
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     spark = SparkSession.builder.remote(url).create()  # has asked for nothing yet
-    give_up_early(spark, url)
+    _give_up_early(spark, url)
     builder = SparkSession.builder.config("spark.app.name", name)
     for key, value in {**SESSION_SETTINGS, **conf}.items():
         builder = builder.config(key, value)
     builder._apply_options(spark)  # in one request
     if not has_package(spark):
-        send_package(spark)
+        _send_package(spark)
     check_python(spark)
-    LENT[spark.session_id] = spark
+    _LENT[spark.session_id] = spark
     return spark
 
 # %% ../../notebooks/04_spark/01_session.ipynb #18cab839
 def leave_server() -> None:
     "Close this process's sessions on servers: nothing of them is at work any more."
-    while LENT:
-        LENT.popitem()[1].stop()
+    while _LENT:
+        _LENT.popitem()[1].stop()
 
 # %% ../../notebooks/04_spark/01_session.ipynb #7122d2d9
-NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+_NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 
 
 def _without_noise(
@@ -300,10 +298,10 @@ def _without_noise(
     "Pass on what Java says."
     with open(pipe, "rb", buffering=0) as said:
         while part := said.read(65_536):
-            os.write(2, part.replace(NOISE, b""))
+            os.write(2, part.replace(_NOISE, b""))
 
 
-def start_java(
+def _start_java(
     conf: dict[str, str],  # settings of the application
 ) -> None:
     "Start the driver of this process, where it has none yet."
@@ -340,7 +338,7 @@ def classic_session(
     else:
         mine["spark.submit.pyFiles"] = str(package_zip(folder))
     settings = {"spark.master": master, "spark.app.name": name, **mine, **conf}
-    start_java(settings)
+    _start_java(settings)
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -383,7 +381,7 @@ def open_session(
     more = {key: str(value) for key, value in (conf or {}).items()}
     url = remote or (None if master else os.environ.get("SPARK_REMOTE"))
     if url:
-        return connect_session(url, name, more)
+        return _connect_session(url, name, more)
     kept = os.environ.pop("SPARK_REMOTE", None)
     try:
         if not master and "PYSPARK_GATEWAY_PORT" in os.environ:

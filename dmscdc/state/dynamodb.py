@@ -22,9 +22,8 @@ from .items import (ATTRIBUTES, UNSET_LOAD, BadSetting, StaleState, State, Table
                                 known_item, or_damaged, read_item, table_path, to_attributes)
 
 # %% auto #0
-__all__ = ['NOTHING', 'MADE_BY', 'THEIRS', 'VERSION', 'TRIES', 'place_of', 'split_path', 'file_of', 'names_of', 'to_ours',
-           'known_in', 'is_known', 'item_of', 'new_item', 'news_of', 'update_of', 'of_landing', 'DynamoItems',
-           'removal', 'held_leases', 'DynamoState', 'keep_backups', 'create_table', 'open_dynamodb']
+__all__ = ['NOTHING', 'THEIRS', 'VERSION', 'TRIES', 'place_of', 'split_path', 'file_of', 'names_of', 'known_in', 'is_known',
+           'item_of', 'news_of', 'update_of', 'DynamoItems', 'DynamoState', 'create_table', 'open_dynamodb']
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-008
 def place_of(landing: str) -> str:  # "bucket/prefix/"; "" for a folder
@@ -56,7 +55,7 @@ def names_of(text: str) -> str:  # "a,b" or "null"
     return ",".join(names) or "null"
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-013
-def to_ours(table: TableRef, stored: Mapping[str, Any]  # an item's plain values
+def _to_ours(table: TableRef, stored: Mapping[str, Any]  # an item's plain values
             ) -> dict[str, Any]:  # what `from_attributes` reads
     "An item of 2019, of ours or of both, as the state in SQLite would hold it."
     path, plain = table_path(table), {name: stored[name] for name in ATTRIBUTES if name in stored}
@@ -72,12 +71,12 @@ def to_ours(table: TableRef, stored: Mapping[str, Any]  # an item's plain values
     return ours
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-014
-MADE_BY = "made_by"  # an attribute of items that the 2019 solution has not made
+_MADE_BY = "made_by"  # an attribute of items that the 2019 solution has not made
 
 
 def known_in(raw: Mapping[str, Mapping]) -> dict[str, Any]:  # plain values
     "The attributes of an item that we know; what else others keep there is theirs."
-    return plain({name: raw[name] for name in (*ATTRIBUTES, "bucket", MADE_BY) if name in raw})
+    return plain({name: raw[name] for name in (*ATTRIBUTES, "bucket", _MADE_BY) if name in raw})
 
 
 def is_known(raw: Mapping) -> bool:
@@ -87,30 +86,30 @@ def is_known(raw: Mapping) -> bool:
 
 def item_of(table: TableRef, stored: Mapping[str, Any]) -> TableItem:
     "What is stored, as an item; a lake of 2019 lies in `out_path` and `folder`, without the schema."
-    theirs = "bucket" in stored and MADE_BY not in stored
+    theirs = "bucket" in stored and _MADE_BY not in stored
     folder = stored.get("folder", "").strip("/") if theirs else ""
-    return replace(from_attributes(to_ours(table, stored)), folder=folder)
+    return replace(from_attributes(_to_ours(table, stored)), folder=folder)
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-019
 THEIRS = ("PrimaryKey", "PartitionKey", "LastFullLoadDate", "LastIncrementalFile", "ActiveFlag", "out_path")
 
 
-def new_item(path: str, after: Mapping[str, Any]) -> dict[str, Any]:
+def _new_item(path: str, after: Mapping[str, Any]) -> dict[str, Any]:
     "All attributes of an item that nobody has made yet, with the names the 2019 solution would give."
     place, table = split_path(path)
     bucket, _, prefix = place.partition("/")
     names = {"bucket": bucket, "prefix": f"{prefix}{table.schema}/", "folder": f"{table.name}/"} if place else {}
     last = path + file_of(after["LastIncrementalFile"], table)
     given = {name: value for name, value in after.items() if name != "path"}
-    return {**given, **names, "LastIncrementalFile": last, MADE_BY: "dmscdc"}
+    return {**given, **names, "LastIncrementalFile": last, _MADE_BY: "dmscdc"}
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-020
 def news_of(table: TableRef, path: str, raw: Mapping, item: TableItem) -> dict[str, Any]:
     "The attributes to be set, in their words."
     stored, after = known_in(raw), to_attributes(item)
     if not is_known(raw):
-        return new_item(path, after)
-    before = to_ours(table, stored)
+        return _new_item(path, after)
+    before = _to_ours(table, stored)
     gone = {"path", "folder", *(THEIRS[2:4] if not item.commit else THEIRS[2:3] * (after[THEIRS[2]] == UNSET_LOAD))}
     news = {name: value for name, value in after.items() if name not in gone
             and (value != before[name] or name not in (*THEIRS, *stored))}
@@ -143,7 +142,7 @@ def update_of(news: Mapping[str, Any], raw: Mapping,  # the item as read
             "ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-026
-def of_landing(raws: Iterable[Mapping], place: str,  # "": of any
+def _of_landing(raws: Iterable[Mapping], place: str,  # "": of any
                name: str) -> dict[TableRef, dict[str, Any]]:  # raw items by table
     "The items of one landing; one that names it goes before one that does not."
     found: dict[TableRef, tuple[bool, dict]] = {}
@@ -177,7 +176,7 @@ class DynamoItems:
         "All items of the landing."
         with saying(self.name):
             pages = self.db.get_paginator("scan").paginate(TableName=self.name, ConsistentRead=True)
-            return of_landing((raw for page in pages for raw in page["Items"]), self.place, self.name)
+            return _of_landing((raw for page in pages for raw in page["Items"]), self.place, self.name)
 
     def find(self, table: TableRef) -> tuple[str, dict[str, Any]]:  # path; raw item, {} for none
         "The item of a table, or where a new one belongs."
@@ -196,10 +195,10 @@ class DynamoItems:
         return self.paths.get(table) or self.find(table)[0]
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #3366f7b6
-def removal(table: TableRef, name: str,  # of the table in DynamoDB
+def _removal(table: TableRef, name: str,  # of the table in DynamoDB
             raw: Mapping) -> dict[str, Any]:  # arguments of UpdateItem
     "Takes our attributes away, not those of the lease. Raises `BadSetting` for an item of the 2019 solution."
-    if MADE_BY not in raw:
+    if _MADE_BY not in raw:
         raise BadSetting(f"{table}: the 2019 solution made its item {raw['path']['S']} in {name}, which is not removed "
                          "here: aws dynamodb delete-item does that, or set ActiveFlag to false there")
     names = {f"#{name}": name for name in raw if name != "path" and not name.startswith("lease_")}
@@ -209,7 +208,7 @@ def removal(table: TableRef, name: str,  # of the table in DynamoDB
 TRIES = 32
 
 
-def held_leases(state: DynamoState, now: float | None = None) -> list[Lease]:
+def _held_leases(state: DynamoState, now: float | None = None) -> list[Lease]:
     "What holds now, of all tables that were ever seen or set, in one look; damaged ones are left out, see `holder`."
     over, leases = (time.time() if now is None else now) - state.allowance, []
     for table, raw in state.stored.all().items():
@@ -224,7 +223,7 @@ class DynamoState(DynamoDecisions, State):
         self.stored, self.address = DynamoItems(name, place), f"dynamodb:{name}"
         super().__init__(name, self.stored.path, self.stored.read)
 
-    holders = held_leases
+    holders = _held_leases
 
     def items(self) -> list[TableItem]:  # by table
         "All tables ever seen or set."
@@ -244,7 +243,7 @@ class DynamoState(DynamoDecisions, State):
         path, raw = self.stored.find(table)
         if not is_known(raw):
             return False
-        update = removal(table, self.name, raw)
+        update = _removal(table, self.name, raw)
         return try_update(self.name, path, update | {"ConditionExpression": "#made_by = :ours"}, ours="dmscdc")[0]
 
     def change(self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False,
@@ -261,7 +260,7 @@ class DynamoState(DynamoDecisions, State):
                          "we tried to; nothing was written. Who writes there all the time?")
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-036
-def keep_backups(db: Any, name: str, tries: int = 30) -> None:
+def _keep_backups(db: Any, name: str, tries: int = 30) -> None:
     "Switches on the recovery to a point in time."
     wanted = {"PointInTimeRecoveryEnabled": True}
     for attempt in range(tries):
@@ -285,7 +284,7 @@ def create_table(name: str) -> bool:  # False: it was there
     except db.exceptions.ResourceInUseException:
         return False
     db.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 60})
-    keep_backups(db, name)
+    _keep_backups(db, name)
     return True
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-037

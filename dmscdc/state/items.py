@@ -21,10 +21,10 @@ from .leases import (LEASES, BadSetting, Lease, SqliteDecisions, StateUnusable, 
 from .position import Position, check_instruction, fit_window
 
 # %% auto #0
-__all__ = ['ATTRIBUTES', 'UNSET_LOAD', 'NUMBER', 'NONE', 'KINDS', 'TOLD', 'HELD', 'LOADED', 'SETTINGS', 'WORDS', 'OPENERS',
-           'StaleState', 'UnknownTable', 'TableItem', 'table_path', 'table_in', 'to_attributes', 'by_hand', 'by_others',
-           'checked', 'from_attributes', 'with_settings', 'with_position', 'with_instruction', 'without_instruction',
-           'with_words', 'State', 'read_item', 'or_damaged', 'known_item', 'SqliteState', 'NoState', 'open_state']
+__all__ = ['ATTRIBUTES', 'UNSET_LOAD', 'NUMBER', 'NONE', 'KINDS', 'LOADED', 'SETTINGS', 'WORDS', 'StaleState', 'UnknownTable',
+           'TableItem', 'table_path', 'table_in', 'to_attributes', 'by_hand', 'checked', 'from_attributes',
+           'with_settings', 'with_position', 'with_instruction', 'without_instruction', 'with_words', 'State',
+           'read_item', 'or_damaged', 'known_item', 'SqliteState', 'NoState', 'open_state']
 
 # %% ../../notebooks/06_state/03_items.ipynb #cell-006
 class StaleState(RuntimeError):
@@ -122,7 +122,7 @@ def by_hand(item: TableItem,  # as stored beside them
     return None
 
 # %% ../../notebooks/06_state/03_items.ipynb #cell-020
-def by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" where the progress is ours or a person's
+def _by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" where the progress is ours or a person's
     "What is said when the progress moved on without us."
     if item.position is None:
         return ""
@@ -140,9 +140,9 @@ def by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" where th
 NUMBER, NONE = (int, float), type(None)
 KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str, "format": str, "out_path": str,
          "commit": int, "instruction": (dict, NONE), "intent": (dict, NONE), "status": dict}
-TOLD = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
+_TOLD = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
         "refused": (dict, NONE), "full_at": NUMBER}
-HELD = {"load": int, "last": str, "window_start": str, "shrunk": bool, "listed_at": NUMBER, "cut": str}
+_HELD = {"load": int, "last": str, "window_start": str, "shrunk": bool, "listed_at": NUMBER, "cut": str}
 LOADED = {"path": str, "size": int, "time": NUMBER}
 
 
@@ -157,11 +157,11 @@ def checked(item: TableItem  # as read
             ) -> TableItem:  # the same
     "An item whose parts are what they must be. Raises `TypeError`."
     _must_be(KINDS, vars(item))
-    _must_be(TOLD, item.status)
+    _must_be(_TOLD, item.status)
     asked = item.instruction
     _must_be({"kind": str, "commit": (int, NONE)}, {} if asked is None else {"kind": None, **asked})
     _must_be({"words": str}, item.status.get("refused") or {})
-    _must_be(HELD, vars(item.position) if item.position else {})
+    _must_be(_HELD, vars(item.position) if item.position else {})
     for file in item.position.load_files if item.position else ():
         _must_be(LOADED, vars(file))
     return item
@@ -186,7 +186,7 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
         position=Position.from_json(position) if position else None, commit=stored["commit_number"],
         **{name: json.loads(stored[name]) for name in texts})
     checked(item)
-    return replace(item, instruction=by_hand(item, stored) or item.instruction, moved=by_others(item, stored))
+    return replace(item, instruction=by_hand(item, stored) or item.instruction, moved=_by_others(item, stored))
 
 # %% ../../notebooks/06_state/03_items.ipynb #cell-027
 SETTINGS = ("key", "partition", "insert_only", "delete", "active", "format", "out_path")
@@ -401,7 +401,7 @@ def _open_dynamodb(name: str, landing: str, create: bool, ask: bool) -> Any:
     return import_module("dmscdc.state.dynamodb").open_dynamodb(name, landing, create)
 
 
-OPENERS = {"sqlite": _open_sqlite, "dynamodb": _open_dynamodb}
+_OPENERS = {"sqlite": _open_sqlite, "dynamodb": _open_dynamodb}
 
 
 def open_state(url: str,  # "sqlite:state.db", "dynamodb:DMSCDC_Controller"
@@ -411,7 +411,7 @@ def open_state(url: str,  # "sqlite:state.db", "dynamodb:DMSCDC_Controller"
                ) -> Any:  # `SqliteState`, or another `State` with leases
     "The state behind an address."
     kind, _, rest = url.partition(":")
-    if kind not in OPENERS or not rest:
-        kinds = " or ".join(f"{kind}:NAME" for kind in OPENERS)
+    if kind not in _OPENERS or not rest:
+        kinds = " or ".join(f"{kind}:NAME" for kind in _OPENERS)
         raise BadSetting(f"a state is {kinds}, like sqlite:state.db, not {url!r}")
-    return OPENERS[kind](rest, landing, create, ask)
+    return _OPENERS[kind](rest, landing, create, ask)

@@ -23,10 +23,9 @@ from ..landing.files import TableRef
 from ..storage.aws import client, code_of
 
 # %% auto #0
-__all__ = ['LEASES', 'TAKE', 'KEEP', 'GIVE', 'KINDS', 'LARGE', 'WORDS', 'TAKE_ITEM', 'KEEP_ITEM', 'GIVE_ITEM', 'DECIDE',
-           'DECISION', 'LeaseLost', 'BadSetting', 'StateUnusable', 'Lease', 'usable', 'transaction', 'prepare',
-           'lease_of', 'read_lease', 'lost', 'check_lease', 'SqliteLeases', 'text_of', 'plain', 'value_of', 'saying',
-           'lease_in', 'try_update', 'DynamoLeases', 'SqliteDecisions', 'decision_of', 'DynamoDecisions']
+__all__ = ['LEASES', 'TAKE', 'KEEP', 'KINDS', 'LARGE', 'WORDS', 'LeaseLost', 'BadSetting', 'StateUnusable', 'Lease',
+           'transaction', 'prepare', 'read_lease', 'lost', 'check_lease', 'SqliteLeases', 'text_of', 'plain',
+           'value_of', 'saying', 'lease_in', 'try_update', 'DynamoLeases', 'SqliteDecisions', 'DynamoDecisions']
 
 # %% ../../notebooks/06_state/02_leases.ipynb #cell-006
 class LeaseLost(RuntimeError):
@@ -69,7 +68,7 @@ def _open(path: str, *first: str,  # statements to begin with
 
 # %% ../../notebooks/06_state/02_leases.ipynb #a50f957b
 @contextmanager
-def usable(path: str  # of the file
+def _usable(path: str  # of the file
            ) -> Iterator[None]:
     "What SQLite cannot do with the file, in words. Raises `StateUnusable`."
     try:
@@ -99,7 +98,7 @@ def transaction(path: str,  # of the file
                 ) -> Iterator[sqlite3.Connection]:  # closed at the end
     "One action on the file: all of it, or nothing if something was raised."
     first = ("begin immediate",) if write else ("begin", "select 1 from sqlite_master limit 1")
-    with usable(path), closing(_open(path, *first)) as db:
+    with _usable(path), closing(_open(path, *first)) as db:
         db.row_factory, db.text_factory = sqlite3.Row, _text
         yield db
         db.execute("commit")
@@ -109,13 +108,13 @@ def prepare(path: str,  # of the file; its folder is made too
             tables: dict[str, str]  # name → columns
             ) -> None:
     "Makes the tables that are missing; again does no harm."
-    with usable(path):
+    with _usable(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     with transaction(path, write=False) as db:
         found = {row["name"] for row in db.execute("select name from sqlite_master")}
     if set(tables) <= found:
         return
-    with usable(path):
+    with _usable(path):
         _open(path, "pragma journal_mode=wal").close()
     with transaction(path) as db:
         for name, columns in tables.items():
@@ -130,7 +129,7 @@ TAKE = """insert into leases values (:name, :owner, :expiry, 1) on conflict (nam
 set owner = :owner, expiry = :expiry, fence = fence + 1 where leases.expiry <= :now"""
 KEEP = """update leases set expiry = max(expiry, :expiry)
 where name = :name and owner = :owner and fence = :fence"""
-GIVE = "update leases set owner = '', expiry = 0 where name = :name and owner = :owner and fence = :fence"
+_GIVE = "update leases set owner = '', expiry = 0 where name = :name and owner = :owner and fence = :fence"
 
 # %% ../../notebooks/06_state/02_leases.ipynb #cell-023
 def _values(lease: Lease, expiry: float = 0.0) -> dict:
@@ -140,7 +139,7 @@ def _values(lease: Lease, expiry: float = 0.0) -> dict:
 KINDS = {"owner": str, "expiry": (int, float), "fence": int}
 
 
-def lease_of(table: TableRef, row: sqlite3.Row | Mapping[str, Any],
+def _lease_of(table: TableRef, row: sqlite3.Row | Mapping[str, Any],
              free: str = ""  # how it is freed, where not by SQL
              ) -> Lease:
     "A lease as stored. Raises `StateUnusable` where a column holds what it cannot hold."
@@ -156,7 +155,7 @@ def lease_of(table: TableRef, row: sqlite3.Row | Mapping[str, Any],
 def read_lease(db: sqlite3.Connection, table: TableRef) -> Lease | None:
     "The newest lease of a table, whether it holds or not. Raises `StateUnusable`."
     row = db.execute("select * from leases where name = ?", (str(table),)).fetchone()
-    return row and lease_of(table, row)
+    return row and _lease_of(table, row)
 
 
 def _sound(rows: list[sqlite3.Row]) -> list[Lease]:
@@ -164,7 +163,7 @@ def _sound(rows: list[sqlite3.Row]) -> list[Lease]:
     found = []
     for row in rows:
         with suppress(StateUnusable, ValueError, TypeError):
-            found.append(lease_of(TableRef.parse(row["name"]), row))
+            found.append(_lease_of(TableRef.parse(row["name"]), row))
     return found
 
 # %% ../../notebooks/06_state/02_leases.ipynb #cell-024
@@ -207,7 +206,7 @@ class SqliteLeases:
     def release(self, lease: Lease) -> bool:
         "Gives it back; False if it was not ours any more and nothing was done."
         with transaction(self.path) as db:
-            return db.execute(GIVE, _values(lease)).rowcount == 1
+            return db.execute(_GIVE, _values(lease)).rowcount == 1
 
     def holder(self, table: TableRef, now: float | None = None) -> Lease | None:
         "The lease that holds now; None when the table is free, also because a lease has run out."
@@ -275,16 +274,16 @@ def saying(name: str) -> Iterator[None]:  # of the table
         raise BadSetting(f"dynamodb:{name}: {words.format(name)}") from error
 
 # %% ../../notebooks/06_state/02_leases.ipynb #cell-034
-TAKE_ITEM = {
+_TAKE_ITEM = {
     "UpdateExpression": "SET lease_owner = :owner, lease_expiry = :expiry, lease_token = :token ADD lease_fence :one",
     "ConditionExpression": "attribute_not_exists(lease_expiry) AND attribute_not_exists(lease_fence) OR "
                            "attribute_type(lease_fence, :number) AND (lease_owner = :nobody OR lease_expiry <= :over)",
 }
-KEEP_ITEM = {
+_KEEP_ITEM = {
     "UpdateExpression": "SET lease_expiry = :expiry",
     "ConditionExpression": "lease_owner = :owner AND lease_fence = :fence AND lease_expiry <= :expiry",
 }
-GIVE_ITEM = {
+_GIVE_ITEM = {
     "UpdateExpression": "SET lease_owner = :nobody, lease_expiry = :zero",
     "ConditionExpression": "lease_owner = :owner AND lease_fence = :fence",
 }
@@ -299,7 +298,7 @@ def lease_in(raw: Mapping, table: TableRef,
     key = shlex.quote(json.dumps({"path": raw.get("path")}))
     free = (f"by: aws dynamodb update-item --table-name {name} --key {key} "
             "--update-expression 'REMOVE lease_owner, lease_expiry, lease_fence'")
-    return lease_of(table, told, free) if any(stored.values()) else None
+    return _lease_of(table, told, free) if any(stored.values()) else None
 
 # %% ../../notebooks/06_state/02_leases.ipynb #cell-035
 def try_update(name: str, path: str, update: Mapping[str, Any], **values: str | int | float
@@ -334,21 +333,21 @@ class DynamoLeases:
         now, token = time.time() if now is None else now, uuid.uuid4().hex
         values = {"owner": owner, "expiry": now + seconds, "over": now - self.allowance}
         values |= {"token": token, "one": 1, "nobody": "", "number": "N"}
-        done, raw = try_update(self.name, self.path(table), TAKE_ITEM, **values)
+        done, raw = try_update(self.name, self.path(table), _TAKE_ITEM, **values)
         newest = lease_in(raw, table, self.name)
         return newest if done or raw.get("lease_token") == {"S": token} else None
 
     def renew(self, lease: Lease, seconds: float, now: float | None = None) -> Lease:
         "Prolongs it from now on; also one that has run out, as long as nobody took it. Else `LeaseLost`."
         values = {"owner": lease.owner, "fence": lease.fence, "expiry": (time.time() if now is None else now) + seconds}
-        raw = try_update(self.name, self.path(lease.table), KEEP_ITEM, **values)[1]
+        raw = try_update(self.name, self.path(lease.table), _KEEP_ITEM, **values)[1]
         check_lease(lease, newest := lease_in(raw, lease.table, self.name))
         return newest
 
     def release(self, lease: Lease) -> bool:
         "Gives it back; False if it was not ours any more and nothing was done."
         values = {"owner": lease.owner, "fence": lease.fence, "nobody": "", "zero": 0}
-        return try_update(self.name, self.path(lease.table), GIVE_ITEM, **values)[0]
+        return try_update(self.name, self.path(lease.table), _GIVE_ITEM, **values)[0]
 
     def holder(self, table: TableRef, now: float | None = None) -> Lease | None:
         "The lease that holds now; None when it can be taken, also because it has run out."
@@ -356,7 +355,7 @@ class DynamoLeases:
         return lease if lease and lease.owner and lease.expiry + self.allowance > now else None
 
 # %% ../../notebooks/06_state/02_leases.ipynb #cell-042
-DECIDE = """insert into decisions values (:journal, :name, :number, :draft) on conflict (journal) do update
+_DECIDE = """insert into decisions values (:journal, :name, :number, :draft) on conflict (journal) do update
 set number = :number, draft = :draft where decisions.number < :number"""
 
 
@@ -366,7 +365,7 @@ class SqliteDecisions(SqliteLeases):
     def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
         "The highest number that is decided for a journal, and the draft that won it."
         with transaction(self.path) as db:
-            db.execute(DECIDE, {"journal": journal, "name": str(table), "number": number, "draft": draft})
+            db.execute(_DECIDE, {"journal": journal, "name": str(table), "number": number, "draft": draft})
             return tuple(db.execute("select number, draft from decisions where journal = ?", (journal,)).fetchone())
 
     def decided(self, table: TableRef) -> list[tuple[int, str]]:
@@ -381,10 +380,10 @@ class SqliteDecisions(SqliteLeases):
             db.execute("delete from decisions where name = ? and draft = ?", (str(table), draft))
 
 # %% ../../notebooks/06_state/02_leases.ipynb #cell-044
-DECISION = re.compile(r"(decided|draft)_[0-9a-f]{12}")
+_DECISION = re.compile(r"(decided|draft)_[0-9a-f]{12}")
 
 
-def decision_of(journal: str) -> dict[str, str]:  # attributes by what they hold
+def _decision_of(journal: str) -> dict[str, str]:  # attributes by what they hold
     "Where the item of a table keeps what was decided for a journal."
     digest = hashlib.sha256(journal.encode()).hexdigest()[:12]
     return {"number": f"decided_{digest}", "draft": f"draft_{digest}"}
@@ -395,7 +394,7 @@ class DynamoDecisions(DynamoLeases):
 
     def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
         "See `SqliteDecisions.decide`."
-        at = decision_of(journal)
+        at = _decision_of(journal)
         update = {
             "UpdateExpression": f"SET {at['number']} = :number, {at['draft']} = :draft",
             "ConditionExpression": f"attribute_not_exists({at['number']}) OR {at['number']} < :number",
@@ -405,12 +404,12 @@ class DynamoDecisions(DynamoLeases):
 
     def decided(self, table: TableRef) -> list[tuple[int, str]]:
         "See `SqliteDecisions.decided`."
-        found = plain({name: raw for name, raw in self.read(self.path(table)).items() if DECISION.fullmatch(name)})
+        found = plain({name: raw for name, raw in self.read(self.path(table)).items() if _DECISION.fullmatch(name)})
         return [(found[f"decided_{name[6:]}"], draft) for name, draft in found.items() if name.startswith("draft_")]
 
     def forget(self, table: TableRef, draft: str) -> None:
         "See `SqliteDecisions.forget`."
-        at = decision_of(f"{draft.rpartition('/aside/')[0]}/journal")
+        at = _decision_of(f"{draft.rpartition('/aside/')[0]}/journal")
         update = {
             "UpdateExpression": f"REMOVE {', '.join(at.values())}",
             "ConditionExpression": f"{at['draft']} = :draft",

@@ -16,8 +16,8 @@ from math import comb
 from ..landing.files import Listing, NotADmsName, RawFile, TableRef, change_order, parse_name
 
 # %% auto #0
-__all__ = ['LIMIT', 'LEAST_ROOM', 'MARKS', 'CHOICES', 'Position', 'pack_names', 'unpack_names', 'fit_window', 'mark_of', 'tally',
-           'less', 'plus', 'told_apart', 'BadInstruction', 'check_instruction', 'bound', 'take_over']
+__all__ = ['LIMIT', 'MARKS', 'Position', 'pack_names', 'unpack_names', 'fit_window', 'mark_of', 'tally', 'less', 'plus',
+           'told_apart', 'BadInstruction', 'check_instruction', 'bound', 'take_over']
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _fields(data: Mapping) -> dict:
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-024
 LIMIT = 64 * 1024  # bytes of a position as JSON
-LEAST_ROOM = 16 * 1024  # for names, however many load files there are
+_LEAST_ROOM = 16 * 1024  # for names, however many load files there are
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-026
 def fit_window(position: Position,  # with any number of names
@@ -117,7 +117,7 @@ def fit_window(position: Position,  # with any number of names
                ) -> Position:  # the same, or with the newest names and `shrunk`
     "Drops the oldest names until the position fits."
     frame = _frame(replace(position, shrunk=False, window_start=position.last))  # as long before as after
-    room = max(limit - len(json.dumps(frame)), LEAST_ROOM)
+    room = max(limit - len(json.dumps(frame)), _LEAST_ROOM)
     kept, shared = 0, set()
     for path, size in reversed(position.window):
         start, clock = _split(path)
@@ -155,7 +155,7 @@ def plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return one[0] + other[0], (one[1] + other[1]) % MARKS
 
 # %% ../../notebooks/06_state/01_position.ipynb #tally-05
-CHOICES = 20_000  # that are tried: with 10,000 files, a wrong one fits once in a million times at most
+_CHOICES = 20_000  # that are tried: with 10,000 files, a wrong one fits once in a million times at most
 
 
 def told_apart(position: Position,
@@ -172,7 +172,7 @@ def told_apart(position: Position,
         known = {mark_of(f.path, f.size): f for f in timely} if old else {0: None}
         touched = count - len(timely) + old  # how many of the later ones were applied
         few = min(touched, len(later) - touched)
-        if few < 0 or comb(len(later), few) > CHOICES:
+        if few < 0 or comb(len(later), few) > _CHOICES:
             continue
         for some in combinations(range(len(later)), few):
             part = sum(marks[n] for n in some)

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 # %% auto #0
-__all__ = ['BUCKETS', 'ATTEMPTS', 'NEEDED', 'is_bucket', 'split_url', 'time_of', 'client', 'code_of']
+__all__ = ['BUCKETS', 'NEEDED', 'is_bucket', 'split_url', 'time_of', 'client', 'code_of']
 
 # %% ../../notebooks/01_storage/01_aws.ipynb #cell-006
 BUCKETS = ("s3://", "s3a://")
@@ -55,7 +55,7 @@ def _session() -> Any:
     return boto3.DEFAULT_SESSION
 
 # %% ../../notebooks/01_storage/01_aws.ipynb #cell-013
-ATTEMPTS = 8  # of a request, with waits of up to 20 seconds between them
+_ATTEMPTS = 8  # of a request, with waits of up to 20 seconds between them
 NEEDED = "AWS needs boto3: pip install 'dmscdc[aws]'"
 _MAKING = Lock()  # boto3's session is not for several threads at once; its clients are
 
@@ -64,7 +64,7 @@ _MAKING = Lock()  # boto3's session is not for several threads at once; its clie
 def _client(service: str) -> Any:
     from botocore.config import Config
 
-    retries = {"mode": "standard", "total_max_attempts": ATTEMPTS}
+    retries = {"mode": "standard", "total_max_attempts": _ATTEMPTS}
     how = Config(retries=retries, max_pool_connections=32, user_agent_extra="dmscdc")
     return _session().client(service, config=how)
 

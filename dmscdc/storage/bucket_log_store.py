@@ -19,14 +19,12 @@ from .filesystem import own_endpoint
 from .log_store import Exists, Store, Unfit, entry_number, is_hidden, number_aside
 
 # %% auto #0
-__all__ = ['TAKEN', 'GONE', 'CONFLICT', 'TRIES', 'OLD_BOTO3', 'PROBE', 'PROOF', 'HELP', 'Decide', 'DECIDER', 'BY_STATE',
-           'put_new', 'check_exclusive', 'copy_object', 'keys_below', 'is_ours', 'names_below', 'last_entry',
-           'get_object', 'delete_object', 'decided_by', 'exists', 'is_decided', 'let_state_decide', 'put_decided',
-           'entry_of', 'fulfil', 'is_lost', 'create_entry', 'entries_after', 'tidy_up', 'BucketStore', 'check_boto3',
-           'open_store']
+__all__ = ['GONE', 'CONFLICT', 'TRIES', 'OLD_BOTO3', 'put_new', 'check_exclusive', 'copy_object', 'names_below', 'last_entry',
+           'get_object', 'delete_object', 'decided_by', 'exists', 'put_decided', 'fulfil', 'is_lost', 'entries_after',
+           'tidy_up', 'BucketStore', 'check_boto3', 'open_store']
 
 # %% ../../notebooks/01_storage/04_bucket_log_store.ipynb #cell-006
-TAKEN = ("PreconditionFailed", "412")
+_TAKEN = ("PreconditionFailed", "412")
 GONE = ("NoSuchKey", "404")
 CONFLICT = "ConditionalRequestConflict"  # another put of the same name is at work
 
@@ -42,7 +40,7 @@ def put_new(s3: Any, bucket: str, key: str, content: bytes) -> None:
             s3.put_object(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*")
             return
         except Exception as error:
-            if code_of(error) in TAKEN:
+            if code_of(error) in _TAKEN:
                 raise Exists(f"s3://{bucket}/{key}") from error
             if type(error).__name__ == "ParamValidationError":
                 raise Unfit(OLD_BOTO3) from error
@@ -51,24 +49,24 @@ def put_new(s3: Any, bucket: str, key: str, content: bytes) -> None:
         threading.Event().wait(0.02 * 2 ** attempt)
 
 # %% ../../notebooks/01_storage/04_bucket_log_store.ipynb #cell-011
-PROBE, PROOF = "exclusive-put", b"This name was put twice, to see that the second put is refused.\n"
-HELP = ("Without it two writers could both win. dmscdc pass and dmscdc's jobs let their state decide; "
+_PROBE, _PROOF = "exclusive-put", b"This name was put twice, to see that the second put is refused.\n"
+_HELP = ("Without it two writers could both win. dmscdc pass and dmscdc's jobs let their state decide; "
         "everybody else needs a bucket on AWS, or a store that knows conditional puts")
 
 
 def check_exclusive(s3: Any, bucket: str, folder: str) -> None:
     "Raise `Unfit` when the store does not refuse to put over a name with `If-None-Match`."
-    key = f"{folder}/{PROBE}"
+    key = f"{folder}/{_PROBE}"
     for _ in range(2):
         try:
-            put_new(s3, bucket, key, PROOF)
+            put_new(s3, bucket, key, _PROOF)
         except Exists:
             return
         except Exception as error:
             if code_of(error) not in ("NotImplemented", "501"):
                 raise
-            raise Unfit(f"s3://{bucket}/{key}: this store has no conditional put. {HELP}") from error
-    raise Unfit(f"s3://{bucket}/{key}: this store put over it in spite of If-None-Match. {HELP}")
+            raise Unfit(f"s3://{bucket}/{key}: this store has no conditional put. {_HELP}") from error
+    raise Unfit(f"s3://{bucket}/{key}: this store put over it in spite of If-None-Match. {_HELP}")
 
 # %% ../../notebooks/01_storage/04_bucket_log_store.ipynb #cell-014
 def copy_object(s3: Any, bucket: str, source: str, target: str) -> bool:  # False: the source is gone
@@ -82,13 +80,13 @@ def copy_object(s3: Any, bucket: str, source: str, target: str) -> bool:  # Fals
     return True
 
 # %% ../../notebooks/01_storage/04_bucket_log_store.ipynb #cell-017
-def keys_below(s3: Any, bucket: str, folder: str) -> Iterator[str]:
+def _keys_below(s3: Any, bucket: str, folder: str) -> Iterator[str]:
     "All keys below a folder, rising."
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{folder}/")
     return (one["Key"] for page in pages for one in page.get("Contents", ()))
 
 
-def is_ours(key: str) -> bool:
+def _is_ours(key: str) -> bool:
     "Not hidden, and not the mark by which some tools show an empty folder."
     return not (key.endswith(("/", "_$folder$")) or is_hidden(key.rpartition("/")[2]))
 
@@ -96,7 +94,7 @@ def is_ours(key: str) -> bool:
 def names_below(s3: Any, bucket: str, folder: str, root: str) -> list[str]:
     "Names of our files in a folder, below the root, sorted."
     start = len(root) + 1 if root else 0
-    return sorted(key[start:] for key in keys_below(s3, bucket, folder) if is_ours(key))
+    return sorted(key[start:] for key in _keys_below(s3, bucket, folder) if _is_ours(key))
 
 # %% ../../notebooks/01_storage/04_bucket_log_store.ipynb #cell-020
 def last_entry(entries_after: Callable[[int], tuple[list[int], bool]]  # a page of numbers, and whether there are more
@@ -136,21 +134,21 @@ def delete_object(s3: Any, bucket: str, key: str) -> None:
     s3.delete_object(Bucket=bucket, Key=key)
 
 # %% ../../notebooks/01_storage/04_bucket_log_store.ipynb #cell-025
-Decide = Callable[[str, int, str], tuple[int, str]]  # journal, number, draft: the highest number, its draft
-DECIDER: ContextVar[Decide | None] = ContextVar("decider", default=None)
+_Decide = Callable[[str, int, str], tuple[int, str]]  # journal, number, draft: the highest number, its draft
+_DECIDER: ContextVar[_Decide | None] = ContextVar("decider", default=None)
 
 
 @contextmanager
-def decided_by(decide: Decide) -> Iterator[None]:
+def decided_by(decide: _Decide) -> Iterator[None]:
     "Inside the block a store that cannot refuse a put asks here."
-    before = DECIDER.set(decide)
+    before = _DECIDER.set(decide)
     try:
         yield
     finally:
-        DECIDER.reset(before)
+        _DECIDER.reset(before)
 
 # %% ../../notebooks/01_storage/04_bucket_log_store.ipynb #cell-026
-BY_STATE = "decided-by-state"
+_BY_STATE = "decided-by-state"
 
 
 def exists(s3: Any, bucket: str, key: str) -> bool:
@@ -164,30 +162,30 @@ def exists(s3: Any, bucket: str, key: str) -> bool:
     return True
 
 
-def is_decided(s3: Any, bucket: str, folder: str) -> bool:
+def _is_decided(s3: Any, bucket: str, folder: str) -> bool:
     "A state decides the entries of this journal."
     own = own_endpoint(s3.meta.endpoint_url, s3.meta.region_name)  # AWS itself refuses, and need not be asked
-    return bool(own) and exists(s3, bucket, f"{folder}/{BY_STATE}")
+    return bool(own) and exists(s3, bucket, f"{folder}/{_BY_STATE}")
 
 
-def let_state_decide(s3: Any, bucket: str, folder: str) -> bool:
+def _let_state_decide(s3: Any, bucket: str, folder: str) -> bool:
     "Before the first entry: whether a state has to decide. Raises `Unfit` when it has to and there is none."
     try:
         check_exclusive(s3, bucket, folder)
     except Unfit:
-        if DECIDER.get() is None:
+        if _DECIDER.get() is None:
             raise
         words = b"This store cannot refuse a put. The state of dmscdc decides which draft becomes an entry.\n"
-        s3.put_object(Bucket=bucket, Key=f"{folder}/{BY_STATE}", Body=words)
+        s3.put_object(Bucket=bucket, Key=f"{folder}/{_BY_STATE}", Body=words)
         return True
     return False
 
 # %% ../../notebooks/01_storage/04_bucket_log_store.ipynb #cell-028
 def put_decided(s3: Any, bucket: str, key: str, content: bytes) -> None:
     "An exclusive create by the word of the state. Raises `Exists`, `Unfit`."
-    folder, number, decide = key.rpartition("/")[0], entry_number(key), DECIDER.get()
+    folder, number, decide = key.rpartition("/")[0], entry_number(key), _DECIDER.get()
     if decide is None:
-        raise Unfit(f"s3://{bucket}/{key}: the state of dmscdc decides the entries of this journal. {HELP}")
+        raise Unfit(f"s3://{bucket}/{key}: the state of dmscdc decides the entries of this journal. {_HELP}")
     draft = f"{folder.rpartition('/')[0]}/aside/{number:012d}-{uuid.uuid4().hex[:12]}/entry.json"
     s3.put_object(Bucket=bucket, Key=draft, Body=content)
     newest, chosen = decide(f"s3://{bucket}/{folder}", number, f"s3://{bucket}/{draft}")
@@ -197,7 +195,7 @@ def put_decided(s3: Any, bucket: str, key: str, content: bytes) -> None:
         raise Exists(f"s3://{bucket}/{key}")
 
 
-def entry_of(number: int, draft: str) -> tuple[str, str, str]:  # bucket, key of the draft, key of its entry
+def _entry_of(number: int, draft: str) -> tuple[str, str, str]:  # bucket, key of the draft, key of its entry
     "What a chosen draft has to become."
     bucket, key = split_url(draft)
     return bucket, key, f"{key.rpartition('/aside/')[0]}/journal/{number:012d}.json"
@@ -205,7 +203,7 @@ def entry_of(number: int, draft: str) -> tuple[str, str, str]:  # bucket, key of
 
 def fulfil(s3: Any, number: int, draft: str) -> None:
     "Makes the chosen draft the entry. A draft that is gone has become it long ago."
-    bucket, source, target = entry_of(number, draft)
+    bucket, source, target = _entry_of(number, draft)
     if not copy_object(s3, bucket, source, target) and not exists(s3, bucket, target):
         raise Unfit(f"s3://{bucket}/{target}: by the state this entry was made, and it is not there: was the lake "
                     "emptied, or taken back? dmscdc table rebuild makes the state forget it")
@@ -213,14 +211,14 @@ def fulfil(s3: Any, number: int, draft: str) -> None:
 
 def is_lost(number: int, draft: str) -> bool:
     "Neither a chosen draft nor its entry is there, so nobody can make it an entry any more."
-    bucket, *keys = entry_of(number, draft)
+    bucket, *keys = _entry_of(number, draft)
     return not any(exists(client("s3"), bucket, key) for key in keys)
 
 # %% ../../notebooks/01_storage/04_bucket_log_store.ipynb #cell-030
-def create_entry(s3: Any, bucket: str, key: str, content: bytes) -> None:
+def _create_entry(s3: Any, bucket: str, key: str, content: bytes) -> None:
     "An exclusive create; before the first entry of a journal the store is tried. Raises `Exists`, `Unfit`."
     folder = key.rpartition("/")[0]
-    by_state = is_decided(s3, bucket, folder) or entry_number(key) == 1 and let_state_decide(s3, bucket, folder)
+    by_state = _is_decided(s3, bucket, folder) or entry_number(key) == 1 and _let_state_decide(s3, bucket, folder)
     (put_decided if by_state else put_new)(s3, bucket, key, content)
 
 # %% ../../notebooks/01_storage/04_bucket_log_store.ipynb #cell-032
@@ -234,7 +232,7 @@ def entries_after(s3: Any, bucket: str, folder: str, number: int) -> tuple[list[
 
 def tidy_up(s3: Any, bucket: str, folder: str, number: int) -> None:
     "Deletes what attempts up to a number left, hidden files too."
-    for key in keys_below(s3, bucket, folder):
+    for key in _keys_below(s3, bucket, folder):
         if number_aside(key[len(folder) + 1:]) <= number:
             delete_object(s3, bucket, key)
 
@@ -275,7 +273,7 @@ class BucketStore:
 
     def create(self, name: str, content: bytes) -> None:
         "Creates whole or not at all; raises `Exists` when the name is taken."
-        create_entry(*self._at(name), content)
+        _create_entry(*self._at(name), content)
 
     def tidy(self, prefix: str, number: int) -> None:
         tidy_up(*self._at(prefix), number)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
 # %% auto #0
-__all__ = ['GIVEN', 'CLOUD', 'SDK', 'LISTS', 'Access', 'own_endpoint', 'given', 'access', 'access_for', 'place', 'new_place',
-           'files_in', 'spark_url', 'read_url', 's3a_packages', 's3a_parts', 'ivy_settings', 's3a_settings',
-           's3a_environment', 'lent', 's3a', 'joined']
+__all__ = ['CLOUD', 'LISTS', 'Access', 'own_endpoint', 'given', 'access', 'access_for', 'place', 'new_place', 'files_in',
+           'spark_url', 'read_url', 's3a_parts', 'ivy_settings', 's3a_settings', 's3a_environment', 'lent', 's3a',
+           'joined']
 
 # %% ../../notebooks/01_storage/02_filesystem.ipynb #cell-006
 @dataclass(frozen=True)
@@ -64,24 +64,24 @@ def _asked() -> Access:
     return Access(region, endpoint, now.access_key, now.secret_key, now.token or "", found.method)
 
 # %% ../../notebooks/01_storage/02_filesystem.ipynb #cell-010
-GIVEN: ContextVar[Access | None] = ContextVar("access", default=None)
+_GIVEN: ContextVar[Access | None] = ContextVar("access", default=None)
 
 
 @contextmanager
 def given(access: Access | None  # None: there is nothing to give
           ) -> Iterator[None]:
     "What is opened inside the block is opened with this access."
-    before = GIVEN.get()
-    GIVEN.set(access)
+    before = _GIVEN.get()
+    _GIVEN.set(access)
     try:
         yield
     finally:
-        GIVEN.set(before)
+        _GIVEN.set(before)
 
 
 def access() -> Access:
     "What we were given, else the usual configuration. Raises `PermissionError` where there is none."
-    return GIVEN.get() or _asked()
+    return _GIVEN.get() or _asked()
 
 
 def access_for(*texts: str  # addresses, or lists that name some
@@ -148,13 +148,13 @@ CLOUD = {  # Spark writes where the file will stay, instead of renaming, which S
     "spark.sql.parquet.output.committer.class":
         "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
 }
-SDK = {"3.4.2": "2.29.52"}  # AWS's, by the Hadoop that was built with it
+_SDK = {"3.4.2": "2.29.52"}  # AWS's, by the Hadoop that was built with it
 
 
-def s3a_packages(hadoop: str  # its version
+def _s3a_packages(hadoop: str  # its version
                  ) -> dict[str, str]:  # settings
     "S3A and what it needs, for Spark to fetch."
-    wanted, sdk = f"org.apache.hadoop:hadoop-aws:{hadoop}", SDK.get(hadoop)
+    wanted, sdk = f"org.apache.hadoop:hadoop-aws:{hadoop}", _SDK.get(hadoop)
     if sdk is None:  # it brings its own, as a whole
         return {"spark.jars.packages": wanted}
     parts = (f"software.amazon.awssdk:{part}:{sdk}" for part in ("s3-transfer-manager", "sts"))
@@ -167,7 +167,7 @@ def s3a_parts(jars: Sequence[str]  # names of the jars that Spark has
     has = {name: one for one in jars for name in re.findall(r"^(hadoop-aws|spark-hadoop-cloud)_?", one)}
     conf = CLOUD if "spark-hadoop-cloud" in has else {}
     hadoop = next(filter(None, (re.fullmatch(r"hadoop-client-api-([\d.]+)\.jar", one) for one in jars)), None)
-    return conf if "hadoop-aws" in has or not hadoop else {**conf, **s3a_packages(hadoop[1])}
+    return conf if "hadoop-aws" in has or not hadoop else {**conf, **_s3a_packages(hadoop[1])}
 
 # %% ../../notebooks/01_storage/02_filesystem.ipynb #4c1e2b9a
 def ivy_settings(home: str | Path  # of Spark

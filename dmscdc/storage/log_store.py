@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 # %% auto #0
-__all__ = ['ENTRY_NAME', 'NO_LINKS', 'is_hidden', 'entry_number', 'number_aside', 'Exists', 'Unfit', 'Store']
+__all__ = ['ENTRY_NAME', 'is_hidden', 'entry_number', 'number_aside', 'Exists', 'Unfit', 'Store']
 
 # %% ../../notebooks/01_storage/03_log_store.ipynb #cell-006
 ENTRY_NAME = re.compile(r"^(\d{12})\.json$")
@@ -124,7 +124,7 @@ def _create_renamed(path: str, content: bytes) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 # %% ../../notebooks/01_storage/03_log_store.ipynb #cell-024
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 def _create_linked(path: str, content: bytes) -> None:
@@ -137,7 +137,7 @@ def _create_linked(path: str, content: bytes) -> None:
     except FileExistsError as error:
         raise Exists(path) from error
     except OSError as error:
-        if error.errno not in NO_LINKS:
+        if error.errno not in _NO_LINKS:
             raise
         _create_renamed(path, content)
     finally:

@@ -20,7 +20,7 @@ from ...changes.schema import FILE, OP, ROW, Column, Footer, open_raw, read_piec
 from ...changes.tasks import Batches, facts_out, get_text, lake_values, numbers_in, unique_columns, write_table
 
 # %% auto #0
-__all__ = ['SMALL', 'Part', 'Copying', 'cut_file', 'cut', 'lake_rows', 'read_part', 'write_copy', 'copy_piece', 'encode_copying',
+__all__ = ['SMALL', 'Part', 'Copying', 'cut_file', 'cut', 'lake_rows', 'read_part', 'copy_piece', 'encode_copying',
            'load_copying', 'copy_numbers']
 
 # %% ../../../notebooks/07_lake/02_parquet/04_copy.ipynb #cell-006
@@ -127,7 +127,7 @@ def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
         at += rows.num_rows
 
 # %% ../../../notebooks/07_lake/02_parquet/04_copy.ipynb #cell-015
-def write_copy(
+def _write_copy(
     tables: Sequence[pa.Table],  # rows of one lake file
     copying: Copying,
     folder: str = "",  # partition folders
@@ -149,9 +149,9 @@ def copy_piece(
         waiting.append(rows)
         count += rows.num_rows
         if count >= copying.rows_a_file:
-            names.append(write_copy(waiting, copying, piece[0].folder))
+            names.append(_write_copy(waiting, copying, piece[0].folder))
             waiting, count = [], 0
-    return names + ([write_copy(waiting, copying, piece[0].folder)] if waiting else [])
+    return names + ([_write_copy(waiting, copying, piece[0].folder)] if waiting else [])
 
 # %% ../../../notebooks/07_lake/02_parquet/04_copy.ipynb #cell-022
 def encode_copying(copying: Copying) -> str:

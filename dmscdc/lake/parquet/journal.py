@@ -18,11 +18,11 @@ from ...landing.files import TableRef, for_shell
 from ...storage.log_store import ENTRY_NAME, Exists, Store, Unfit, number_aside
 
 # %% auto #0
-__all__ = ['OUR_NAME', 'name_prefix', 'commit_of', 'LakeFile', 'Entry', 'check_kinds', 'decode', 'Journal', 'settle', 'abandon',
-           'commit', 'located', 'whereabouts']
+__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'check_kinds', 'decode', 'Journal', 'settle', 'abandon', 'commit',
+           'located', 'whereabouts']
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-012
-OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
+_OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
 
 
 def name_prefix(number: int, attempt: str) -> str:
@@ -32,7 +32,7 @@ def name_prefix(number: int, attempt: str) -> str:
 
 def commit_of(name: str) -> int | None:
     "The commit number that a file's name carries, None when the name is not ours."
-    found = OUR_NAME.match(name.rsplit("/", 1)[-1])
+    found = _OUR_NAME.match(name.rsplit("/", 1)[-1])
     return int(found[1]) if found else None
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-015

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 # %% auto #0
-__all__ = ['CODED', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs',
-           'apply_rows', 'write_lake', 'rewrite', 'is_replaced', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers',
-           'insert_numbers']
+__all__ = ['Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs', 'apply_rows',
+           'rewrite', 'is_replaced', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers', 'insert_numbers']
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-006
 @dataclass(frozen=True)
@@ -65,10 +64,10 @@ class Work:
 
     types = property(lambda self: dict(self.schema), doc="Lake types by column.")
     names = property(lambda self: [name for name, _ in self.schema], doc="All columns in their order.")
-    coded = property(lambda self: [n for n in CODED if n not in self.keys], doc="Columns kept as codes.")
+    coded = property(lambda self: [n for n in _CODED if n not in self.keys], doc="Columns kept as codes.")
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-009
-CODED = (OP, FILE)
+_CODED = (OP, FILE)
 
 
 def encode_work(work: Any) -> str:
@@ -125,7 +124,7 @@ def _columns(
     for name in names:
         t = arrow_type(types[name])
         if name in found:
-            out[name] = found[name] if name in CODED and name in work.coded else found[name].cast(t)
+            out[name] = found[name] if name in _CODED and name in work.coded else found[name].cast(t)
         else:
             out[name] = _constant(values[name], t, rows) if name in values else pa.nulls(rows, t)
     return out
@@ -257,7 +256,7 @@ def apply_rows(
     return pa.table({n: out[n] for n in work.names}), ~write & (not work.soft)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-032
-def write_lake(
+def _write_lake(
     rows: pa.Table,
     unit: Unit,  # that they come from
     work: Work,
@@ -336,7 +335,7 @@ def rewrite(
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-038
 def _replaced(rows: pa.Table, unit: Unit, work: Work, size: int) -> dict[str, Any]:
     "The unit's files give way to these rows."
-    return {"removes": unit.names, "adds": write_lake(rows, unit, work, size)}
+    return {"removes": unit.names, "adds": _write_lake(rows, unit, work, size)}
 
 
 def is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
@@ -381,7 +380,7 @@ def insert(piece: str, inserting: Inserting) -> list[str]:
     "Write the new rows of a batch file; names below the attempt's place."
     work, home = inserting.work, Unit((piece,), (), "", (), (), ())
     rows = fresh_rows(piece, inserting)
-    return write_lake(_coded(rows, work.coded), home, work, _size(home))
+    return _write_lake(_coded(rows, work.coded), home, work, _size(home))
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-051
 def rewrite_numbers(batches: Batches, url: str) -> Batches:

@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['read_entry', 'copy_load', 'to_work', 'run_units', 'replaced_range', 'rewrite_touched', 'put_down', 'insert_in_tasks',
-           'new_rows', 'rows_a_file', 'insert_rows', 'gather', 'removed', 'total', 'counts_of', 'written',
-           'apply_batch', 'base_of', 'move_on', 'left_there', 'replace_rows', 'adopt_files', 'commit_in', 'commit_at',
-           'plain_of', 'read_table', 'ParquetTable', 'open_table']
+__all__ = ['read_entry', 'rewrite_touched', 'put_down', 'rows_a_file', 'gather', 'removed', 'total', 'counts_of', 'written',
+           'move_on', 'read_table', 'ParquetTable', 'open_table']
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-006
 def read_entry(
@@ -49,7 +47,7 @@ def read_entry(
     return read_files(spark, at.schema, at.partition, whereabouts(journal, entry))
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-008
-def copy_load(
+def _copy_load(
     place: Place,
     spark: SparkSession,
     load: LoadFiles,
@@ -60,7 +58,7 @@ def copy_load(
     return copy_aside(place, spark, pieces, max(1, int(target_bytes * load.rows / max(load.bytes, 1))))
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-010
-def to_work(
+def _to_work(
     place: Place,
     batch: Batch,
     target_bytes: int,  # of a lake file
@@ -72,7 +70,7 @@ def to_work(
     return Work(batch.url, place.path, facts, place.prefix, types, *common, units=(), replaces=batch.replaces)
 
 
-def run_units(
+def _run_units(
     spark: SparkSession,
     work: Work,  # with its units
 ) -> list[dict[str, Any]]:  # what each has done
@@ -81,7 +79,7 @@ def run_units(
     return in_tasks(spark, url, encode_work(work), len(work.units), rewrite_numbers)
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-011
-def replaced_range(work: Work) -> LakeFile:
+def _replaced_range(work: Work) -> LakeFile:
     "The keys of the rows that a batch of inserts replaces: any row of its files."
     return LakeFile("", "", 0, 0, (min(work.replaces), None), (max(work.replaces), None), ())
 
@@ -99,9 +97,9 @@ def rewrite_touched(
     with ThreadPoolExecutor(16) as pool:
         parts = files_in(work.batch)
         staged = list(pool.map(lambda url: describe(url, url.rpartition("/")[2], "", work.keys), parts))
-    filled = [replaced_range(work)] if work.replaces else [file for file in staged if file.rows]
+    filled = [_replaced_range(work)] if work.replaces else [file for file in staged if file.rows]
     touched = head.files if grown else candidates(head.files, filled, [work.types[k] for k in work.keys])
-    return run_units(spark, replace(work, units=tuple(unit(journal, [file], grown) for file in touched)))
+    return _run_units(spark, replace(work, units=tuple(unit(journal, [file], grown) for file in touched)))
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-013
 def put_down(
@@ -112,7 +110,7 @@ def put_down(
     return [url for line in done for url in line.get(kind, [])]
 
 
-def insert_in_tasks(
+def _insert_in_tasks(
     place: Place,
     spark: SparkSession,
     work: Work,
@@ -126,7 +124,7 @@ def insert_in_tasks(
     return described(place, {name: name for line in lines for name in line["adds"]})
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-014
-def new_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], schema: Schema) -> DataFrame:
+def _new_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], schema: Schema) -> DataFrame:
     "Rows that no file held, and rows that moved to another partition."
     rows = lake_columns(schema)
     keys, names = [c for c in rows if c.name in batch.keys], [quoted(c.name) for c in rows]
@@ -147,7 +145,7 @@ def rows_a_file(
     return max(1, int(target_bytes * rows / size)) if size else 1_000_000
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-015
-def insert_rows(
+def _insert_rows(
     place: Place,
     spark: SparkSession,
     batch: Batch,
@@ -159,8 +157,8 @@ def insert_rows(
     if batch.facts["writes"] == total(done, "writes") and not total(done, "moves"):
         return []
     if not work.partition:
-        return insert_in_tasks(place, spark, work, done)
-    rows = new_rows(spark, batch, done, place.draft.schema)
+        return _insert_in_tasks(place, spark, work, done)
+    rows = _new_rows(spark, batch, done, place.draft.schema)
     return write_frame(place, rows, "new", rows_a_file(head, work.target_bytes))
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-017
@@ -175,7 +173,7 @@ def gather(
     gone = removed(done)
     small = gather_small([file for file in head.files if file.name not in gone], work.target_bytes)
     units = tuple(unit(journal, group, True) for group in small)
-    return run_units(spark, replace(work, batch="", units=units, replaces=()))
+    return _run_units(spark, replace(work, batch="", units=units, replaces=()))
 
 
 def removed(
@@ -221,19 +219,19 @@ def written(
     return Written(to_commit(entry), **counts, files=files, **size, seconds=clock.seconds)
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-024
-def apply_batch(
+def _apply_batch(
     table: ParquetTable,
     spark: SparkSession,
     batch: Batch,
     draft: Draft,
 ) -> Written:
     "Rewrite what the batch touches, write what is new, commit."
-    clock, place, head = Clock(), Place(table.journal, draft), base_of(table, draft)
-    grown, work = draft.schema != to_commit(head).schema, to_work(place, batch, table.target_bytes)
+    clock, place, head = Clock(), Place(table.journal, draft), _base_of(table, draft)
+    grown, work = draft.schema != to_commit(head).schema, _to_work(place, batch, table.target_bytes)
     with clock.step("rewrite"):
         done = rewrite_touched(spark, table.journal, head, work, grown)
     with clock.step("insert"):
-        adds = insert_rows(place, spark, batch, work, head, done)
+        adds = _insert_rows(place, spark, batch, work, head, done)
     with clock.step("gather"):
         done += gather(spark, table.journal, head, work, done) if adds or removed(done) else []
     with clock.step("commit"):
@@ -244,7 +242,7 @@ def apply_batch(
     return written(entry, counts, done, clock)
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-026
-def base_of(
+def _base_of(
     table: ParquetTable,
     draft: Draft,
 ) -> Entry | None:  # None for the first commit
@@ -258,38 +256,38 @@ def base_of(
 
 def move_on(table: ParquetTable, draft: Draft) -> Written:
     "A commit without rows: the position moves."
-    entry = commit_draft(Place(table.journal, draft), base_of(table, draft), [], [])
+    entry = commit_draft(Place(table.journal, draft), _base_of(table, draft), [], [])
     return written(entry, {}, [], Clock())
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-027
-def left_there(table: ParquetTable) -> list[str]:
+def _left_there(table: ParquetTable) -> list[str]:
     "What the first commit clears away: files of a journal that is gone; of a lake of 2019 the files of others too."
     journal = table.journal
     names = [name[len(journal.folder) + 1:] for name in journal.store.list(journal.folder)]
     return [name for name in names if commit_of(name)] + table.strangers() * table.inherits
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #3fe48da7
-def replace_rows(
+def _replace_rows(
     table: ParquetTable,
     draft: Draft,
     write: Callable[[Place], list[LakeFile]],  # puts the table's new files aside
     rows: int,  # that they must hold
 ) -> Written:
     "The table becomes the files that are written, and nothing of what it was remains in it."
-    clock, place, head = Clock(), Place(table.journal, draft), base_of(table, draft)
+    clock, place, head = Clock(), Place(table.journal, draft), _base_of(table, draft)
     with clock.step("write"):
         adds = write(place)
     with clock.step("commit"):
-        gone = [f.name for f in head.files] if head else left_there(table)
+        gone = [f.name for f in head.files] if head else _left_there(table)
         entry = commit_draft(place, head, adds, gone, rows)
     return written(entry, {"inserted": entry.facts["rows"]}, [], clock)
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-029
-def adopt_files(table: ParquetTable, spark: SparkSession, files: LoadFiles, draft: Draft) -> Written:
+def _adopt_files(table: ParquetTable, spark: SparkSession, files: LoadFiles, draft: Draft) -> Written:
     "The strangers in the folder, copied aside with our columns, become the first commit, which removes them."
     clock, names = Clock(), list(files.urls)
     place = Place(table.journal, replace(draft, guard=still_there(table.journal, names, draft.guard)))
-    base_of(table, draft)
+    _base_of(table, draft)
     with clock.step("copy"):
         pieces = cut_folders(files, table.target_bytes)
         a_file = max(1, int(table.target_bytes * files.rows / max(files.bytes, 1)))
@@ -302,21 +300,21 @@ def adopt_files(table: ParquetTable, spark: SparkSession, files: LoadFiles, draf
     return written(entry, {}, [done], clock)
 
 
-def commit_in(journal: Journal, number: int) -> Commit:
+def _commit_in(journal: Journal, number: int) -> Commit:
     "An entry that is there, whole. Raises `NotOurs`."
     with journal.reading(number):
         return to_commit(journal.entry(number))
 
 
-def commit_at(table: ParquetTable, number: int) -> Commit:
+def _commit_at(table: ParquetTable, number: int) -> Commit:
     "A commit by its number; every entry of the journal stays."
     newest = table.journal.newest()
     if not 1 <= number <= newest:
         raise LookupError(f"{table.table}: there is no commit {number}; there are 1 to {newest}")
-    return commit_in(table.journal, number)
+    return _commit_in(table.journal, number)
 
 
-def plain_of(table: ParquetTable) -> tuple[Commit, list[PlainFile]] | None:
+def _plain_of(table: ParquetTable) -> tuple[Commit, list[PlainFile]] | None:
     "The head and its files, which are plain Parquet."
     return plain_files(table.journal)
 
@@ -337,7 +335,7 @@ class ParquetTable:
         self.location = self.journal.store.path(self.journal.folder)
 
     def head(self) -> Commit | None:
-        return commit_in(self.journal, number) if (number := self.journal.newest()) else None
+        return _commit_in(self.journal, number) if (number := self.journal.newest()) else None
 
     def settle(self) -> list[str]:
         return settle(self.journal, self.journal.head())
@@ -355,14 +353,14 @@ class ParquetTable:
         return not draft.partition
 
     def copy(self, spark: SparkSession, load: LoadFiles, draft: Draft) -> Written:
-        copy = partial(copy_load, spark=spark, load=load, target_bytes=self.target_bytes)
-        return replace_rows(self, draft, copy, load.rows)
+        copy = partial(_copy_load, spark=spark, load=load, target_bytes=self.target_bytes)
+        return _replace_rows(self, draft, copy, load.rows)
 
     def replace(self, spark: SparkSession, frame: DataFrame, draft: Draft, rows: int, bytes: int) -> Written:
         a_file = max(1, int(self.target_bytes * rows / max(bytes, 1)))
-        return replace_rows(self, draft, partial(write_frame, frame=frame, kind="rows", rows_a_file=a_file), rows)
+        return _replace_rows(self, draft, partial(write_frame, frame=frame, kind="rows", rows_a_file=a_file), rows)
 
-    at, plain, adopt, apply, advance = commit_at, plain_of, adopt_files, apply_batch, move_on
+    at, plain, adopt, apply, advance = _commit_at, _plain_of, _adopt_files, _apply_batch, move_on
 
 # %% ../../../notebooks/07_lake/02_parquet/07_table.ipynb #cell-031
 def open_table(lake: str, table: TableRef, **settings: Any) -> ParquetTable:
