@@ -24,7 +24,7 @@ from dmscdc.runs.log import Ledger
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import by_size, run_pass
 from dmscdc.service.status import chosen_tables, look_at, survey
-from dmscdc.service.workers import Crew, LeaseKeeper, Servers, run_table
+from dmscdc.service.workers import Crew, LeaseKeeper, Servers, run_table, say_line
 from dmscdc.spark.interrupts import WorkGoesOn
 from dmscdc.spark.server import NotWanted
 from dmscdc.state.items import open_state
@@ -386,3 +386,13 @@ def test_two_hundred_idle_tables_need_one_listing_each_no_server_and_no_notebook
     assert (result.verdict, result.exit_code, result.words) == ("nothing", 0, "200 tables: 200 nothing")
     assert [line["job"] for line in Ledger(config.runs).lines()] == ["pass"]
     assert not list(Path(config.runs).rglob("*.ipynb"))
+
+
+def test_a_line_is_written_in_one_piece_so_that_no_other_gets_into_it_in_jupyterlab_either(monkeypatch):
+    "A notebook's output mixes what threads write, piece by piece: print writes a line and its end as two."
+    pieces = []
+    monkeypatch.setattr(sys, "stdout", type("Output", (), {"write": lambda self, text: pieces.append(text), "flush": lambda self: pieces.append("")})())
+    print("by print", flush=True)
+    assert pieces == ["by print", "\n", ""], "else this shows nothing"
+    with ThreadPoolExecutor(4) as pool: list(pool.map(say_line, [f"table {number}: ok" for number in range(100)]))
+    assert sorted(filter(None, pieces[3:])) == sorted(f"table {number}: ok\n" for number in range(100))
