@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'of_lake', 'may_hold', 'rows_in', 'lake_rows', 'holds', 'Commits',
-           'Difference', 'differences', 'verdict', 'Story', 'held', 'within', 'beside', 'story_of', 'keys_with', 'tell']
+__all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'of_lake', 'may_hold', 'rows_in', 'lake_rows', 'holds',
+           'Commits', 'Difference', 'differences', 'verdict', 'Story', 'held', 'within', 'beside', 'story_of',
+           'keys_with', 'tell']
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-009
 @dataclass(frozen=True)
-class _LakeRow:
+class LakeRow:
     "A row of the lake."
 
     op: str  # I or U; D where a deleted row stays, marked
@@ -42,10 +43,10 @@ class _LakeRow:
 
 def of_lake(
     row: Mapping[str, Any],  # all columns
-) -> _LakeRow:
+) -> LakeRow:
     "A row with its own columns apart from ours."
     values = {name: value for name, value in row.items() if name not in (OP, FILE, ROW)}
-    return _LakeRow(row.get(OP) or "I", values, row.get(FILE), row.get(ROW))
+    return LakeRow(row.get(OP) or "I", values, row.get(FILE), row.get(ROW))
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-010
 def may_hold(
@@ -80,7 +81,7 @@ def rows_in(
     kinds: Mapping[str, pa.DataType],  # of the lake's columns
     key: Mapping[str, Any],
     index: KeyIndex,  # of the key columns that are in the files
-) -> list[_LakeRow]:
+) -> list[LakeRow]:
     "The rows of the key in one file of the lake, with the values of its partition. Raises `LakeDamaged`."
     inside = {name: value for name, value in key.items() if name not in file.values}
     raw = RawFile(file.url, WHOLE + 1, 0.0)  # opened where it lies, not fetched whole
@@ -96,7 +97,7 @@ def lake_rows(
     table: LakeTable,
     key: Mapping[str, Any],
     spark: SparkSession | None = None,  # for formats whose files are not plain; else they are not read
-) -> tuple[Commit | None, list[_LakeRow] | None]:  # the head; None for rows that were not read
+) -> tuple[Commit | None, list[LakeRow] | None]:  # the head; None for rows that were not read
     "The rows of a key in the lake's head."
     plain = table.plain()
     head = plain[0] if plain else table.head()
@@ -118,7 +119,7 @@ def _rows_by_spark(
     table: LakeTable,
     spark: SparkSession,
     key: Mapping[str, Any],  # in the lake's types
-) -> list[_LakeRow]:
+) -> list[LakeRow]:
     "The same by Spark; at most ten rows are fetched, for a key has one."
     from pyspark.sql import functions as F
 
@@ -200,7 +201,7 @@ class Difference:
 def differences(
     head: Commit,
     state: Mapping[str, Any],  # what the files make of the row
-    row: _LakeRow,
+    row: LakeRow,
     is_whole: bool,  # what is missing in the state is null; else it is unknown
 ) -> tuple[Difference, ...]:
     "Columns of the lake's schema in which they differ."
@@ -220,7 +221,7 @@ AGREES, DIFFERS, OPEN = "agrees", "differs", "not compared"
 def verdict(
     head: Commit,
     state: Mapping[str, Any] | None,
-    rows: Sequence[_LakeRow] | None,
+    rows: Sequence[LakeRow] | None,
     is_whole: bool,
 ) -> tuple[str, str, tuple[Difference, ...]]:  # agrees, differs or not compared; why; where
     "What the comparison says."
@@ -244,7 +245,7 @@ class Story:
     life: Life  # its steps with the commits that first held them
     ends: str  # the last position that was read
     head: Commit | None  # of the lake; None where there is no lake table
-    rows: tuple[_LakeRow, ...] | None  # of the lake; None where they were not read
+    rows: tuple[LakeRow, ...] | None  # of the lake; None where they were not read
     verdict: str  # agrees, differs, not compared
     why: str  # the columns, or a sentence
     differs: tuple[Difference, ...]
@@ -293,7 +294,7 @@ def beside(
     line: Past,  # as far as the lake has applied it
     head: Commit,
     rows: Sequence[RawRow],  # of the files
-    there: Sequence[_LakeRow] | None,  # in the lake
+    there: Sequence[LakeRow] | None,  # in the lake
 ) -> tuple[str, str, tuple[Difference, ...]]:
     "Files and lake compared."
     steps = steps_of(line, [row for row in rows if row.file in {*line.files}], ())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
 # %% auto #0
-__all__ = ['CLOUD', 'LISTS', 'Access', 'own_endpoint', 'given', 'access', 'access_for', 'place', 'new_place', 'files_in',
+__all__ = ['GIVEN', 'CLOUD', 'LISTS', 'Access', 'own_endpoint', 'given', 'access', 'access_for', 'place', 'new_place', 'files_in',
            'spark_url', 'read_url', 's3a_parts', 'ivy_settings', 's3a_settings', 's3a_environment', 'lent', 's3a',
            'joined']
 
@@ -64,24 +64,24 @@ def _asked() -> Access:
     return Access(region, endpoint, now.access_key, now.secret_key, now.token or "", found.method)
 
 # %% ../../notebooks/01_storage/02_filesystem.ipynb #cell-010
-_GIVEN: ContextVar[Access | None] = ContextVar("access", default=None)
+GIVEN: ContextVar[Access | None] = ContextVar("access", default=None)
 
 
 @contextmanager
 def given(access: Access | None  # None: there is nothing to give
           ) -> Iterator[None]:
     "What is opened inside the block is opened with this access."
-    before = _GIVEN.get()
-    _GIVEN.set(access)
+    before = GIVEN.get()
+    GIVEN.set(access)
     try:
         yield
     finally:
-        _GIVEN.set(before)
+        GIVEN.set(before)
 
 
 def access() -> Access:
     "What we were given, else the usual configuration. Raises `PermissionError` where there is none."
-    return _GIVEN.get() or _asked()
+    return GIVEN.get() or _asked()
 
 
 def access_for(*texts: str  # addresses, or lists that name some
