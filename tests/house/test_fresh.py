@@ -86,7 +86,7 @@ def test_a_missing_part_is_red_in_ci_and_named_elsewhere(tmp_path, ci, outcome):
 
 def test_ci_and_make_fresh_run_with_an_empty_home_where_a_skip_is_red():
     assert "\nCI=true .ci/fresh make test\n" in (HOME / ".ci/run").read_text()
-    said = subprocess.run(["make", "--dry-run", "fresh"], cwd=HOME, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(["make", "--no-print-directory", "--dry-run", "fresh"], cwd=HOME, capture_output=True, text=True, check=True).stdout
     assert " && .ci/fresh make -C " in said and said.endswith(" test\n")
 
 
