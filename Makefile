@@ -1,7 +1,10 @@
-# make demo: environment and the whole story.  make test: environment and every test.
-# make fresh: the same in a new clone with an empty home.  make pythons: a part of it on each Python from 3.10 on.
+# make demo: environment and the whole story.
+# make quick: the tests that need no Java.  make test: these, what needs Spark alone or takes longer, and every notebook.
+# make proof: what needs servers, kernels, browsers, databases or clusters, or kills something.  tests/tiers.py says which test is which.
+# make torture: everything, every kill point, HISTORIES=200 random histories, ADVERSARY=50 random tables, with the day's seeds.
+# make outputs: what the notebooks show, anew.
+# make fresh: make test and make proof in a new clone with an empty home.  make pythons: a part of them on each Python from 3.10 on.
 # make constraints: the versions that all of them install, anew.
-# make torture: every kill point, HISTORIES=200 random histories, ADVERSARY=50 random tables, the cluster; prints what was tried.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -9,7 +12,7 @@ STAMP  := $(VENV)/.made
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO   ?= ./demo
 
-.PHONY: env demo test fresh pythons constraints torture export readme clean bench lab
+.PHONY: env demo quick test proof outputs fresh pythons constraints torture export readme clean bench lab
 
 env: $(STAMP)
 
@@ -27,26 +30,51 @@ demo: $(STAMP)
 # Parts that need nothing of each other run side by side, JOBS at once; each prints what it has to say when it ends. Rooms of spark start it in
 # many ways and have a process each. Tests that fetch parts of Spark stay in one process, so that no two write the same cache.
 JOBS   ?= 3
-ROOMS  := 01_storage+02_landing+03_capture+06_state 05_changes 07_lake 08_load 09_runs 10_history 11_scd2+12_reconcile 13_service 14_cli
-LANES  := aws+crashes asking house jobs+pages loading+planning+session adversary+contracts+proof cluster+running histories+landing+scenarios+state_dynamodb
-PARTS  := $(LANES:%=checks/%) rooms/04_spark $(ROOMS:%=rooms/%)
+PLAIN  := 00_errors.ipynb+01_storage+02_landing+03_capture+06_state
+ROOMS  := 05_changes 07_lake 08_load 09_runs 10_history 11_scd2+12_reconcile 13_service 14_cli
+QUICK  := house+crashes+planning+running+session+state_dynamodb adversary+asking+aws+cluster+contracts+histories+jobs+landing+loading+pages+proof+scenarios
+LANES  := asking loading+planning+landing+session+proof scenarios+contracts+histories+adversary+aws+cluster+crashes+house+jobs+pages+running+state_dynamodb
+PROOF  := aws+crashes+contracts+scenarios asking+adversary house jobs+pages+planning proof+loading+landing cluster+running histories+session+state_dynamodb
+TESTS  := $(QUICK:%=quick/%) rooms/$(PLAIN) rooms/04_spark $(LANES:%=test/%) $(ROOMS:%=rooms/%)
+BESIDE := $(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $(JOBS)
 
-# Spark's Java lives for seconds here: compiling well costs more than it gives.
-test: export JAVA_TOOL_OPTIONS := $(JAVA_TOOL_OPTIONS) -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
-test: $(STAMP)
-	@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $(JOBS) $(PARTS)
+# Spark's Java lives for seconds here: compiling well costs more than it gives, and what it loads at its start is kept in one file.
+ARCHIVE := $(VENV)/spark.jsa
+BRIEF    = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile=$(abspath $(ARCHIVE)) -Xlog:disable
+test proof torture outputs: export JAVA_TOOL_OPTIONS := $(JAVA_TOOL_OPTIONS) $(BRIEF)
 
-checks/%: $(STAMP)
-	$(BIN)/python -m pytest $(patsubst %,tests/%,$(subst +, ,$*))
+$(ARCHIVE): $(STAMP) tests/archive.py
+	@JAVA_TOOL_OPTIONS="$(filter-out $(BRIEF),$(JAVA_TOOL_OPTIONS)) -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" $(BIN)/python tests/archive.py $@
+
+test: $(ARCHIVE)
+	+@$(BESIDE) $(TESTS)
+
+quick: export JAVA_HOME := /nowhere
+quick: $(STAMP)
+	+@$(BESIDE) $(QUICK:%=quick/%) rooms/$(PLAIN)
+
+proof: $(ARCHIVE)
+	+@$(BESIDE) $(PROOF:%=proof/%)
+
+quick/% test/% proof/%: $(STAMP)
+	$(BIN)/python -m pytest -m "$(@D) and not torture" $(patsubst %,tests/%,$(subst +, ,$*))
 
 rooms/04_spark: $(STAMP)
-	@set -e; ls notebooks/04_spark/*.ipynb >/dev/null; for room in notebooks/04_spark/*.ipynb; do echo "$$room"; $(BIN)/nbdev_test --n_workers 0 --path $$room; done
+	@$(BIN)/python tests/rooms.py --apart notebooks/04_spark
 
 rooms/%: $(STAMP)
-	@echo "$*, in one process with one Java"; ls $(patsubst %,notebooks/%/*.ipynb,$(subst +, ,$*)) >/dev/null && $(BIN)/nbdev_test --n_workers 0 --path notebooks --folder_re "notebooks/($(subst +,|,$*))"
+	@echo "$*, in one process with one Java"; $(BIN)/python tests/rooms.py $(patsubst %,notebooks/%,$(subst +, ,$*))
+
+# What the cells show is kept with them and compared by make test. Explorations are executed by tests.
+rooms/explored: $(STAMP)
+	$(BIN)/python -m pytest tests/pages/test_explorations.py tests/jobs/test_notebooks.py -k is_kept
+
+outputs: export OUTPUTS := write
+outputs: $(ARCHIVE)
+	+@$(BESIDE) $(filter rooms/%,$(TESTS)) rooms/explored
 
 fresh:
-	@there=$$(mktemp -d) && trap "rm -rf $$there" EXIT && git clone --quiet . $$there/dmscdc && .ci/fresh make -C $$there/dmscdc $(or $(RUN),test)
+	@there=$$(mktemp -d) && trap "rm -rf $$there" EXIT && git clone --quiet . $$there/dmscdc && .ci/fresh make -C $$there/dmscdc $(or $(RUN),test proof)
 
 pythons: $(STAMP)
 	.ci/pythons $(BIN)/uv 3.10 3.13
@@ -56,8 +84,8 @@ constraints: $(STAMP)
 	printf 'pip\nsetuptools\nwheel\n' | $(BIN)/uv pip compile setup.py - --all-extras --universal --python-version 3.10 --no-header --no-annotate --quiet >> constraints.new
 	@mv constraints.new constraints.txt
 
-torture: $(STAMP)
-	HISTORIES=$(or $(HISTORIES),200) $(BIN)/python -m pytest -m "torture or not torture" -s tests/crashes tests/histories tests/adversary tests/asking tests/cluster tests/aws/test_s3a.py
+torture: $(ARCHIVE)
+	HISTORIES=$(or $(HISTORIES),200) HISTORY_SEED=$(or $(HISTORY_SEED),today) CRASH_SEED=$(or $(CRASH_SEED),today) ADVERSARY_SEED=$(or $(ADVERSARY_SEED),today) $(BIN)/python -m pytest -m "torture or not torture" -s tests
 
 export: $(STAMP)
 	$(BIN)/nbdev_export

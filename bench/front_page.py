@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from dmscdc.runs.front_page import write_front_page
+from dmscdc.runs.pages import write_front_page
 from dmscdc.runs.log import Ledger
 
 BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)

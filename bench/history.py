@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dmscdc.capture.writer import change_name, load_name, put_file
-from dmscdc.history.changelog import open_past
+from dmscdc.history.changelog import open_changelog
 from dmscdc.history.lookup import KeyIndex
 from dmscdc.history.row import states_of
 from dmscdc.landing.files import TableRef
@@ -55,7 +55,7 @@ def main() -> None:
         make(landing)
         print(f"made {FILES:,} change files and {LOADED:,} load rows in {time.perf_counter() - begun:.1f} s")
     begun, index = time.perf_counter(), KeyIndex(["id"])
-    past = open_past(str(landing), ORDERS)
+    past = open_changelog(str(landing), ORDERS)
     print(f"listed in {time.perf_counter() - begun:.2f} s: {len(past.files):,} files")
     some = (pq.read_table(past.urls[f.path], columns=["id"])["id"].to_pylist() for f in past.changes[100:102])
     first, second = (min(ids, key=lambda id: abs(id - LOADED // 2)) for ids in some)

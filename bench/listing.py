@@ -101,12 +101,12 @@ def some_tables(number: int) -> list[TableRef]:
 
 def measure(where: Path, minutes: float) -> dict[str, float]:
     "A survey of the whole landing, as `dmscdc plan` makes it."
-    from dmscdc.storage.aws import client
+    from dmscdc.storage.filesystem import client
     from dmscdc.service.config import Config
-    from dmscdc.load.process import stand
-    from dmscdc.state.items import open_state
+    from dmscdc.load.process import load_state
+    from dmscdc.state.registry import open_state
     from dmscdc.service.status import survey
-    from dmscdc.lake.table import Draft
+    from dmscdc.lake.table import Transaction
 
     os.environ |= NEVER
     shutil.rmtree(where, ignore_errors=True)
@@ -114,8 +114,8 @@ def measure(where: Path, minutes: float) -> dict[str, float]:
     tables, state, position = some_tables(TABLES), open_state(config.state), applied(FILES, minutes)
     for table in tables:
         state.put_settings(table, key="id")
-        stand(state, table, config.lake).lake.advance(Draft(None, position.to_json(), "bench", (), ("id",)))
-        stand(state, table, config.lake)
+        load_state(state, table, config.lake).lake.advance(Transaction(None, position.to_json(), "bench", (), ("id",))).commit()
+        load_state(state, table, config.lake)
     bucket = Bucket(landing_keys(tables, FILES, minutes, BUSY, MORE), WAIT)
     bucket.install(client("s3"))
     wall, cpu = time.perf_counter(), time.process_time()

@@ -14,9 +14,10 @@ from pathlib import Path
 from measure import java_megabytes, phase
 
 from dmscdc.landing.files import TableRef
-from dmscdc.load.process import Processed, process_table
+from dmscdc.load.process import process_table
+from dmscdc.load.results import Processed
 from dmscdc.spark.session import open_session
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 MEMORY = "3g"
 TABLE = TableRef("sampledb", "productorder")

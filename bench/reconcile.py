@@ -20,10 +20,10 @@ from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
 from dmscdc.reconcile.canonical import rules_of
 from dmscdc.reconcile.compare import layout_of, spark_side, total_of
-from dmscdc.reconcile.reconciliation import Asked, prove
+from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.reconcile.source import address, columns_of, snapshot, source_name, source_side
 from dmscdc.spark.session import open_session
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 A_FILE = 1_000_000  # rows of a load file
 TABLE = TableRef("shop", "orders")
@@ -61,7 +61,7 @@ def main(count: int, home: Path) -> None:
     spark = open_session("bench", master="local[2]", conf={"spark.driver.memory": "2g"})
     open_state(places[2], places[0]).put_settings(TABLE, key="id")
     process_table(str(TABLE), *places, settle=0, spark=lambda: spark)
-    asked, lake = Asked(TABLE, *places, f"sqlite:{home / 'shop.db'}"), open_table("parquet", places[1], TABLE)
+    asked, lake = ProofRequest(TABLE, *places, f"sqlite:{home / 'shop.db'}"), open_table("parquet", places[1], TABLE)
     with ExitStack() as stack:
         look = stack.enter_context(snapshot(address(asked.source)))
         rules = rules_of("sqlite", lake.head().schema, columns_of(look, TABLE))

@@ -22,9 +22,9 @@ from planning import make_idle
 from dmscdc.capture.shop import COLUMNS, PRODUCTS
 from dmscdc.capture.writer import write_load
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.process import stand
+from dmscdc.load.process import load_state
 from dmscdc.service.config import read_config, write_config
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 HERE = Path(__file__).resolve().parents[1]
 TABLES = 200
@@ -44,7 +44,7 @@ def make_idle_tables(folder: Path, number: int) -> None:
     state = open_state(f"sqlite:{folder}/state.db", landing=str(folder / "landing"))
     for i in range(number):
         make_idle(state, landing, lake, table := TableRef("sampledb", f"table{i:03d}"))
-        stand(state, table, lake)  # the state learns the position, as after a run
+        load_state(state, table, lake)  # the state learns the position, as after a run
 
 
 def make_new_table(folder: Path) -> None:

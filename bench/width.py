@@ -17,16 +17,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.history.as_of import as_of
-from dmscdc.history.audit import tell
-from dmscdc.history.changelog import open_past, upto
+from dmscdc.history.audit import audit_row
+from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
-from dmscdc.reconcile.reconciliation import Asked, prove
-from dmscdc.scd2.update import weave_table
+from dmscdc.reconcile.explain import ProofRequest, prove
+from dmscdc.scd2.update import update_versions
 from dmscdc.spark.session import open_session
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 TABLE, ROWS = TableRef("wide", "item"), 200
 KINDS = ("int", "string", "decimal(10,2)", "timestamp", "double")
@@ -61,7 +61,7 @@ def measured(spark: SparkSession, columns: int) -> dict[str, float]:
     found = {}
     with tempfile.TemporaryDirectory(prefix="dmscdc-width-") as folder:
         raw = landing(Path(folder, "landing"), columns)
-        past, state, lake = open_past(raw, TABLE), f"sqlite:{folder}/state.db", f"{folder}/direct"
+        past, state, lake = open_changelog(raw, TABLE), f"sqlite:{folder}/state.db", f"{folder}/direct"
         first = landed(upto(past, "load"))
         session = {"spark": lambda: spark, "settle": 0}
 
@@ -80,9 +80,9 @@ def measured(spark: SparkSession, columns: int) -> dict[str, float]:
             "feed": lambda: run(feed(spark, past, ["id"], first).rows),
             "feed full": lambda: run(feed(spark, past, ["id"], first, net=False).rows),
             "feed reset": lambda: run(feed(spark, past, ["id"], net=False).rows),
-            "scd2": lambda: weave_table(str(TABLE), raw, lake, state, landed=True, **session),
-            "history": lambda: tell(raw, ParquetTable(lake, TABLE), {"id": "140"}),
-            "reconcile": lambda: prove(Asked(TABLE, raw, lake, f"sqlite:{folder}/direct.db", source(Path(lake, "wide/item"), Path(folder, "shop.db"))), session["spark"]),
+            "scd2": lambda: update_versions(str(TABLE), raw, lake, state, landed=True, **session),
+            "history": lambda: audit_row(raw, ParquetTable(lake, TABLE), {"id": "140"}),
+            "reconcile": lambda: prove(ProofRequest(TABLE, raw, lake, f"sqlite:{folder}/direct.db", source(Path(lake, "wide/item"), Path(folder, "shop.db"))), session["spark"]),
         }
         for name, ask in questions.items():
             start = time.perf_counter()

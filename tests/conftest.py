@@ -1,5 +1,6 @@
 """What all tests share: one classic Spark session a process, started by the first test that asks for it."""
 import os
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -7,11 +8,20 @@ import pytest
 from dmscdc.spark.session import open_session
 
 from seeds import IS_FIXED
+from tiers import tier_of
 from skips import pytest_runtest_makereport  # noqa: F401  a hook
+
+HERE = Path(__file__).parent
 
 if IS_FIXED:  # no example database either: what a run finds depends on the commit alone
     hypothesis.settings.register_profile("fixed", derandomize=True, database=None)
     hypothesis.settings.load_profile("fixed")
+
+
+def pytest_collection_modifyitems(items):
+    "Each test has the mark of its tier."
+    for item in items:
+        if item.path.is_relative_to(HERE): item.add_marker(tier_of(f"{item.path.relative_to(HERE).as_posix()}::{item.name}", item.fixturenames))
 
 
 @pytest.fixture(scope="session")

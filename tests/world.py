@@ -12,8 +12,10 @@ from pyspark.sql import SparkSession
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
-from dmscdc.load.process import Processed, process_table
-from dmscdc.state.items import SqliteState, TableItem
+from dmscdc.load.process import process_table
+from dmscdc.load.results import Processed
+from dmscdc.state.items import TableItem
+from dmscdc.state.sqlite import SqliteState
 
 DAY = "20181215-10"  # change files of the tests are closed in this hour
 Row = dict[str, Any]

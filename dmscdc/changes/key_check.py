@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .read import ChangeFiles, quoted, read_changes
+from ..errors import Refused, Unreadable
 from ..landing.files import for_shell
-from .schema import (FILE, ROW, Column, Footer, Refused, Schema, Unreadable, arrow_type, check_rows,
-                                   open_raw, read_raw)
+from .schema import FILE, ROW, Column, Footer, Schema, arrow_type, check_rows, open_raw, read_raw
 from .tasks import lake_values, with_access
 
 if TYPE_CHECKING:

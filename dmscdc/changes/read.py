@@ -15,23 +15,25 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ..errors import Refused
 from ..landing.files import for_shell, parse_name
 from ..storage.filesystem import read_url
-from .schema import (FILE, OP, ROW, Column, Footer, Refused, Schema, check_nulls, check_rows, ddl,
-                                   open_raw, read_pieces)
+from .schema import (FILE, OP, ROW, Column, Footer, Schema, check_nulls, check_rows, ddl, open_raw,
+                                   read_pieces)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'Sets', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'ChangeFiles', 'change_files', 'quoted',
-           'value_of', 'path_of', 'place_of', 'numbered', 'read_group', 'read_changes', 'refuse_lost', 'sequence_span',
-           'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column', 'check_key', 'check_ops']
+__all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'ChangeFiles', 'change_files',
+           'quoted', 'value_of', 'path_of', 'place_of', 'numbered', 'read_group', 'read_changes', 'refuse_lost',
+           'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column', 'check_key',
+           'check_ops']
 
 # %% ../../notebooks/05_changes/02_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
 OPS = ("I", "U", "D")
-Sets = tuple[tuple[tuple[int, ...], tuple[str, ...]], ...]  # groups, and the columns that exactly those carry
+ColumnGroups = tuple[tuple[tuple[int, ...], tuple[str, ...]], ...]  # groups, and the columns that exactly those carry
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class ChangeFiles:
     urls: Mapping[str, str]  # path below the table's folder -> where it lies
     schema: Schema  # the source's columns as the lake will hold them
     place: Mapping[str, tuple[int, str]]  # path -> number of its group; new, late or again
-    sets: Sets
+    sets: ColumnGroups
 
     @property
     def rows(self) -> int:

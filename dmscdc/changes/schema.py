@@ -17,31 +17,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..errors import LakeDamaged, Refused, Unreadable
 from ..landing.files import for_shell
-from ..storage.filesystem import place
+from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'Refused', 'Unreadable', 'LakeDamaged',
-           'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'time_from', 'in_python', 'Footer', 'brief',
-           'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage',
-           'open_lake', 'read_lake', 'is_sound', 'statistics', 'promised_nulls', 'read_footer', 'read_footers', 'wider',
-           'Evolution', 'check_names', 'stored', 'missing', 'evolve']
-
-# %% ../../notebooks/05_changes/01_schema.ipynb #cell-005
-class Refused(Exception):
-    "A batch holds something that cannot be applied; it is refused whole and nothing has moved."
-
-    def __init__(self, words: str, rows: int = 0):
-        super().__init__(words)
-        self.rows = rows  # that cannot be applied, where they were counted
-
-
-class Unreadable(Refused):
-    "A file that cannot be read, or that does not hold what its end promises."
-
-
-class LakeDamaged(Exception):
-    "A file of the lake is not what the journal says of it; nothing was committed."
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'Column', 'columns', 'ddl', 'column_type',
+           'arrow_type', 'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw',
+           'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'is_sound',
+           'statistics', 'promised_nulls', 'read_footer', 'read_footers', 'wider', 'Evolution', 'check_names', 'stored',
+           'missing', 'evolve']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -187,7 +172,7 @@ def open_raw(
     **how: Any,  # as pyarrow's ParquetFile takes it
 ) -> pq.ParquetFile:
     "A raw file, or one of the lake, opened; old timestamps come as microseconds. Raises `Unreadable`."
-    fs, there = (None, source) if source is not None else place(url)
+    fs, there = (None, source) if source is not None else fs_and_path(url)
     given = {"filesystem": fs, "coerce_int96_timestamp_unit": "us", "page_checksum_verification": True, **how}
     with in_words(path or url):
         file = pq.ParquetFile(there, **given)

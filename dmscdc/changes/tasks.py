@@ -18,17 +18,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .read import NOT_UTF8
-from ..storage.filesystem import access_for, given, new_place, place
-from .schema import (ROW, WAY, Column, LakeDamaged, Refused, Schema, Unreadable, arrow_type, brief,
-                                   open_raw, read_footer, read_pieces, stored)
+from ..errors import ERRORS, LakeDamaged, Refused, Unreadable
+from ..storage.filesystem import credentials_for, use_credentials, new_fs_and_path, fs_and_path
+from .schema import (ROW, WAY, Column, Schema, arrow_type, brief, open_raw, read_footer, read_pieces,
+                                   stored)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Batches', 'REFUSALS', 'UNREAD', 'AT_ONCE', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in',
-           'put_text', 'get_text', 'is_text', 'first_bad', 'typed', 'lake_values', 'look_through', 'explained',
-           'check_sound', 'in_sentences', 'footer', 'write_table', 'unique_columns']
+__all__ = ['Batches', 'UNREAD', 'AT_ONCE', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in', 'put_text',
+           'get_text', 'is_text', 'first_bad', 'typed', 'lake_values', 'look_through', 'explained', 'check_sound',
+           'in_sentences', 'footer', 'write_table', 'unique_columns']
 
 # %% ../../notebooks/05_changes/03_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
@@ -51,21 +52,18 @@ def in_tasks(
     return facts_in(numbers.mapInArrow(work, "done string"))
 
 # %% ../../notebooks/05_changes/03_tasks.ipynb #cell-007
-REFUSALS = {kind.__name__: kind for kind in (Refused, Unreadable, LakeDamaged)}
-
-
 def with_access(
     work: Callable[[Batches], Batches],
     *texts: str,  # addresses, or lists of them
 ) -> Callable[[Batches], Batches]:
     "A task's work, with our access to the buckets that the texts name; what it refuses becomes a line of facts."
-    ours = access_for(*texts)
+    ours = credentials_for(*texts)
 
     def do(batches: Batches) -> Batches:
-        with given(ours):
+        with use_credentials(ours):
             try:
                 yield from work(batches)
-            except tuple(REFUSALS.values()) as error:
+            except (Refused, LakeDamaged) as error:
                 yield facts_out({"refused": type(error).__name__, "words": str(error)})
 
     return do
@@ -87,20 +85,20 @@ def facts_in(lines: DataFrame) -> list[dict[str, Any]]:  # a line of facts each
     done = [json.loads(line["done"]) for line in lines.collect()]
     for facts in done:
         if "refused" in facts:
-            raise REFUSALS[facts["refused"]](facts["words"])
+            raise ERRORS[facts["refused"]](facts["words"])
     return done
 
 # %% ../../notebooks/05_changes/03_tasks.ipynb #cell-009
 def put_text(url: str, content: str) -> None:
     "Write a small text file."
-    fs, path = new_place(url)
+    fs, path = new_fs_and_path(url)
     with fs.open_output_stream(path) as file:
         file.write(content.encode())
 
 
 def get_text(url: str) -> str:
     "Read a small text file."
-    fs, path = place(url)
+    fs, path = fs_and_path(url)
     with fs.open_input_stream(path) as file:
         return file.read().decode()
 
@@ -206,9 +204,9 @@ def explained(
     if not (found := UNREAD.search(str(error))):
         return None
     address = unquote(found[1]).removeprefix("file:")
-    if lake and place(lake)[1] in address:
+    if lake and fs_and_path(lake)[1] in address:
         return LakeDamaged(f"the lake's file {address} cannot be read, it is damaged")
-    known = ((path, url) for path, url in (urls or {}).items() if address.endswith(place(url)[1]))
+    known = ((path, url) for path, url in (urls or {}).items() if address.endswith(fs_and_path(url)[1]))
     path, url = next(known, (address, re.sub("^/+", "/", address)))
     try:
         look_through(path, url)
@@ -280,11 +278,11 @@ def write_table(
     unique: Sequence[str] = (),  # columns of ever new values, for which no dictionary is tried
 ) -> None:
     "One Parquet file as Spark would write it."
-    fs, path = new_place(url)
+    fs, path = new_fs_and_path(url)
     coded = [n for n in table.column_names if n not in unique]
-    given = {"filesystem": fs, "compression": "snappy", "store_schema": False, "use_dictionary": coded,
+    options = {"filesystem": fs, "compression": "snappy", "store_schema": False, "use_dictionary": coded,
              "write_page_checksum": True}
-    with pq.ParquetWriter(path, table.schema, **given) as file:
+    with pq.ParquetWriter(path, table.schema, **options) as file:
         file.write_table(table)
         file.add_key_value_metadata(footer(table.schema, types))  # a schema's own is left out with the schema
 

@@ -1,0 +1,26 @@
+"""What happened. The functions of the rooms as_of and feed have longer names here."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import _lazily
+
+if TYPE_CHECKING:
+    from .as_of import AsOf as AsOf, as_of as table_as_of
+    from .audit import RowAudit as RowAudit, audit_row as audit_row
+    from .changelog import Changelog as Changelog, open_changelog as open_changelog
+    from .feed import Cursor as Cursor, feed as table_feed, follow as follow
+else:
+    __getattr__ = _lazily(__name__, {
+        "AsOf": "as_of",
+        "Changelog": "changelog",
+        "Cursor": "feed",
+        "RowAudit": "audit",
+        "audit_row": "audit",
+        "follow": "feed",
+        "open_changelog": "changelog",
+        "table_as_of": "as_of.as_of",
+        "table_feed": "feed.feed",
+    })
+
+__all__ = ["AsOf", "Changelog", "Cursor", "RowAudit", "audit_row", "follow", "open_changelog", "table_as_of", "table_feed"]

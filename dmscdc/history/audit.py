@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from ..changes.read import quoted
 from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, time_from
-from .changelog import NoPast, Past, held_by, is_held, moment, open_past, stands_on
-from .lookup import WHOLE, Asked, KeyIndex, inside, look, plain_key, typed, utc
-from .row import Known, Life, RawRow, Step, between, find_rows, late_files, same, steps_of, without
+from ..errors import NoPast
+from .changelog import Changelog, held_by, is_held, moment, open_changelog, stands_on
+from .lookup import WHOLE, Query, KeyIndex, inside, look, plain_key, typed, utc
+from .row import Known, RowLife, RawChange, RowChange, between, find_rows, late_files, same, steps_of
+from .row import without
 from ..lake.table import Commit, LakeTable, PlainFile
 from ..landing.files import RawFile, change_order
 from ..state.position import Position
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'of_lake', 'may_hold', 'rows_in', 'lake_rows', 'holds',
-           'Commits', 'Difference', 'differences', 'verdict', 'Story', 'held', 'within', 'beside', 'story_of',
-           'keys_with', 'tell']
+           'Commits', 'Difference', 'differences', 'verdict', 'RowAudit', 'held', 'within', 'beside', 'story_of',
+           'keys_with', 'audit_row']
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-009
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def rows_in(
     inside = {name: value for name, value in key.items() if name not in file.values}
     raw = RawFile(file.url, WHOLE + 1, 0.0)  # opened where it lies, not fetched whole
     with lake_damage():
-        found = look(index, raw, file.url, Asked(index.columns, [inside])) if inside else []
+        found = look(index, raw, file.url, Query(index.columns, [inside])) if inside else []
         if inside and file.rows is not None and (there := index.get(raw)).kinds:
             check_rows(file.url, sum(group.rows for group in there.groups), file.rows)
     partition = {name: _in_partition(text, kinds[name]) for name, text in file.values.items()}
@@ -133,7 +135,7 @@ SLACK = timedelta(hours=1)  # by which the clocks of DMS and of the lake may dif
 
 
 def holds(
-    past: Past,
+    past: Changelog,
     file: RawFile,
     position: Position,  # of the commit
     is_held: Callable[[RawFile], bool],  # of `changelog.is_held`
@@ -171,14 +173,14 @@ class Commits:
         wanted, numbers = begin.isoformat(timespec="seconds"), range(1, self.head.number + 1)
         return 1 + bisect_left(numbers, wanted, key=lambda number: getattr(self.at(number), "at", "~"))
 
-    def holds(self, commit: Commit, past: Past, file: RawFile) -> bool:
+    def holds(self, commit: Commit, past: Changelog, file: RawFile) -> bool:
         "A commit's position has this file; all files asked about are of one line."
         if commit.number not in self._held:
             position = Position.from_json(commit.position)
             self._held[commit.number] = position, is_held(past, position)
         return holds(past, file, *self._held[commit.number])
 
-    def first(self, past: Past, file: RawFile) -> Known | None:
+    def first(self, past: Changelog, file: RawFile) -> Known | None:
         "The first commit that holds a file, if entries still tell."
         if self.head is None or not (self.holds(self.head, past, file) or file in past.before):
             return None
@@ -239,10 +241,10 @@ def verdict(
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-024
 @dataclass(frozen=True)
-class Story:
+class RowAudit:
     "A row's life, and the lake's row beside it."
 
-    life: Life  # its steps with the commits that first held them
+    life: RowLife  # its steps with the commits that first held them
     ends: str  # the last position that was read
     head: Commit | None  # of the lake; None where there is no lake table
     rows: tuple[LakeRow, ...] | None  # of the lake; None where they were not read
@@ -255,20 +257,20 @@ class Story:
 
 
 def _with_known(
-    steps: Iterable[Step],
+    steps: Iterable[RowChange],
     files: Mapping[str, RawFile],  # by `_cdc_file`
     commits: Commits,
-    past: Past,
-) -> tuple[Step, ...]:
+    past: Changelog,
+) -> tuple[RowChange, ...]:
     "Steps with the first commit that held each; a file is asked about once."
     first = {name: commits.first(past, file) for name, file in files.items()}
     return tuple(replace(step, known=first[step.file]) for step in steps)
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-025
 def held(
-    past: Past,
+    past: Changelog,
     head: Commit | None,
-) -> Past | str:  # a sentence where it cannot be told
+) -> Changelog | str:  # a sentence where it cannot be told
     "The line as far as the lake has applied it."
     if head is None:
         return f"{past.table}: there is no lake table"
@@ -278,22 +280,22 @@ def held(
         return str(error)
 
 
-def within(line: Past, part: Past) -> Past:
+def within(line: Changelog, part: Changelog) -> Changelog:
     "A line without the files that are not in a part of it."
     load, changes = (tuple(f for f in mine if f in theirs) for mine, theirs in
                      ((line.load, {*part.load}), (line.changes, {*part.changes})))
     return replace(line, load=load, changes=changes, is_whole=part.is_whole)
 
 
-def _as_stored(key: Mapping[str, Any], rows: Sequence[RawRow]) -> Mapping[str, Any]:
+def _as_stored(key: Mapping[str, Any], rows: Sequence[RawChange]) -> Mapping[str, Any]:
     "A key as its rows have it: of a time of day the lake keeps a text of one form."
     return {name: rows[0].values.get(name, value) for name, value in key.items()} if rows else key
 
 
 def beside(
-    line: Past,  # as far as the lake has applied it
+    line: Changelog,  # as far as the lake has applied it
     head: Commit,
-    rows: Sequence[RawRow],  # of the files
+    rows: Sequence[RawChange],  # of the files
     there: Sequence[LakeRow] | None,  # in the lake
 ) -> tuple[str, str, tuple[Difference, ...]]:
     "Files and lake compared."
@@ -302,7 +304,7 @@ def beside(
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-026
 def story_of(
-    past: Past,
+    past: Changelog,
     table: LakeTable,
     key: Mapping[str, Any],
     *,
@@ -310,43 +312,43 @@ def story_of(
     stamp: str = "",  # column of the commit time, if there is one
     spark: SparkSession | None = None,  # for formats that only Spark reads
     compare: bool = True,  # False where the line ends before the lake does
-    every: Past | None = None,  # the whole line, where `past` is a part of it
-) -> Story:
+    every: Changelog | None = None,  # the whole line, where `past` is a part of it
+) -> RowAudit:
     "One row's life, the lake's row, and whether they agree. Raises `BadKey`."
-    found = find_rows(past, Asked(tuple(key), [key]), index or KeyIndex(tuple(key)))
+    found = find_rows(past, Query(tuple(key), [key]), index or KeyIndex(tuple(key)))
     rows, every = found.rows[0], every or past
     head, there = lake_rows(table, _as_stored(key, rows), spark)
     told, could = steps_of(past, rows, late_files(past), stamp, key, found.broken), without(past, found.broken)
     steps = _with_known(told, {row.name: row.file for row in rows}, Commits(table, head), every)
-    life, line = Life(key, steps, could.begins, (*past.gaps, *found.words)), held(every, head)
+    life, line = RowLife(key, steps, could.begins, (*past.gaps, *found.words)), held(every, head)
     there, unread = there if there is None else tuple(there), tuple(file.path for file in found.broken)
     if isinstance(line, str) or not compare or unread:
         why = f"{unread[0]} cannot be read" if unread else "changes after the time asked for were not read"
-        return Story(life, could.ends, head, there, OPEN, line if isinstance(line, str) else why, (), (), unread)
+        return RowAudit(life, could.ends, head, there, OPEN, line if isinstance(line, str) else why, (), (), unread)
     line = within(line, past)
     applied = {f.path for f in line.changes} | {f"{f.path}#{past.number}" for f in line.load}
     undone = tuple(step for step in steps if not step.before and step.file not in applied)
     out = {path for path, _ in Position.from_json(head.position).left_out}
     waiting, left_out = (tuple(s.number for s in undone if (s.file in out) == is_out) for is_out in (False, True))
-    return Story(life, past.ends, head, there, *beside(line, head, rows, there), waiting, left_out=left_out)
+    return RowAudit(life, past.ends, head, there, *beside(line, head, rows, there), waiting, left_out=left_out)
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-031
 MANY = 10  # keys that are told of when others are asked for
 
 
 def keys_with(
-    past: Past,
+    past: Changelog,
     given: Mapping[str, Any],  # columns that are not the key
     key: Sequence[str],  # the table's
     index: KeyIndex | None = None,  # of these columns
 ) -> tuple[list[dict[str, Any]], bool]:  # in the order in which they first had it; all files could be read
     "Keys of the rows that once had these values. Raises `BadKey`."
-    found = find_rows(past, Asked(tuple(given), [given]), index or KeyIndex(tuple(given)))
+    found = find_rows(past, Query(tuple(given), [given]), index or KeyIndex(tuple(given)))
     keys = (tuple(row.values.get(name) for name in key) for row in found.rows[0])
     return [dict(zip(key, values)) for values in dict.fromkeys(keys) if None not in values], not found.broken
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-034
-def tell(
+def audit_row(
     landing: str,  # where DMS writes
     lake: LakeTable,  # the table in its lake
     given: Mapping[str, Any],  # the key; or other columns, which several rows may have
@@ -357,11 +359,11 @@ def tell(
     until: datetime | None = None,
     stamp: str = "",  # the column of `TimestampColumnName`
     spark: SparkSession | None = None,  # for formats that only Spark reads
-) -> tuple[list[Story], list[str]]:  # a life a key; what is to be said of the question
+) -> tuple[list[RowAudit], list[str]]:  # a life a key; what is to be said of the question
     "The lives of a key, or of the first ten keys that had these values. Raises `BadKey`, `NoPast`."
     head = lake.head()
     position, key = Position.from_json(head.position) if head else None, key or (head.key if head else ())
-    every = open_past(landing, lake.table, archive=archive, position=position)
+    every = open_changelog(landing, lake.table, archive=archive, position=position)
     past = between(every, since, until)
     keys, words = [{name: given[name] for name in key if name in given}], []
     if set(key) != set(given):

@@ -14,25 +14,22 @@ from typing import TYPE_CHECKING
 from ..changes.read import GROUP, KIND, NAME, ChangeFiles, change_files, read_changes
 from ..changes.schema import FILE, OP, evolve, read_footers
 from ..changes.tasks import check_sound
+from ..errors import NoPast
 from ..landing.files import RawFile, TableRef, change_order
 from ..landing.s3 import open_landing
-from ..state.position import Position, tally, told_apart
+from ..state.position import Position, tally, identify_applied
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['NoPast', 'Past', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_changes', 'more', 'put_again',
-           'lost_older', 'number_of', 'open_past', 'upto', 'check_told', 'closed_by', 'is_held', 'applied', 'lost_of',
-           'held_by', 'read_past', 'read_files']
-
-# %% ../../notebooks/10_history/01_changelog.ipynb #cell-009
-class NoPast(LookupError):
-    "The landing does not tell what is asked for."
+__all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_changes', 'more', 'put_again',
+           'lost_older', 'number_of', 'open_changelog', 'upto', 'check_told', 'closed_by', 'is_held', 'applied',
+           'lost_of', 'held_by', 'read_changelog', 'read_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
-class Past:
+class Changelog:
     "The raw files of a table that count: one load, and the change files on top of it."
 
     table: TableRef
@@ -151,7 +148,7 @@ def more(paths: Sequence[str]) -> str:
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-034a
 def put_again(
-    past: Past,
+    past: Changelog,
     position: Position,
 ) -> bool:
     "All that a position should know was put after its listing: the landing was copied, and times tell nothing."
@@ -165,7 +162,7 @@ def put_again(
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #older-2
 def _from_before(
-    past: Past,
+    past: Changelog,
     position: Position,
 ) -> tuple[RawFile, ...]:  # in order
     "The files from before its window that a position has applied: by its tally, else by their times."
@@ -176,14 +173,14 @@ def _from_before(
     there = sorted((f for f in there if f.path not in known and f.identity not in waits), key=lambda f: f.order)
     is_timely = {f: f.time <= position.listed_at or f.path in past.moved for f in there}
     timely, later = (tuple(f for f in there if is_timely[f] == wanted) for wanted in (True, False))
-    found = told_apart(position, timely, later)
+    found = identify_applied(position, timely, later)
     if found is None and later and put_again(past, position):
         return tuple(there)
     return timely if found is None else tuple(sorted(found, key=lambda f: f.order))
 
 
 def lost_older(
-    past: Past,
+    past: Changelog,
     position: Position | None,
 ) -> list[str]:
     "A sentence where the files from before the window are not those that the position has applied."
@@ -242,13 +239,13 @@ def _merged(
     return tuple(sorted([*here, *more], key=lambda f: f.order)), frozenset(f.path for f in more)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-023
-def open_past(
+def open_changelog(
     landing: str,  # where DMS writes: a folder, or s3://bucket/prefix
     table: TableRef,
     *,
     archive: str = "",  # a folder of the same build to which old change files were moved
     position: Position | None = None,  # of the lake's newest commit, where there is one
-) -> Past:
+) -> Changelog:
     "The line of a table's files: one listing of the landing, one of the archive. Raises `NoPast` where there is none."
     here, there = open_landing(landing), open_landing(archive) if archive else None
     listing = here.files(table)
@@ -261,15 +258,15 @@ def open_past(
     before, number = obsolete(load, changes, position, moved), number_of(load, position)
     urls = {f.path: (there if f.path in moved else here).url(table, f.path) for f in (*load, *changes)}
     lost = _lost_load(table, position, load)
-    past = Past(table, load, number, changes[len(before):], urls, before, (), not (words or lost), moved)
+    past = Changelog(table, load, number, changes[len(before):], urls, before, (), not (words or lost), moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
     return replace(past, gaps=(*words, *more, *lost, *gone, *_overwritten(table, number, before)))
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-029
 def upto(
-    past: Past,
+    past: Changelog,
     file: str,  # base name or path of a change file; "load" for none
-) -> Past:
+) -> Changelog:
     "The line up to a change file, that one included. Raises `NoPast` naming the nearest files."
     if file == "load":
         return replace(past, changes=())
@@ -281,7 +278,7 @@ def upto(
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-031
 def check_told(
-    past: Past,
+    past: Changelog,
     at: datetime | None,  # UTC; None asks for nothing
 ) -> None:
     "Raises `NoPast` for a moment before the load."
@@ -296,16 +293,16 @@ def check_told(
 
 
 def closed_by(
-    past: Past,
+    past: Changelog,
     at: datetime,  # UTC
-) -> Past:
+) -> Changelog:
     "The line of the files closed up to a time. Raises `NoPast` for a time before the load."
     check_told(past, at)
     return replace(past, changes=tuple(f for f in past.changes if f.stamp <= at))
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-034
 def is_held(
-    past: Past,
+    past: Changelog,
     position: Position,
 ) -> Callable[[RawFile], bool]:  # asks about a change file on top of the position's load
     "Whether the position has applied a file."
@@ -321,7 +318,7 @@ def is_held(
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-034c
 def applied(
-    past: Past,
+    past: Changelog,
     position: Position,
 ) -> tuple[RawFile, ...]:  # in order
     "The change files on top of its load that a position has applied."
@@ -331,7 +328,7 @@ def applied(
 
 
 def lost_of(
-    past: Past,
+    past: Changelog,
     position: Position,
 ) -> tuple[str, ...]:
     "Sentences about change files that a position has applied and that are not there as they were."
@@ -339,9 +336,9 @@ def lost_of(
 
 
 def held_by(
-    past: Past,
+    past: Changelog,
     position: Position,  # of a commit
-) -> Past:
+) -> Changelog:
     "The line of what a position holds. Raises `NoPast` where it stands on another load than the one that is there."
     if not stands_on(position, past.load):
         gone = f"load {position.load} is no longer in the landing"
@@ -350,9 +347,9 @@ def held_by(
     return replace(past, changes=applied(past, position), gaps=gaps)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-039
-def read_past(
+def read_changelog(
     spark: SparkSession,
-    past: Past,
+    past: Changelog,
     known: Container[str] = (),  # paths of change files whose rows are to be told apart
 ) -> tuple[DataFrame, ChangeFiles]:
     "A row of a file each: Op, source's columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
@@ -366,8 +363,8 @@ def read_past(
 
 def read_files(
     spark: SparkSession,
-    past: Past,  # of which only some files may be wanted
-    files: ChangeFiles,  # of `read_past`
+    past: Changelog,  # of which only some files may be wanted
+    files: ChangeFiles,  # of `read_changelog`
 ) -> DataFrame:
     "The rows of these files alone, without a look at their ends again."
     wanted = {f.path for f in past.files}

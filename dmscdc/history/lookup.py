@@ -18,18 +18,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..changes.schema import in_python, in_words, open_raw, plain, read_raw, statistics
+from ..errors import BadKey
 from ..landing.files import RawFile
-from ..storage.filesystem import place
+from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['ROOM', 'WHOLE', 'BadKey', 'utc', 'typed', 'plain_key', 'spellings', 'Wanted', 'Asked', 'inside', 'Kept', 'measure',
+__all__ = ['ROOM', 'WHOLE', 'utc', 'typed', 'plain_key', 'spellings', 'TypedKeys', 'Query', 'inside', 'FileStats', 'measure',
            'KeyIndex', 'in_file', 'read_rows', 'look']
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-006
-class BadKey(ValueError):
-    "The key names no row: a column that no file carries, or a value that its column cannot hold."
-
-
 def utc(
     at: datetime,
 ) -> datetime:  # with its zone
@@ -85,29 +82,29 @@ def spellings(values: Iterable[Any]) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TypedKeys:
     "The keys asked for, in the types of a file."
 
     numbers: Mapping[tuple, int]  # values of a key -> which one of those asked for
     sets: tuple[pa.Array, ...]  # values of each column
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-012
-class Asked:
+class Query:
     "Keys that are looked for."
 
     def __init__(self, columns: Sequence[str], keys: Sequence[Mapping[str, Any]]):  # each key with these columns
         self.columns, self.keys = tuple(columns), tuple(keys)
-        self._known: dict[tuple, Wanted] = {}
+        self._known: dict[tuple, TypedKeys] = {}
         self.odd: dict[int, str] = {}  # why a key fitted no file so far
         self.fitting: set[int] = set()
 
-    def wanted(self, kinds: tuple[pa.DataType, ...]) -> Wanted:
+    def wanted(self, kinds: tuple[pa.DataType, ...]) -> TypedKeys:
         "The keys in these types, without those that they cannot hold."
         if kinds not in self._known:
             self._known[kinds] = self._typed(kinds)
         return self._known[kinds]
 
-    def _typed(self, kinds: tuple[pa.DataType, ...]) -> Wanted:
+    def _typed(self, kinds: tuple[pa.DataType, ...]) -> TypedKeys:
         numbers, scalars = {}, []
         for number, key in enumerate(self.keys):
             try:
@@ -121,7 +118,7 @@ class Asked:
             if None not in values:
                 scalars.append(values)
         sets = (pa.array(spellings(row[i].as_py() for row in scalars), kind) for i, kind in enumerate(kinds))
-        return Wanted(numbers, tuple(sets))
+        return TypedKeys(numbers, tuple(sets))
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-014
 @dataclass(frozen=True)
@@ -148,7 +145,7 @@ def inside(value: Any, low: Any, high: Any) -> bool:
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-015
 @dataclass(frozen=True)
-class Kept:
+class FileStats:
     "What is remembered of a file."
 
     names: tuple[str, ...]  # its columns
@@ -168,17 +165,17 @@ def _ends(told: pq.Statistics | None) -> tuple[Any, Any]:
 def measure(
     raw: pq.ParquetFile,
     columns: Sequence[str],  # of the key
-) -> Kept:
+) -> FileStats:
     "What the end of a file tells."
     schema, meta, groups, start = raw.schema_arrow, raw.metadata, [], 0
     if not set(columns) <= set(schema.names):
-        return Kept(tuple(schema.names), (), ())
+        return FileStats(tuple(schema.names), (), ())
     places = [schema.names.index(name) for name in columns]
     for number, told in enumerate(statistics(meta, places)):
         bounds = tuple(map(_ends, told))
         groups.append(_Group(start, rows := meta.row_group(number).num_rows, bounds))
         start += rows
-    return Kept(tuple(schema.names), tuple(schema.field(name).type for name in columns), tuple(groups))
+    return FileStats(tuple(schema.names), tuple(schema.field(name).type for name in columns), tuple(groups))
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-017
 ROOM = 256 << 20  # bytes of key columns in memory
@@ -191,14 +188,14 @@ class KeyIndex:
 
     def __init__(self, columns: Sequence[str], room: int = ROOM):  # of the key; bytes for key columns
         self.columns, self.room, self.opened, self.read = tuple(columns), room, 0, 0
-        self._kept: dict[tuple, Kept] = {}
+        self._kept: dict[tuple, FileStats] = {}
         self._lock = Lock()
 
-    def get(self, file: RawFile) -> Kept | None:
+    def get(self, file: RawFile) -> FileStats | None:
         "What is known of a file; a file that was put again is another one."
         return self._kept.get((file.identity, file.time))
 
-    def put(self, file: RawFile, kept: Kept) -> None:
+    def put(self, file: RawFile, kept: FileStats) -> None:
         "Remember a file, its keys as long as there is room."
         with self._lock:
             size = kept.keys.nbytes if kept.keys is not None else 0
@@ -211,7 +208,7 @@ class KeyIndex:
         "A raw file, counted."
         with self._lock:
             self.opened += 1
-        fs, path = place(url)
+        fs, path = fs_and_path(url)
         source = fs.open_input_stream(path).read() if file.size <= WHOLE else fs.open_input_file(path)
         source = pa.BufferReader(source) if isinstance(source, bytes) else source
         return open_raw(url, file.path, source)
@@ -219,7 +216,7 @@ class KeyIndex:
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-019
 def _matches(
     keys: pa.Table,  # key columns
-    wanted: Wanted,
+    wanted: TypedKeys,
 ) -> list[tuple[int, int]]:  # row of the table, number of the key
     "Where the keys stand."
     mask = None
@@ -232,7 +229,7 @@ def _matches(
     return [(int(row), number) for row, number in numbers if number is not None]
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-020
-def _lots(groups: Sequence[int], kept: Kept) -> Iterable[list[int]]:
+def _lots(groups: Sequence[int], kept: FileStats) -> Iterable[list[int]]:
     "Row groups to be read together."
     lot, rows = [], 0
     for number in groups:
@@ -249,8 +246,8 @@ def in_file(
     index: KeyIndex,
     file: RawFile,
     raw: pq.ParquetFile,
-    kept: Kept,
-    wanted: Wanted,
+    kept: FileStats,
+    wanted: TypedKeys,
 ) -> list[tuple[int, int]]:  # row of the file, number of the key
     "Read the key columns of the groups that may hold a key; of a file read whole they are kept."
     numbers = [n for n, group in enumerate(kept.groups) if any(map(group.may_hold, wanted.numbers))]
@@ -279,7 +276,7 @@ def _python_rows(rows: pa.Table) -> list[dict[str, Any]]:
 
 def read_rows(
     raw: pq.ParquetFile,
-    kept: Kept,
+    kept: FileStats,
     rows: Sequence[int],  # of the file, rising
     path: str = "",  # of the file, for messages
 ) -> list[dict[str, Any]]:  # the whole rows
@@ -298,7 +295,7 @@ def look(
     index: KeyIndex,
     file: RawFile,
     url: str,
-    asked: Asked,
+    asked: Query,
 ) -> list[tuple[int, int, dict[str, Any]]]:  # number of the key, row of the file, values
     "The rows of some keys in one file, which is opened once, or not at all where it is known not to hold them."
     kept, raw = index.get(file), None
@@ -307,7 +304,7 @@ def look(
         with in_words(file.path, f"a value of {', '.join(index.columns)}"):
             kept = measure(raw, index.columns)
         index.put(file, kept)
-    wanted = asked.wanted(kept.kinds) if kept.kinds else Wanted({}, ())
+    wanted = asked.wanted(kept.kinds) if kept.kinds else TypedKeys({}, ())
     if not any(group.may_hold(key) for group in kept.groups for key in wanted.numbers):
         return []
     if kept.keys is not None:

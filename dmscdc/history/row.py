@@ -14,20 +14,21 @@ from typing import Any
 import pyarrow as pa
 
 from ..changes.read import is_sequence
-from ..changes.schema import OP, Refused
-from .changelog import Past, is_first_put, moment
-from .lookup import Asked, BadKey, KeyIndex, look, utc
+from ..changes.schema import OP
+from ..errors import BadKey, Refused
+from .changelog import Changelog, is_first_put, moment
+from .lookup import Query, KeyIndex, look, utc
 from ..landing.files import RawFile, TableRef
-from ..storage.aws import is_bucket
+from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawRow', 'Found', 'said', 'find_rows', 'check_files', 'in_order',
-           'committed', 'late_files', 'Cell', 'Known', 'Step', 'Row', 'same', 'meaning', 'after', 'unknown', 'Life',
-           'steps_of', 'put_at', 'states_of', 'without', 'between']
+__all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawChange', 'Matches', 'said', 'find_rows', 'check_files', 'sequence_of',
+           'in_order', 'committed', 'late_files', 'Cell', 'Known', 'RowChange', 'Row', 'same', 'meaning', 'after',
+           'unknown', 'RowLife', 'steps_of', 'put_at', 'states_of', 'without', 'between']
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-010
 @dataclass(frozen=True)
-class RawRow:
+class RawChange:
     "A row of a raw file."
 
     file: RawFile
@@ -39,10 +40,10 @@ class RawRow:
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-012
 @dataclass(frozen=True)
-class Found:
+class Matches:
     "The rows of the keys that were asked for."
 
-    rows: tuple[tuple[RawRow, ...], ...]  # of each key, file by file
+    rows: tuple[tuple[RawChange, ...], ...]  # of each key, file by file
     words: tuple[str, ...]  # what was not read
     broken: tuple[RawFile, ...] = ()  # files that cannot be read
 
@@ -60,10 +61,10 @@ def said(
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-013
 def find_rows(
-    past: Past,
-    asked: Asked,
+    past: Changelog,
+    asked: Query,
     index: KeyIndex,  # of the same columns
-) -> Found:
+) -> Matches:
     "The rows of some keys in all files of the line, also in those before the load. Raises `BadKey`."
     files = (*past.before, *past.files)
     loads, rows, broken = set(past.load), [[] for _ in asked.keys], []
@@ -81,18 +82,18 @@ def find_rows(
             for number, row, values in hits:
                 op = "I" if file in loads else values.get(OP)
                 values = {n: value for n, value in values.items() if n != OP}
-                rows[number].append(RawRow(file, name, row, op, values, place))
+                rows[number].append(RawChange(file, name, row, op, values, place))
     lacking = check_files(past, asked, index)
     broken.sort(key=lambda one: files.index(one[0]))
     lost = [file for file, _ in broken]
     known = "From there on only what later files carry is known"
     words = said(past.table, lost, f"cannot be read: {broken[0][1]}. {known}") if broken else []
-    return Found(tuple(map(tuple, rows)), (*words, *lacking), tuple(lost))
+    return Matches(tuple(map(tuple, rows)), (*words, *lacking), tuple(lost))
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-014
 def check_files(
-    past: Past,
-    asked: Asked,
+    past: Changelog,
+    asked: Query,
     index: KeyIndex,  # after all files were looked at
 ) -> list[str]:  # a sentence about files without a key column
     "Raises `BadKey` for a column that no file has, and for a value that no file can hold."
@@ -110,8 +111,8 @@ def check_files(
     return said(past.table, without, lacks)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-019
-def _sequence_of(
-    rows: Iterable[RawRow],  # of one key
+def sequence_of(
+    rows: Iterable[RawChange],  # of one key
 ) -> str:  # its column, or ""
     "The column in which every change row carries a change sequence."
     rows = list(rows)
@@ -123,12 +124,12 @@ def _sequence_of(
 
 
 def in_order(
-    rows: Iterable[RawRow],  # of one key
+    rows: Iterable[RawChange],  # of one key
     sequence: str,  # its column, or ""
-) -> list[RawRow]:
+) -> list[RawChange]:
     "As they happened."
 
-    def order(row: RawRow) -> tuple:
+    def order(row: RawChange) -> tuple:
         counted = row.values[sequence] if sequence and not row.file.is_load else ""
         return not row.file.is_load, counted, row.place, row.row
 
@@ -136,7 +137,7 @@ def in_order(
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-022
 def committed(
-    row: RawRow,
+    row: RawChange,
     sequence: str,  # column of the change sequence, or ""
     stamp: str,  # column of the commit time, or ""
 ) -> datetime | None:  # UTC; None where the row does not tell
@@ -153,7 +154,7 @@ def committed(
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-024
 def late_files(
-    past: Past,
+    past: Changelog,
 ) -> set[RawFile]:
     "Change files that were put after one that sorts behind them."
     first, late = float("inf"), set()  # when the first of those behind was put
@@ -186,7 +187,7 @@ class Known:
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-028
 @dataclass(frozen=True)
-class Step:
+class RowChange:
     "One change of a row."
 
     number: int  # from 1
@@ -266,11 +267,11 @@ def unknown(row: Row) -> Row:
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-033
 @dataclass(frozen=True)
-class Life:
+class RowLife:
     "All that the files tell of one key."
 
     key: Mapping[str, Any]  # as it was asked for
-    steps: tuple[Step, ...]  # in order; those before the load first
+    steps: tuple[RowChange, ...]  # in order; those before the load first
     begins: str  # where the telling begins
     words: tuple[str, ...]  # what cannot be told
 
@@ -281,17 +282,17 @@ class Life:
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-034
 def steps_of(
-    past: Past,
-    rows: Iterable[RawRow],  # of one key
+    past: Changelog,
+    rows: Iterable[RawChange],  # of one key
     late: Container[RawFile],  # as `late_files` tells
     stamp: str = "",  # column of the commit time, if there is one
     key: Container[str] = (),  # its columns, which never differ
     broken: Sequence[RawFile] = (),  # files that could not be read, and may hold changes of the row
-) -> list[Step]:
+) -> list[RowChange]:
     "One key's rows as steps."
     rows, early, steps, whole = list(rows), {*past.before}, [], past.is_whole and not {*broken} & {*past.load}
     gaps = [at for at, f in enumerate((*past.before, *past.files)) if not f.is_load and f in broken] if broken else []
-    sequence = _sequence_of(rows)
+    sequence = sequence_of(rows)
     quiet = {sequence, stamp, *key}
     old, new = ([r for r in rows if (r.file in early) == flag] for flag in (True, False))
     for part, row in ((old, Row(None, False)), (new, Row(None, whole))):
@@ -302,44 +303,45 @@ def steps_of(
             meant, row = meaning(row, raw.op, bool(cells)), after(row, raw.op, raw.values)
             at = committed(raw, sequence, stamp), raw.file.stamp, put_at(past, raw.file), raw.file in late
             number, lives = len(steps) + 1, row.lives
-            steps.append(Step(number, raw.name, raw.row, raw.op, meant, cells, row.values, lives, part is old, *at))
+            step = RowChange(number, raw.name, raw.row, raw.op, meant, cells, row.values, lives, part is old, *at)
+            steps.append(step)
     return steps
 
 
-def put_at(past: Past, file: RawFile) -> datetime | None:
+def put_at(past: Changelog, file: RawFile) -> datetime | None:
     "When a file was put; the time of one that was moved is that of the moving."
     return None if file.path in past.moved else moment(file.time)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-036
 def states_of(
-    past: Past,
+    past: Changelog,
     keys: Sequence[Mapping[str, Any]],  # each with the same columns
     *,
     index: KeyIndex | None = None,  # of earlier questions about these columns
     stamp: str = "",  # column of the commit time, if there is one
-) -> list[Life]:  # one a key, in the order asked
+) -> list[RowLife]:  # one a key, in the order asked
     "What the files tell of some keys: every step with the state after it. Raises `BadKey`."
     if not keys:
         return []
     columns = tuple(keys[0])
-    found = find_rows(past, Asked(columns, keys), index or KeyIndex(columns))
+    found = find_rows(past, Query(columns, keys), index or KeyIndex(columns))
     words, late = (*past.gaps, *found.words), late_files(past)
     told = (tuple(steps_of(past, rows, late, stamp, columns, found.broken)) for rows in found.rows)
     begins = without(past, found.broken).begins
-    return [Life(key, steps, begins, words) for key, steps in zip(keys, told)]
+    return [RowLife(key, steps, begins, words) for key, steps in zip(keys, told)]
 
 
-def without(past: Past, broken: Sequence[RawFile]) -> Past:
+def without(past: Changelog, broken: Sequence[RawFile]) -> Changelog:
     "The line without files that cannot be read."
     load, changes = (tuple(f for f in part if f not in broken) for part in (past.load, past.changes))
     return replace(past, load=load, changes=changes, is_whole=past.is_whole and load == past.load)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-040
 def between(
-    past: Past,
+    past: Changelog,
     since: datetime | None = None,  # UTC, of the files' closing; of the load files' being put
     until: datetime | None = None,
-) -> Past:
+) -> Changelog:
     "The line of files of a time, which then says what was left out."
 
     def inside(file: RawFile) -> bool:

@@ -15,9 +15,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from .audit import AGREES, OPEN, Story
+from .audit import AGREES, OPEN, RowAudit
 from .lookup import utc
-from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Life, Step
+from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, RowLife, RowChange
 from ..runs.report import render
 
 # %% auto #0
@@ -58,7 +58,7 @@ def plain(value: Any) -> Any:
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-012
 def when(
-    step: Step,
+    step: RowChange,
 ) -> tuple[datetime | None, str]:  # UTC; what it is the time of
     "The best time that a step has."
     if step.commit:
@@ -71,7 +71,7 @@ def clock(time: datetime | None) -> str:
     return time.replace(tzinfo=None).isoformat(" ", "milliseconds" if time.microsecond else "seconds") if time else ""
 
 
-def later(step: Step, time: datetime | None) -> str:
+def later(step: RowChange, time: datetime | None) -> str:
     "A time beside that of the step: without the date where it is the same."
     day = when(step)[0]
     return clock(time)[11:] if time and day and time.date() == day.date() else clock(time)
@@ -84,13 +84,13 @@ def _change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not ther
     return f"{cell.column} {shown(cell.old) if cell.is_known else '?'} → {shown(cell.new)}"
 
 
-def _changes_of(step: Step) -> list[str]:
+def _changes_of(step: RowChange) -> list[str]:
     "What differs from before, a column each."
     is_new = step.meant in ("inserted", AGAIN, LOST)
     return [_change_of(cell, is_new) for cell in step.cells if not is_new or cell.new is not None]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-014
-def _line_of(step: Step) -> dict[str, Any]:
+def _line_of(step: RowChange) -> dict[str, Any]:
     "A step as a line of a table."
     made = later(step, utc(datetime.fromisoformat(step.known.at.replace("Z", "+00:00")))) if step.known else ""
     put = later(step, step.put)
@@ -108,12 +108,12 @@ def _line_of(step: Step) -> dict[str, Any]:
     }
 
 
-def life_lines(life: Life) -> list[dict[str, Any]]:
+def life_lines(life: RowLife) -> list[dict[str, Any]]:
     "A life as lines of a table."
     return [_line_of(step) for step in life.steps]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-017
-def lake_sentence(story: Story) -> str:
+def lake_sentence(story: RowAudit) -> str:
     "The lake's row, and whether it is what the files say."
     if story.head is None:
         return "The lake holds no commit of this table."
@@ -131,7 +131,7 @@ def lake_sentence(story: Story) -> str:
     return f"{is_there}{', ' if story.verdict == AGREES else '; '}{verdict}{as_far}.{wait}{out}"
 
 
-def sentences(story: Story) -> list[str]:
+def sentences(story: RowAudit) -> list[str]:
     "The lake, where the telling begins, and what cannot be told."
     found = [] if story.life.steps else ["No file names this key."]
     late = [step.number for step in story.life.steps if step.is_late]
@@ -142,7 +142,7 @@ def sentences(story: Story) -> list[str]:
     return [*found, lake_sentence(story), told, *words, *story.life.words]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-020
-def to_plain(story: Story) -> dict[str, Any]:
+def to_plain(story: RowAudit) -> dict[str, Any]:
     "A story as plain values: keys and columns by name, times in ISO 8601, decimals as text."
     life, head = story.life, story.head
     lake = {
@@ -173,12 +173,12 @@ _OTHER = ("triangle-right", "#8f5b00")
 _FADED, LATE, LAKE = "#b9bec2", "#c2410c", "lake"
 
 
-def lane(step: Step) -> str:
+def lane(step: RowChange) -> str:
     "The line of the picture on which a step stands."
     return "before the load" if step.before else f"life {max(step.life, 1)}"
 
 
-def bars(life: Life) -> list[dict[str, Any]]:
+def bars(life: RowLife) -> list[dict[str, Any]]:
     "From where to where each life goes."
     found: dict[str, dict[str, Any]] = {}
     for step in life.steps:
@@ -190,7 +190,7 @@ def bars(life: Life) -> list[dict[str, Any]]:
     return list(found.values())
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-024
-def marks(life: Life) -> list[dict[str, Any]]:
+def marks(life: RowLife) -> list[dict[str, Any]]:
     "A mark for each step, with what it shows."
     found = []
     for step in life.steps:
@@ -203,7 +203,7 @@ def marks(life: Life) -> list[dict[str, Any]]:
     return found
 
 
-def unknown(life: Life) -> list[dict[str, Any]]:
+def unknown(life: RowLife) -> list[dict[str, Any]]:
     "From a late step to the last one that was put before it."
     late = [step for step in life.steps if step.is_late and step.put]
     found = []
@@ -214,7 +214,7 @@ def unknown(life: Life) -> list[dict[str, Any]]:
     return found
 
 
-def _lake_marks(story: Story) -> list[dict[str, Any]]:
+def _lake_marks(story: RowAudit) -> list[dict[str, Any]]:
     "The lake's row below its step, or at the end where no step is its own."
     numbers = {(step.file, step.row): step.number for step in story.life.steps}
     good, bad = KINDS["inserted"][1], KINDS["deleted"][1]
@@ -223,7 +223,7 @@ def _lake_marks(story: Story) -> list[dict[str, Any]]:
     return [{"step": numbers.get((r.file, r.row), end), "lane": LAKE, "colour": colour} for r in story.rows or ()]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-026
-def _axes(steps: Iterable[Step], lanes: list[str]) -> tuple[Any, Any]:  # of Altair: x, y
+def _axes(steps: Iterable[RowChange], lanes: list[str]) -> tuple[Any, Any]:  # of Altair: x, y
     "Steps by number, with their times below; one line a life."
     import altair as alt
 
@@ -236,7 +236,7 @@ def _axes(steps: Iterable[Step], lanes: list[str]) -> tuple[Any, Any]:  # of Alt
     return alt.X("step:Q", scale=scale, axis=axis), y
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-027
-def chart(story: Story) -> Any:  # of Altair
+def chart(story: RowAudit) -> Any:  # of Altair
     "The picture as a chart."
     import altair as alt
 
@@ -267,7 +267,7 @@ def chart(story: Story) -> Any:  # of Altair
 MOST = 60  # steps that a picture can show
 
 
-def picture(story: Story) -> Markup:  # SVG, no script
+def picture(story: RowAudit) -> Markup:  # SVG, no script
     "A life as a picture; empty for a life without steps, and for one of too many. Needs altair and vl-convert-python."
     if not 0 < len(story.life.steps) <= MOST:
         return Markup("")
@@ -287,7 +287,7 @@ def key_text(key: Mapping[str, Any]) -> str:
 COLUMNS = ("step", "when", "what", "changes", "file", "row", "put", "in the lake since")
 
 
-def _of_page(story: Story) -> dict[str, Any]:
+def _of_page(story: RowAudit) -> dict[str, Any]:
     "What a page shows of a story, in words."
     lines = life_lines(story.life)
     ours = [{"Op": r.op, **r.values, "_cdc_file": r.file, "_cdc_row": r.row} for r in story.rows or ()]
@@ -301,19 +301,19 @@ def _of_page(story: Story) -> dict[str, Any]:
     }
 
 
-def steps_table(story: Story) -> Markup:  # HTML
+def steps_table(story: RowAudit) -> Markup:  # HTML
     "The steps as a table, for a notebook."
     return Markup(render("row_steps.html", life=_of_page(story)))
 
 
-def lake_table(story: Story) -> Markup:  # HTML
+def lake_table(story: RowAudit) -> Markup:  # HTML
     "The lake's row as a table, for a notebook."
     return Markup(render("row_lake.html", life=_of_page(story)))
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-032
 def page(
     title: str,  # of the table
-    stories: Iterable[Story],
+    stories: Iterable[RowAudit],
     draw: bool = True,  # with pictures
 ) -> str:  # HTML
     "Lives as a page that needs nothing else."

@@ -15,7 +15,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from ..changes.schema import OP, Refused, open_raw, read_raw, statistics
+from ..changes.schema import OP, open_raw, read_raw, statistics
+from ..errors import Refused
 from ..landing.files import RawFile, TableRef, parse_name
 from ..landing.s3 import open_landing
 from ..runs.charts import seconds_of

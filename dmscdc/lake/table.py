@@ -8,16 +8,16 @@ from __future__ import annotations
 import platform
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..changes.schema import Footer, Refused, Schema
+from ..changes.schema import Footer, Schema
+from ..errors import FormatMissing, Refused
 from ..landing.files import TableRef, for_shell
-from ..spark.session import FormatMissing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from dmscdc.changes.stage import Batch
 
 # %% auto #0
-__all__ = ['VERSIONS', 'FORMATS', 'Commit', 'no_guard', 'Draft', 'check_mirror', 'set_otherwise', 'Written', 'Clock',
-           'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeTable', 'StaleCommit', 'NotOurs', 'FilesGone',
-           'open_table']
+__all__ = ['VERSIONS', 'FORMATS', 'Commit', 'Transaction', 'check_mirror', 'set_otherwise', 'Written', 'PendingCommit', 'Clock',
+           'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeTable', 'formats', 'open_table']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -50,21 +49,16 @@ def _new_attempt() -> str:
     return secrets.token_hex(6)
 
 
-def no_guard() -> None:
-    "Nothing to look at before the commit."
-
-
 @dataclass(frozen=True)
-class Draft:
-    "What a run means to commit on top of the commit that it planned from."
+class Transaction:
+    "What a run wants to commit on top of the commit that it planned from."
     base: Commit | None  # its predecessor; None for the first commit of a table
     position: Mapping[str, Any]  # what the table will have applied
     run: str  # the run
     schema: Schema  # the source's columns afterwards
     key: tuple[str, ...]  # the columns that identify a row
     partition: tuple[str, ...] = ()  # the columns that lay out the files
-    attempt: str = field(default_factory=_new_attempt)  # of this draft alone: file names begin with it
-    guard: Callable[[], None] = field(default=no_guard, compare=False, repr=False)  # see below
+    attempt: str = field(default_factory=_new_attempt)  # of this transaction alone: file names begin with it
 
     @property
     def number(self) -> int:
@@ -121,11 +115,18 @@ class Written:
     updated: int = 0  # rows that were there and are different now
     deleted: int = 0  # rows removed or marked
     unchanged: int = 0  # batch rows that changed nothing
-    strangers: int = 0  # inserted rows whose first change was an update: a key change, or a lost insert
+    unmatched: int = 0  # inserted rows whose first change was an update: a key change, or a lost insert
     files: Mapping[str, int] = field(default_factory=dict)  # how many rewritten, added, removed, kept, opened
     bytes_read: int = 0  # of lake files
     bytes_written: int = 0  # of lake files
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
+
+
+class PendingCommit(Protocol):
+    "A transaction whose files are staged; no reader sees them."
+
+    def commit(self) -> Written:
+        "Make it the newest commit. Raises `CommitConflict` where another commit has taken its number."
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-020
 class Clock:
@@ -191,6 +192,11 @@ class LakeTable(Protocol):
     "A table of the lake in one format."
     table: TableRef
     location: str  # the folder that readers list or name
+    can_time_travel: bool  # `read` gives the rows of every commit, not of the newest alone
+    can_migrate: bool  # it takes over files that others left: `unmanaged_files`, `migrate`
+    readers_see_one_commit: bool  # also those who list the folder while a commit is made
+    hive_storage: str  # how a Hive catalogue opens its files: "parquet"; "" where it cannot
+    spark_conf: Mapping[str, str]  # what a Spark session needs for the format
 
     def head(self) -> Commit | None:
         "The newest commit of ours, None when there is none."
@@ -198,11 +204,14 @@ class LakeTable(Protocol):
     def at(self, number: int) -> Commit:
         "An earlier commit; raises `LookupError` for a number that no commit has."
 
-    def settle(self) -> list[str]:
+    def partitions(self, number: int) -> dict[tuple[str | None, ...], str]:
+        "Folders below the location that hold rows at a commit, by the values of the partition columns."
+
+    def recover(self) -> list[str]:
         "Finish or undo what others left; sentences for a person."
 
-    def strangers(self) -> list[str]:
-        "Files of a table that others wrote, below the location, where the format can adopt them; else none."
+    def unmanaged_files(self) -> list[str]:
+        "Files that others wrote below the location, where the format can take them over; else none."
 
     def read(self, spark: SparkSession, number: int | None = None) -> DataFrame:
         "Rows as of the head or an earlier commit: Op, the source's columns, _cdc_file, _cdc_row."
@@ -210,53 +219,48 @@ class LakeTable(Protocol):
     def plain(self) -> tuple[Commit, list[PlainFile]] | None:
         "The head and its files, where they are plain Parquet and can be read without Spark; None without a commit."
 
-    def workplace(self, draft: Draft) -> str:
-        "A folder for the draft's own files; whoever settles clears it away."
+    def staging_dir(self, transaction: Transaction) -> str:
+        "A folder for the transaction's own files; `recover` clears it away."
 
-    def can_copy(self, draft: Draft) -> bool:
+    def can_copy(self, transaction: Transaction) -> bool:
         "Whether it takes load files as they are."
 
-    def copy(self, spark: SparkSession, load: LoadFiles, draft: Draft) -> Written:
-        "The table becomes the rows of the load files, in one commit."
+    def copy(self, spark: SparkSession, load: LoadFiles, transaction: Transaction) -> PendingCommit:
+        "The table becomes the rows of the load files."
 
-    def replace(self, spark: SparkSession, frame: DataFrame, draft: Draft, rows: int, bytes: int) -> Written:
-        "The table becomes the frame, of so many rows and about so many bytes, in one commit."
+    def replace(
+        self, spark: SparkSession, frame: DataFrame, transaction: Transaction, rows: int, bytes: int
+    ) -> PendingCommit:
+        "The table becomes the frame, of so many rows and about so many bytes."
 
-    def adopt(self, spark: SparkSession, files: LoadFiles, draft: Draft) -> Written:
-        "The strangers become the first commit, with our columns; raises `Refused` where the key names no row."
+    def migrate(self, spark: SparkSession, files: LoadFiles, transaction: Transaction) -> PendingCommit:
+        "The unmanaged files become the first commit, with our columns. Raises `Refused` where the key names no row."
 
-    def apply(self, spark: SparkSession, batch: Batch, draft: Draft) -> Written:
-        "Apply one batch, in one commit; a batch that changes no row commits its position only."
+    def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> PendingCommit:
+        "Apply one batch; a batch that changes no row commits its position only."
 
-    def advance(self, draft: Draft) -> Written:
-        "Commit a position and no rows. Needs no Spark."
-
-# %% ../../notebooks/07_lake/01_table.ipynb #cell-031
-class StaleCommit(Exception):
-    "Somebody else committed since the run planned; nothing of the run is in the table, the next pass plans anew."
-
-
-class NotOurs(Exception):
-    "The folder holds files that no commit of ours knows."
-
-
-class FilesGone(NotOurs):
-    "The folder lacks files of the newest commit."
+    def advance(self, transaction: Transaction) -> PendingCommit:
+        "A position and no rows. Needs no Spark."
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-033
-FORMATS = {"parquet": "dmscdc.lake.parquet.table"}
+FORMATS = {"parquet": "dmscdc.lake.parquet.table:ParquetTable"}
+
+
+def formats() -> dict[str, str]:
+    "Every format by its name: ours, and those of installed packages."
+    return {**{one.name: one.value for one in entry_points(group="dmscdc.formats")}, **FORMATS}
 
 
 def open_table(
-    format: str,  # a name of FORMATS
+    format: str,  # a name of `formats`
     lake: str,  # the folder of all tables
     table: TableRef,  # which one
     **settings: Any,  # of the format, e.g. target_bytes
 ) -> LakeTable:
     "The table in its format; raises `FormatMissing` naming what there is."
-    if format not in FORMATS:
+    if not (target := FORMATS.get(format) or formats().get(format)):
         raise FormatMissing(
-            f"{table}: format {format!r} is not one of {', '.join(FORMATS)}. "
+            f"{table}: format {format!r} is not one of {', '.join(formats())}. "
             f"Set one: dmscdc table set {for_shell(table)} --format parquet"
         )
-    return import_module(FORMATS[format]).open_table(lake, table, **settings)
+    return resolve_name(target)(lake, table, **settings)

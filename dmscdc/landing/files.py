@@ -15,24 +15,12 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
+from ..errors import LandingUnreachable, NotADmsName
+
+
 # %% auto #0
-__all__ = ['OURS', 'TASK', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable', 'TableRef', 'for_shell', 'DmsName', 'parse_name',
-           'RawFile', 'change_order', 'day_before', 'Listing', 'is_hidden', 'classify', 'unreadable', 'FolderLanding',
-           'holds_dms', 'describe_empty']
-
-# %% ../../notebooks/02_landing/01_files.ipynb #cell-006
-class NotADmsName(ValueError):
-    "The base name is none that DMS gives to a load file or a change file."
-
-
-class LandingEmpty(LookupError):
-    "The landing holds no file of DMS where one was expected."
-    verdict = "attention"  # of a pass over it; there may be files tomorrow
-
-
-class LandingUnreachable(LandingEmpty):
-    "The landing could not be listed: it does not exist, or we may not, or nobody answers."
-    verdict = "failed"
+__all__ = ['OURS', 'TableRef', 'for_shell', 'DmsName', 'parse_name', 'RawFile', 'change_order', 'day_before', 'Listing',
+           'classify', 'FolderLanding', 'holds_dms', 'describe_empty']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 @dataclass(frozen=True, order=True)
@@ -58,7 +46,7 @@ class TableRef:
 
 # %% ../../notebooks/02_landing/01_files.ipynb #5d1c7a21
 def for_shell(table: TableRef | str) -> str:
-    "A table, or another word, as it is typed in a shell: in quotes where it has a blank or a sign of the shell."
+    "A table, or another word, as it is typed in a shell: in quotes where that is needed."
     return shlex.quote(str(table))
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-013
@@ -143,7 +131,7 @@ def _format(base_name: str) -> str:
 # %% ../../notebooks/02_landing/01_files.ipynb #order-02
 def change_order(path: str  # of a change file, or the beginning of a name
                  ) -> tuple[str, str]:  # sort key: base name, then path, as `RawFile.order`
-    "The place of a change file among the others, from its path alone."
+    "The order of a change file among the others, from its path alone."
     return path.rpartition("/")[2], path
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-028
@@ -172,8 +160,8 @@ _DATE_FOLDER = re.compile(r"(\d{4,10}|\d{2,4}([-_/]\d{2,4}){1,3})?")
 OURS = "_dmscdc"  # the lake's folder of journals, never a schema
 
 
-def is_hidden(folder: str) -> bool:  # one, or several with "/" between
-    "Begins with a dot or an underscore, or lies in such a folder."
+def _is_hidden(folder: str) -> bool:  # one, or several with "/" between
+    "Whether it begins with a dot or an underscore, or lies in such a folder."
     return any(part[:1] in "._" for part in folder.split("/") if part)
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-034
@@ -185,7 +173,7 @@ def _load_order(file: RawFile) -> tuple:
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-036
 def classify(files: Iterable[RawFile]  # all files below one table's folder, in any order
              ) -> Listing:  # sorted out and ordered
-    "Load files, change files and strangers, by name and place; the same for a folder and a bucket."
+    "Load files, change files and foreign files, by name and place; the same for a folder and a bucket."
     kinds = {"load": [], "change": [], "": []}
     for file in files:
         kinds[_kind(file.name)].append(file)
@@ -193,7 +181,7 @@ def classify(files: Iterable[RawFile]  # all files below one table's folder, in 
     with_changes = {f.folder for f in changes}
     others = {folder for folder in with_changes if not _DATE_FOLDER.fullmatch(folder)}  # of another table
     folders = with_changes.union(f.folder for f in load) - others
-    ours = {folder for folder in folders if not is_hidden(folder)}
+    ours = {folder for folder in folders if not _is_hidden(folder)}
     foreign += [f for f in load + changes if f.folder not in ours]
     return Listing(tuple(sorted((f for f in load if f.folder in ours), key=_load_order)),
                    tuple(sorted((f for f in changes if f.folder in ours), key=lambda f: f.order)),
@@ -240,28 +228,28 @@ def _walk(folder: str, below: str = "") -> Iterator[RawFile]:
         yield RawFile(below + entry.name + odd, found.st_size, found.st_mtime)
 
 # %% ../../notebooks/02_landing/01_files.ipynb #6355bde9
-def unreadable(error: OSError) -> str:
-    "What is said of a folder or a file that we cannot read."
+def _unreadable(error: OSError) -> str:
+    "The message for a folder or a file that we cannot read."
     return (f"{error.filename} cannot be read ({error.strerror}): its owner may let us in (chmod, chown), "
             "or it is moved out of the landing")
 
 
 def _folders(root: str, schema: str,  # "" for the schemas
-             unread: dict[str, str]  # takes a schema that cannot be read, and why
+             unread: dict[str, str]  # takes a schema that cannot be read, with the reason
              ) -> list[str]:
     "Names of the folders in the landing, or in a schema of it. Raises `LandingUnreachable` for the landing itself."
     try:
         found = _entries(os.path.join(root, schema) if schema else root)
     except OSError as error:
         if not schema:
-            raise LandingUnreachable(unreadable(error)) from error
-        unread[schema] = unreadable(error)
+            raise LandingUnreachable(_unreadable(error)) from error
+        unread[schema] = _unreadable(error)
         return []
     return [entry.name for entry in found if _is_folder(entry, root) and entry.name not in (OURS, "lost+found")]
 
 
 def _may_hold_dms(folder: str) -> bool:
-    "Also where it cannot be read: then the table says so itself."
+    "Whether there are files of DMS. True for a folder that cannot be read: the table then reports it."
     try:
         return holds_dms(_walk(folder))
     except OSError:
@@ -269,7 +257,7 @@ def _may_hold_dms(folder: str) -> bool:
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-044
 class FolderLanding:
-    "A landing in a local folder. `listings` counts how often a table was listed; `unread` has schemas and why."
+    "A landing in a local folder. `listings` counts listings of tables; `unread` has schemas that cannot be read."
 
     def __init__(self, root: str | Path  # the folder above the schemas
                  ):
@@ -284,17 +272,17 @@ class FolderLanding:
         return sorted(table for table in tables if table in known or _may_hold_dms(self.url(table)))
 
     def files(self, table: TableRef,
-              position: Any = None  # what the table has applied; a bucket then lists only what is new
+              position: Any = None  # what the table has applied; a bucket then lists only newer files
               ) -> Listing:  # empty if there is no such folder
         "All files of a table: one listing. Raises `LandingUnreachable`."
         self.listings += 1
         try:
             return classify(_walk(self.url(table)))
         except OSError as error:
-            raise LandingUnreachable(unreadable(error)) from error
+            raise LandingUnreachable(_unreadable(error)) from error
 
     def url(self, table: TableRef, path: str = "") -> str:  # absolute
-        "Where the table's folder, or a file of it, is read from."
+        "The path of the table's folder, or of a file in it."
         return str(self.root.joinpath(table.schema, table.name, *path.split("/") if path else ()))
 
     def describe_empty(self) -> str:
@@ -304,7 +292,7 @@ class FolderLanding:
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-045
 def holds_dms(files: Iterable[RawFile]) -> bool:
-    "Is one of the files DMS's and in its place? Looks no further than the first plain one."
+    "Whether one of the files is DMS's and in its place. Reads no further than the first plain one."
     odd = []
     for file in files:
         if (file.is_load or file.is_change) and _DATE_FOLDER.fullmatch(file.folder):
@@ -313,7 +301,7 @@ def holds_dms(files: Iterable[RawFile]) -> bool:
     return not classify(odd).is_empty
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-047
-TASK = ("If this is the right place, look at the source (has it tables and rows?) and at the DMS task: does it run, "
+_TASK = ("If this is the right place, look at the source (has it tables and rows?) and at the DMS task: does it run, "
         "and does its endpoint write there? aws dms describe-replication-tasks, aws dms describe-endpoints")
 
 
@@ -326,10 +314,10 @@ def describe_empty(root: str,  # the landing, as it was given
     expected = f"no files of DMS in {root}: expected {root}/<schema>/<table>/LOAD00000001.parquet"
     found = sorted(paths)
     if state or not found:
-        return f"{expected}, but this folder {state or 'is empty'}. {TASK}"
+        return f"{expected}, but this folder {state or 'is empty'}. {_TASK}"
     some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
     count = "1 file" if len(found) == 1 else f"{len(found):,} files{' or more' * more}"
-    hint = _wrong_level(root, found) or f" {TASK}"
+    hint = _wrong_level(root, found) or f" {_TASK}"
     return f"{expected}, found {count} of other names or in other places ({some}).{hint}"
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-049

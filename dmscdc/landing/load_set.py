@@ -14,7 +14,7 @@ from .files import Listing, RawFile, change_order, parse_name
 
 # %% auto #0
 __all__ = ['changed_files', 'is_copy', 'mixed_pair', 'quiet_at', 'is_followed', 'clock', 'LoadSet', 'judge_load', 'is_believable',
-           'Cut', 'find_cut', 'first_cut', 'forced_cut']
+           'CutOff', 'find_cutoff', 'first_cutoff', 'forced_cutoff']
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-008
 def changed_files(files: Iterable[RawFile],  # load files as listed
@@ -31,7 +31,7 @@ def changed_files(files: Iterable[RawFile],  # load files as listed
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-011
 def is_copy(files: Sequence[RawFile], known: Iterable[RawFile]) -> bool:
-    "Names and sizes are those of known load files."
+    "Whether names and sizes are those of known load files."
     return bool(files) and {f.identity for f in files} <= {f.identity for f in known}
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-014
@@ -60,7 +60,7 @@ def quiet_at(files: Iterable[RawFile],  # load files of one load
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-018
 def is_followed(files: Iterable[RawFile], changes: Iterable[RawFile]) -> bool:
-    "A change file was put after the newest load file."
+    "Whether a change file was put after the newest load file."
     newest = max(f.time for f in files)
     return any(f.time > newest for f in changes)
 
@@ -73,7 +73,7 @@ def clock(time: float  # epoch seconds
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-023
 @dataclass(frozen=True)
 class LoadSet:
-    "What the load files of a table are to its position."
+    "How the load files of a table relate to its position."
     kind: str  # none, known, new (and complete), incomplete, copied, mixed or csv
     waits: str = ""  # of an incomplete set: until when, or for what
     doubt: str = ""  # of a copied, mixed or csv set: what is odd about it
@@ -126,54 +126,54 @@ _NEAR = 60.0  # seconds before the first load file in which a change file may be
 
 def is_believable(file: RawFile  # a change file
                   ) -> bool:
-    "Its object time lies minutes after its name at most."
+    "Whether its object time lies at most minutes after its name."
     return -_COARSE <= file.time - parse_name(file.name).stamp.timestamp() <= _DELAY
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-035
 @dataclass(frozen=True)
-class Cut:
+class CutOff:
     "Which change files a load has made obsolete."
     superseded: tuple[RawFile, ...] = ()  # the oldest, in order; none is applied on this load
     near: tuple[RawFile, ...] = ()  # put shortly before the load, perhaps on either side
-    doubt: str = ""  # why object times do not decide
+    doubt: str = ""  # the reason why object times do not decide
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-036
-def find_cut(load: Iterable[RawFile],  # the load files
+def find_cutoff(load: Iterable[RawFile],  # the load files
              changes: Sequence[RawFile]  # change files in order
-             ) -> Cut:
+             ) -> CutOff:
     "What was put before the first load file is obsolete, if times are believable and agree with the names."
     start = min(f.time for f in load)
     odd = next((f for f in changes if not is_believable(f)), None)
     if odd:
         put = f"{odd.path} was put {clock(odd.time)}"
-        return Cut(doubt=f"object times are not those of the first writing: {put}")
+        return CutOff(doubt=f"object times are not those of the first writing: {put}")
     early = [f for f in changes if f.time < start]
     near = tuple(f for f in early if f.time >= start - _NEAR)
     if early != list(changes[:len(early)]):
         late = next(f for f in changes if f.time >= start)
-        words = f"{late.path} was put after the load began, {early[-1].path} before it"
-        return Cut(near=near, doubt=f"names and times disagree: {words}")
+        message = f"{late.path} was put after the load began, {early[-1].path} before it"
+        return CutOff(near=near, doubt=f"names and times disagree: {message}")
     if near:
-        words = f"{near[-1].path} was put {start - near[-1].time:.0f} s before the first load file"
-        return Cut(tuple(early), near, f"{words} and may belong to either side")
-    return Cut(tuple(early))
+        message = f"{near[-1].path} was put {start - near[-1].time:.0f} s before the first load file"
+        return CutOff(tuple(early), near, f"{message} and may belong to either side")
+    return CutOff(tuple(early))
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-041
-def first_cut(load: Iterable[RawFile], changes: Sequence[RawFile]) -> Cut:
-    "The cut of a table's first load: what is in doubt is not superseded."
+def first_cutoff(load: Iterable[RawFile], changes: Sequence[RawFile]) -> CutOff:
+    "The cut-off of a table's first load: what is in doubt is not obsolete."
     if any(not is_believable(f) for f in changes):
-        return Cut()
+        return CutOff()
     start = min(f.time for f in load)
     clear = tuple(takewhile(lambda f: f.time < start - _NEAR, changes))
-    return Cut(clear, tuple(f for f in changes[len(clear):] if f.time < start))
+    return CutOff(clear, tuple(f for f in changes[len(clear):] if f.time < start))
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-044
-def forced_cut(load: Iterable[RawFile], changes: Sequence[RawFile],
+def forced_cutoff(load: Iterable[RawFile], changes: Sequence[RawFile],
                last: str  # path of the last change file applied, "" for none
-               ) -> Cut:
-    "The cut that a person asked for."
+               ) -> CutOff:
+    "The cut-off that a person asked for."
     start = min(f.time for f in load)
     ends = [f.order for f in changes if f.time < start]
     if last and any(not is_believable(f) for f in changes):
         ends.append(change_order(last))
-    return Cut(tuple(f for f in changes if ends and f.order <= max(ends)))
+    return CutOff(tuple(f for f in changes if ends and f.order <= max(ends)))

@@ -18,13 +18,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ..storage.aws import client, code_of, is_bucket, split_url
-from .files import (OURS, FolderLanding, LandingUnreachable, Listing, RawFile, TableRef, classify,
-                                  day_before, describe_empty, holds_dms)
+from ..errors import LandingUnreachable
+from ..storage.filesystem import client, code_of, opener_of, split_url
+from .files import (OURS, FolderLanding, Listing, RawFile, TableRef, classify, day_before,
+                                  describe_empty, holds_dms)
 
 # %% auto #0
-__all__ = ['DAY', 'THREADS', 'listing_from_keys', 'begin_of', 'days_since', 'leads_on', 'in_words', 'payer', 'Bucket',
-           'folders_in', 'recent', 'is_enough', 'BucketLanding', 'open_landing']
+__all__ = ['DAY', 'THREADS', 'listing_from_keys', 'begin_of', 'days_since', 'Bucket', 'is_enough', 'BucketLanding',
+           'open_landing']
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-008
 def _raw_files(objects: Iterable[dict],  # "Contents" of `list_objects_v2`
@@ -96,10 +97,10 @@ def _dashed_from(begin: str) -> str:
         return ""
 
 
-def leads_on(prefix: str,  # a date folder up to one of its dashes
+def _leads_on(prefix: str,  # a date folder up to one of its dashes
              begin: str  # as `begin_of` says
              ) -> bool:
-    "Could there be wanted files below?"
+    "Whether there may be wanted files below."
     return prefix[:-1] >= _dashed_from(begin)[:len(prefix) - 1]
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-024
@@ -116,9 +117,9 @@ _REASONS = {
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-025
 @contextmanager
-def in_words(root: str  # the landing
+def _in_words(root: str  # the landing
              ) -> Iterator[None]:
-    "An error of AWS becomes a `LandingUnreachable`, which says what helps."
+    "An error of AWS becomes a `LandingUnreachable` that says what helps."
     try:
         yield
     except ImportError:  # without boto3
@@ -129,12 +130,12 @@ def in_words(root: str  # the landing
             raise
         code = code_of(error) or type(error).__name__
         reason = _REASONS.get(code, "AWS could not be asked, or refused")
-        words = f"{root} cannot be listed: {reason} ({code}: {error})"
-        raise LandingUnreachable(f"{words}. This must work: aws s3 ls {shlex.quote(root + '/')}") from error
+        message = f"{root} cannot be listed: {reason} ({code}: {error})"
+        raise LandingUnreachable(f"{message}. This must work: aws s3 ls {shlex.quote(root + '/')}") from error
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-027
-def payer() -> dict[str, str]:
-    "How a request says who pays for it."
+def _payer() -> dict[str, str]:
+    "The parameter of a request that says who pays for it."
     who = os.environ.get("AWS_REQUEST_PAYER", "")
     return {"RequestPayer": who} if who else {}
 
@@ -155,9 +156,9 @@ class Bucket:
               ) -> Iterator[dict]:
         "Answers, a thousand keys or common beginnings each. Raises `LandingUnreachable`."
         where = {"Bucket": self.name, "Prefix": prefix, "StartAfter": after, "Delimiter": delimiter}
-        with in_words(self.root):
+        with _in_words(self.root):
             list_pages = (self._s3 or client("s3")).get_paginator("list_objects_v2").paginate
-            for page in list_pages(**{name: value for name, value in where.items() if value}, **payer()):
+            for page in list_pages(**{name: value for name, value in where.items() if value}, **_payer()):
                 with self._lock:
                     self.requests += 1
                 yield page
@@ -174,7 +175,7 @@ def _objects_in(bucket: Bucket, prefix: str, after: str = "",
             yield item
 
 
-def folders_in(bucket: Bucket, prefix: str) -> list[str]:
+def _folders_in(bucket: Bucket, prefix: str) -> list[str]:
     "Names below a prefix that go on with a slash."
     lines = [line for page in bucket.pages(prefix, delimiter="/") for line in page.get("CommonPrefixes") or ()]
     names = [line["Prefix"][len(prefix):-1] for line in lines]
@@ -193,14 +194,14 @@ def _overview(bucket: Bucket, start: str,  # the table's keys begin so
             if DAY.fullmatch(path):
                 days.append(path)
             elif _DASHED.fullmatch(path):
-                more = _overview(bucket, start, begin, path) if leads_on(path, begin) else ([], [])
+                more = _overview(bucket, start, begin, path) if _leads_on(path, begin) else ([], [])
                 objects, days = objects + more[0], days + more[1]
             else:
                 objects += _objects_in(bucket, start + path)
     return objects, days
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-033
-def recent(bucket: Bucket, start: str, begin: str) -> list[dict]:
+def _recent_objects(bucket: Bucket, start: str, begin: str) -> list[dict]:
     "All objects of a table without the change files before `begin`: mostly two requests."
     objects, days = _overview(bucket, start, begin)
     for after, last in days_since(days, begin):
@@ -224,7 +225,7 @@ def _list_table(bucket: Bucket, start: str,  # the table's keys begin so
     "What is new, late or known of a table; all its files where that is not enough."
     begin = begin_of(position)
     if begin:
-        listing = classify(_raw_files(recent(bucket, start, begin), start))
+        listing = classify(_raw_files(_recent_objects(bucket, start, begin), start))
         if is_enough(listing, position):
             return listing
     return classify(_raw_files(_objects_in(bucket, start), start))
@@ -234,7 +235,7 @@ THREADS = 16  # requests at the same time
 
 
 def _begins_like_dms(bucket: Bucket, start: str) -> bool:
-    "Is a file of DMS among the first ten thousand keys? Also where we may not look: then the table says so itself."
+    "Whether a file of DMS is among the first ten thousand keys. True where we may not list: the table then reports it."
     try:
         return holds_dms(_raw_files(islice(_objects_in(bucket, start), 10_000), start))
     except LandingUnreachable:
@@ -242,20 +243,20 @@ def _begins_like_dms(bucket: Bucket, start: str) -> bool:
 
 
 def _tables_in(bucket: Bucket, known: Iterable[TableRef],
-              unread: dict[str, str]  # takes schemas that cannot be listed, and why
+              unread: dict[str, str]  # takes schemas that cannot be listed, with the reason
               ) -> list[TableRef]:  # by name
     "Known tables and new ones with files of DMS: a request for the schemas, one a schema, one a new table."
     known, start = set(known), bucket.start
 
     def below(schema: str) -> list[str]:
         try:
-            return folders_in(bucket, f"{start}{schema}/")
+            return _folders_in(bucket, f"{start}{schema}/")
         except LandingUnreachable as error:
             unread[schema] = str(error)
             return []
 
     with ThreadPoolExecutor(THREADS) as pool:
-        schemas = folders_in(bucket, start)
+        schemas = _folders_in(bucket, start)
         names = pool.map(below, schemas)
         tables = [TableRef(schema, name) for schema, found in zip(schemas, names) for name in found]
         new = [table for table in tables if table not in known]
@@ -265,7 +266,7 @@ def _tables_in(bucket: Bucket, known: Iterable[TableRef],
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-040
 class BucketLanding:
-    "A landing in S3. `listings` counts listings of tables, `requests` answers of S3; `unread` has schemas and why."
+    "A landing in S3. `listings` and `requests` count; `unread` has schemas that cannot be listed."
 
     def __init__(self, url: str, s3: Any = None):  # s3://bucket/prefix, or s3a://; a client
         self.bucket, self.listings, self._lock = Bucket(url, s3), 0, Lock()
@@ -285,7 +286,7 @@ class BucketLanding:
         return _list_table(self.bucket, f"{self.bucket.start}{table.schema}/{table.name}/", position)
 
     def url(self, table: TableRef, path: str = "") -> str:
-        "Where the table's folder, or a file of it, is read from; a key stands in it as it is."
+        "The address of the table's folder, or of a file in it; keys stand in it unchanged."
         path = f"{self.root}/{table.schema}/{table.name}/{path}".removeprefix("s3://").rstrip("/")
         return f"s3://{path}"
 
@@ -296,12 +297,13 @@ class BucketLanding:
         return describe_empty(self.root, [f.path for f in files], more=page.get("IsTruncated", False))
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-048
+_LANDINGS = {
+    "folder": FolderLanding, "s3": BucketLanding, "s3a": BucketLanding,
+    "file": lambda url: FolderLanding(url.removeprefix("file://")),
+}
+
+
 def open_landing(url: str | Path  # a folder, also as file://…, or s3://bucket/prefix
-                 ) -> FolderLanding | BucketLanding:  # not looked into yet
-    "The landing behind a path or an address."
-    if is_bucket(url):
-        return BucketLanding(str(url))
-    scheme, _, rest = str(url).rpartition("://")
-    if scheme not in ("", "file"):
-        raise ValueError(f"a landing is a folder or s3://bucket/prefix, not {url!r}")
-    return FolderLanding(rest)
+                 ) -> FolderLanding | BucketLanding:  # not listed yet
+    "The landing at a path or an address. Raises `ValueError` for an unknown scheme."
+    return opener_of(_LANDINGS, url, "landing")(str(url))

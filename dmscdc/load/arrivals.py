@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ..landing.files import Listing, RawFile, TableRef, change_order, day_before, for_shell
 from ..landing.load_set import clock
-from ..state.position import Position, fit_window, less, plus, tally, told_apart
+from ..state.position import Position, fit_window, less, plus, tally, identify_applied
 
 # %% auto #0
 __all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'split_at', 'by_tally',
@@ -133,7 +133,7 @@ def by_tally(found: Arrivals, position: Position) -> Arrivals:
     (obsolete, old), (over, late) = (split_at(files, position.cut) for files in (found.old, found.too_late))
     if position.applied is None or is_copied(found, position):
         return found
-    applied = told_apart(position, old, late)
+    applied = identify_applied(position, old, late)
     if applied is None:
         count = position.applied[0] - len(position.window)
         return replace(found, unlike=old if len(old) >= count else ())  # fewer: moved away, or not listed

@@ -13,22 +13,25 @@ from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_unique
 from ..changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
 from ..changes.read import sequence_column
-from ..changes.schema import FILE, OP, ROW, Evolution, Footer, Refused, Schema, evolve, read_footers
+from ..changes.schema import FILE, OP, ROW, Evolution, Footer, Schema, evolve, read_footers
 from ..changes.stage import Batch, refuse_bad, stage
 from ..changes.tasks import check_sound
-from ..lake.parquet.write import LostRows
-from ..lake.table import Clock, Commit, Draft, LoadFiles, Written
-from ..landing.files import RawFile, for_shell
-from .results import Loaded, Task, note_too_fine, planned
+from ..errors import LostRows, Refused
+from ..lake.parquet.copy import check_folders, lake_footers
+from ..lake.table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Written
+from ..landing.files import RawFile, change_order, for_shell
+from .arrivals import Plan, count
+from .results import LoadResult, OpenSession, PendingLoad, Task, note_too_fine
 from ..state.position import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['footers_of', 'files_of', 'check_columns', 'partition_texts', 'check_rows', 'load_initial', 'replace_table',
-           'replaced_columns', 'change_sequence', 'fold_files', 'note_left_out', 'reached', 'note_strangers',
-           'load_incremental', 'begin']
+__all__ = ['footers_of', 'files_of', 'check_columns', 'partition_texts', 'check_rows', 'after_load', 'prepare_load',
+           'replace_table', 'replaced_columns', 'change_sequence', 'fold_files', 'note_left_out', 'with_high_watermark',
+           'note_unmatched', 'prepare_empty', 'prepare_changes', 'is_migration', 'ahead_of', 'migrated_schema',
+           'prepare_migration']
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-006
 def footers_of(
@@ -150,39 +153,47 @@ def check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
         if row := unfit.first():
             _refuse_unfit(task, row[FILE], row[ROW], name, row[name])
 
+# %% ../../notebooks/08_load/04_loader.ipynb #6f16a07e
+def after_load(plan: Plan) -> Position:
+    "The position of the load alone."
+    after = plan.after
+    load = Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
+    return replace(load, applied=(0, 0))
+
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-012
-def load_initial(
-    spark: SparkSession,
-    task: Task,
-    files: Sequence[RawFile],  # the load set, complete
-    number: int,  # of the load
-    position: Mapping[str, Any],  # what the table will have applied
-) -> Loaded:
-    "The table becomes the load set. Raises `Refused` and leaves everything as it was."
-    clock, base = Clock(), planned(task)
+def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
+    "The table becomes the load set. Raises `Refused`."
+    clock = Clock()
     with clock.step("footers"):
-        urls, footers = footers_of(task, files)
+        urls, footers = footers_of(task, plan.load)
     schema = evolve(str(task.table), (), footers).schema
     check_columns(task, schema, footers)
     load = change_files(footers, urls, schema)
     with clock.step("check key"):
-        check_rows(spark, task, load)
-    draft = Draft(base, position, task.run, schema, task.key, task.partition, guard=task.guard)
-    written = replace_table(spark, task, draft, load, number)
-    told = files_of(files, footers, {f.path: "load" for f in files})
-    changed, seconds = replaced_columns(base, schema), clock.seconds | written.seconds
-    notes = tuple(filter(None, [note_too_fine(task.table, written.commit)]))
-    return Loaded(written, told, written.inserted, written.inserted, changed, notes, seconds)
+        check_rows(spark(), task, load)
+    position = after_load(plan) if plan.changes else plan.after
+    transaction = Transaction(head, position.to_commit(), task.run, schema, task.key, task.partition)
+    pending = replace_table(spark(), task, transaction, load, plan.load_number)
+
+    def result(written: Written) -> LoadResult:
+        files = files_of(plan.load, footers, {f.path: "load" for f in plan.load})
+        notes = tuple(filter(None, [note_too_fine(task.table, written.commit)]))
+        changed, seconds = replaced_columns(head, schema), clock.seconds | written.seconds
+        return LoadResult(written, files, written.inserted, written.inserted, changed, notes, seconds)
+
+    return PendingLoad(pending, result)
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-013
-def replace_table(spark: SparkSession, task: Task, draft: Draft, load: ChangeFiles, number: int) -> Written:
+def replace_table(
+    spark: SparkSession, task: Task, transaction: Transaction, load: ChangeFiles, number: int
+) -> PendingCommit:
     "The files as they are, where the format can take them so; else their rows as a frame."
-    if task.lake.can_copy(draft):
-        return task.lake.copy(spark, LoadFiles(load.footers, load.urls, number), draft)
+    if task.lake.can_copy(transaction):
+        return task.lake.copy(spark, LoadFiles(load.footers, load.urls, number), transaction)
     check_sound(spark, load.urls, load.bytes)
     rows = _load_rows(read_changes(spark, load), load.schema, number)
     try:
-        return task.lake.replace(spark, rows, draft, load.rows, load.bytes)
+        return task.lake.replace(spark, rows, transaction, load.rows, load.bytes)
     except LostRows:
         refuse_lost(spark, load)  # names the file
         raise
@@ -239,15 +250,14 @@ def note_left_out(task: Task, batch: Batch) -> str:
     )
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-024
-def reached(
-    position: Mapping[str, Any],  # after the batch, as the plan has it
-    base: Commit,  # before it
+def with_high_watermark(
+    position: Position,  # after the batch, as the plan has it
+    base: Position,  # before it
     batch: Batch,
     grown: Evolution,  # by the batch
-) -> dict[str, Any]:  # the position with the highest change sequence of all that was applied, and absent columns
-    "Remember how far the change sequence has come, and which columns come no more."
-    absent = {"absent": list(grown.absent)} if grown.absent else {}
-    return {**position, "sequence": max(base.position.get("sequence", ""), batch.facts["highest"]), **absent}
+) -> Position:
+    "Remember the highest change sequence of all that was applied, and which columns come no more."
+    return replace(position, sequence=max(base.sequence or "", batch.facts["highest"]), absent=tuple(grown.absent))
 
 
 def _is_proven(batch: Batch) -> bool:
@@ -257,7 +267,7 @@ def _is_proven(batch: Batch) -> bool:
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-025
 def _note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds; empty where there is none."
-    before, (lowest, path) = base.position.get("sequence", ""), batch.facts["lowest"] or ("", "")
+    before, (lowest, path) = Position.from_json(base.position).sequence or "", batch.facts["lowest"] or ("", "")
     if not lowest or lowest >= before:
         return ""
     return (
@@ -292,7 +302,7 @@ def _note_disorder(task: Task, batch: Batch) -> str:
 # %% ../../notebooks/08_load/04_loader.ipynb #750a18b1
 def _note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[Footer]) -> list[str]:
     "Columns that came in the file in which others went: a renaming, as likely as not. At most one note."
-    old, before = {c.name for c in base.schema}, base.position.get("absent", ())
+    old, before = {c.name for c in base.schema}, Position.from_json(base.position).absent
     carried = [{c.name for c in f.schema} for f in footers]
     came = {c.name: [c.name in names for names in carried].index(True) for c in grown.schema if c.name not in old}
     went = {n: [n in names for names in carried].index(False) for n in grown.absent if n not in before}
@@ -308,59 +318,123 @@ def _note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[
     ]
 
 # %% ../../notebooks/08_load/04_loader.ipynb #173fc5c7
-def note_strangers(task: Task, written: Written) -> str:
+def note_unmatched(task: Task, written: Written) -> str:
     "Updates of rows that the table did not hold; else empty."
-    if not written.strangers:
+    if not written.unmatched:
         return ""
     return (
-        f"{written.strangers} updates met no row and were inserted: a key was changed at the source (the row with "
+        f"{written.unmatched} updates met no row and were inserted: a key was changed at the source (the row with "
         f"the old key is still in the lake), or inserts are missing. Add before-image columns to the task, "
         f"and reload: dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-027
-def load_incremental(
-    spark: SparkSession,
-    task: Task,
-    new: Sequence[RawFile],  # change files never applied, in order
-    position: Mapping[str, Any],  # what the table will have applied
-    late: Sequence[RawFile] = (),  # files that sort before applied ones
-    again: Sequence[RawFile] = (),  # applied files that sort after the earliest late one
-) -> Loaded:
-    "Fold the files onto the table. Raises `Refused` and leaves everything as it was."
-    clock, head = Clock(), planned(task)
-    files = sorted([*new, *late, *again], key=lambda f: f.order)
-    kinds = {f.path: "late" for f in late} | {f.path: "again" for f in again}
-    with clock.step("footers"):
-        urls, footers = footers_of(task, files)
+def _columns_after(task: Task, head: Commit | None, footers: Sequence[Footer]) -> Evolution:
+    "What the table's columns become by change files. Raises `Refused`."
     check_ops(str(task.table), footers)
-    before = head.position.get("absent", ()) if head else ()
-    grown = evolve(str(task.table), head.schema if head else (), footers, before)
+    absent = Position.from_json(head.position).absent if head else ()
+    grown = evolve(str(task.table), head.schema if head else (), footers, absent)
     check_columns(task, grown.schema, footers)
-    base = head or begin(task, grown)
-    draft = Draft(base, position, task.run, grown.schema, task.key, base.partition, guard=task.guard)
-    with clock.step("fold"):
-        chosen = change_files(footers, urls, grown.schema, kinds)
-        load = Position.from_json(dict(position)).load_files
-        batch = fold_files(spark, task, chosen, f"{task.lake.workplace(draft)}/staged", load)
-    written = task.lake.apply(spark, batch, replace(draft, position=reached(position, base, batch, grown)))
-    read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
-    notes = (*_batch_notes(task, base, batch, written, late), *_note_renamed(task, base, grown, footers))
-    seconds = clock.seconds | written.seconds
-    told = files_of(files, footers, kinds)
-    return Loaded(written, told, read, batch.facts["keys"], grown.sentences, notes, seconds)
-
-# %% ../../notebooks/08_load/04_loader.ipynb #cell-028
-def begin(task: Task, grown: Evolution) -> Commit:
-    "The first commit of a table without a load: no rows, and no file applied."
-    draft = Draft(None, {"applied": [0, 0]}, task.run, grown.schema, task.key, task.partition, guard=task.guard)
-    return task.lake.advance(draft).commit
+    return grown
 
 
+def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
+    "The first commit of a table without a load: no rows, and no file applied. Raises `Refused`."
+    _columns_after(task, head, footers_of(task, plan.changes)[1])  # what is refused is refused before anything is there
+    position = Position(applied=(0, 0)).to_commit()
+    return PendingLoad(task.lake.advance(Transaction(head, position, task.run, (), task.key, task.partition)))
+
+# %% ../../notebooks/08_load/04_loader.ipynb #16481f56
 def _batch_notes(
     task: Task, base: Commit, batch: Batch, written: Written, late: Sequence[RawFile]
 ) -> tuple[str, ...]:
     "What a person must know of a batch that was applied."
     notes = [note_left_out(task, batch), _note_late(task, batch, late), _note_disorder(task, batch)]
     fine = "" if note_too_fine(task.table, base) else note_too_fine(task.table, written.commit)  # said once
-    return tuple(filter(None, [*notes, _note_sequence(task, base, batch), note_strangers(task, written), fine]))
+    return tuple(filter(None, [*notes, _note_sequence(task, base, batch), note_unmatched(task, written), fine]))
+
+# %% ../../notebooks/08_load/04_loader.ipynb #cell-028
+def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) -> PendingLoad:
+    "Fold change files onto the table. Raises `Refused`."
+    clock, files = Clock(), sorted([*plan.changes, *plan.late, *plan.again], key=lambda f: f.order)
+    kinds = {f.path: "late" for f in plan.late} | {f.path: "again" for f in plan.again}
+    with clock.step("footers"):
+        urls, footers = footers_of(task, files)
+    grown = _columns_after(task, head, footers)
+    transaction = Transaction(head, {}, task.run, grown.schema, task.key, head.partition)
+    staged = f"{task.lake.staging_dir(transaction)}/staged"
+    with clock.step("fold"):
+        chosen = change_files(footers, urls, grown.schema, kinds)
+        batch = fold_files(spark(), task, chosen, staged, plan.after.load_files)
+    position = with_high_watermark(plan.after, Position.from_json(head.position), batch, grown)
+    pending = task.lake.apply(spark(), batch, replace(transaction, position=position.to_commit()))
+
+    def result(written: Written) -> LoadResult:
+        read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
+        notes = (*_batch_notes(task, head, batch, written, plan.late), *_note_renamed(task, head, grown, footers))
+        told, seconds = files_of(files, footers, kinds), clock.seconds | written.seconds
+        return LoadResult(written, told, read, batch.facts["keys"], grown.sentences, notes, seconds)
+
+    return PendingLoad(pending, result)
+
+# %% ../../notebooks/08_load/04_loader.ipynb #410c9bab
+def is_migration(instruction: Mapping | None) -> bool:
+    "The instruction is to take over a lake of the 2019 solution."
+    return bool(instruction) and instruction["kind"] == "adopt"
+
+
+def ahead_of(
+    asked: Mapping | None,  # an adoption that is void, because the lake has commits of ours; None: there is none
+    position: Position,  # of its newest commit
+) -> str:  # "" where the old solution is not ahead
+    "What is said when the 2019 solution claims to have applied more than a lake of ours."
+    if not asked or change_order(asked["last"]) <= change_order(position.last or "0.parquet"):
+        return ""
+    return (
+        f"the 2019 solution says that it has applied {asked['last']}, but this lake has commits of ours and stands at "
+        f"{position}, from where we go on. Stop its Glue trigger, if it runs still, and reload the table to be certain"
+    )
+
+# %% ../../notebooks/08_load/04_loader.ipynb #8d732484
+def _raw_footers(task: Task, plan: Plan) -> list[Footer]:
+    "Footers of raw files: the first of the load, the last one applied, and all that wait."
+    known = [*plan.before.load_files[:1], *(RawFile(path, size, 0) for path, size in plan.before.window)]
+    files = (*known, *plan.changes)
+    return read_footers({f.path: task.landing.url(task.table, f.path) for f in files})
+
+
+def migrated_schema(task: Task, plan: Plan, footers: list[Footer]) -> Schema:
+    "The source's columns as the lake will hold them. Raises `Refused`."
+    table = str(task.table)
+    schema = evolve(table, (), [*_raw_footers(task, plan), *footers]).schema
+    check_key(table, schema, task.key)
+    for name in task.partition:
+        if name not in [c.name for c in schema]:
+            raise Refused(
+                f"{table}: no raw file that is still in the landing has the partition column {name}, so its type is "
+                "not known. The lake can be taken over as soon as a change file has come"
+            )
+    return schema
+
+# %% ../../notebooks/08_load/04_loader.ipynb #adf0dbaa
+def prepare_migration(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
+    "The lake of the 2019 solution becomes the table's first commit, at the position before. Raises `Refused`."
+    clock, names = Clock(), task.lake.unmanaged_files()
+    check_folders(str(task.table), names, task.partition)
+    try:
+        with clock.step("footers"):
+            urls = {name: f"{task.lake.location}/{name}" for name in names}
+            footers = lake_footers(urls)
+        schema = migrated_schema(task, plan, footers)
+        transaction = Transaction(None, plan.before.to_commit(), task.run, schema, task.key, task.partition)
+        pending = task.lake.migrate(spark(), LoadFiles(tuple(footers), urls, 0), transaction)
+    except Refused as error:
+        ways = f"`dmscdc table rewind {for_shell(task.table)} --reload --keep-changes` loads the table anew instead"
+        raise Refused(f"the lake of the 2019 solution cannot be taken over: {error}. {ways}", error.rows) from error
+
+    def result(written: Written) -> LoadResult:
+        message = f"{count(len(names), 'file')} of the 2019 lake taken over, {count(written.commit.rows, 'row')}"
+        certain = "equal to the source for certain only after a reconcile or a reload"
+        return LoadResult(written, seconds=clock.seconds | written.seconds, message=f"{message}, {certain}")
+
+    return PendingLoad(pending, result)

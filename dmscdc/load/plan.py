@@ -10,19 +10,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..landing.files import Listing, RawFile, TableRef, change_order, for_shell
-from ..landing.load_set import Cut, LoadSet, clock, find_cut, first_cut, forced_cut, is_copy, judge_load
+from ..landing.load_set import CutOff, LoadSet, clock, find_cutoff, first_cutoff, forced_cutoff, is_copy
+from ..landing.load_set import judge_load
 from ..state.position import Position, bound, take_over, tally
 from .arrivals import (Arrivals, Plan, advance, before_csv, by_tally, changed_inputs, count, gone_names,
                                   is_copied, is_same_input, some, sort_out, split_at, split_late, union)
 
 # %% auto #0
-__all__ = ['Look', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',
-           'load_times', 'redo', 'choose_cut', 'gone_since', 'ways_out', 'in_doubt', 'plan_load', 'plan_start',
+__all__ = ['Situation', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',
+           'load_times', 'redo', 'choose_cutoff', 'gone_since', 'ways_out', 'in_doubt', 'plan_load', 'plan_start',
            'plan_table', 'ways_out_of', 'finish']
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-007
 @dataclass(frozen=True)
-class Look:
+class Situation:
     "Everything that is known when a plan is made."
     table: TableRef
     listing: Listing
@@ -57,7 +58,7 @@ class Look:
         return max([self.now, *(f.time for f in self.listing.load + self.listing.changes)])
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-011
-def note_too_late(look: Look, files: Sequence[RawFile]) -> str:
+def note_too_late(look: Situation, files: Sequence[RawFile]) -> str:
     "Files that came after the window had moved past them."
     start = max(look.before.cut, look.before.window_start, key=change_order)
     replay, accept = look.command("replay", some(f.path for f in files[:1])), look.command("accept")
@@ -65,21 +66,21 @@ def note_too_late(look: Look, files: Sequence[RawFile]) -> str:
             f"{replay} applies such a file and again what follows it; {accept} leaves them out")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-014
-def note_copied(look: Look, files: Sequence[RawFile]) -> str:
+def note_copied(look: Situation, files: Sequence[RawFile]) -> str:
     "All files are newer than they were: a copied landing."
     return (f"all known change files were put again after the last listing ({clock(look.before.listed_at)}), "
             f"as if the landing had been copied; {count(len(files))} from before the look-back window count as "
             f"applied. {look.command('accept')} says that this is right")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-017
-def note_blocked(look: Look, files: Sequence[RawFile], gone: Sequence[str]) -> str:
+def note_blocked(look: Situation, files: Sequence[RawFile], gone: Sequence[str]) -> str:
     "Late files whose successors are gone."
     return (f"arrived late and not applied: {some(files)}, "
             f"because {some(gone)}, applied after it, is in neither landing nor archive as it was. "
             f"Bring it back, or {look.command('accept')} leaves the late file out")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-020
-def note_other(look: Look, files: Sequence[RawFile]) -> str:
+def note_other(look: Situation, files: Sequence[RawFile]) -> str:
     "Applied files that are other ones now."
     was = dict(look.before.window)
     sizes = ", ".join(f"{f.path} had {was[f.path]:,} bytes and has {f.size:,}" for f in files[:10])
@@ -90,7 +91,7 @@ def note_other(look: Look, files: Sequence[RawFile]) -> str:
             f"{look.command('rewind', '--reload')} makes it certain")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #unlike-2
-def note_unlike(look: Look, files: Sequence[RawFile]) -> str:
+def note_unlike(look: Situation, files: Sequence[RawFile]) -> str:
     "Old files that cannot be those that were applied."
     had = count(look.before.older[0])
     return (f"before the look-back window (from {look.before.window_start}) {had} had been applied, and those that "
@@ -99,7 +100,7 @@ def note_unlike(look: Look, files: Sequence[RawFile]) -> str:
             f"what the table lacks, {look.command('rewind', '--reload')} loads it anew")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-023
-def notes_on(look: Look, found: Arrivals, blocked: Sequence[RawFile], gone: Sequence[str]) -> tuple[str, ...]:
+def notes_on(look: Situation, found: Arrivals, blocked: Sequence[RawFile], gone: Sequence[str]) -> tuple[str, ...]:
     "What is wrong with the change files, if anything."
     copied = is_copied(found, look.before)
     stray = sorted(found.held + found.too_late * (not copied), key=lambda f: f.order)
@@ -109,7 +110,7 @@ def notes_on(look: Look, found: Arrivals, blocked: Sequence[RawFile], gone: Sequ
     return tuple(note(look, files, *more) for note, files, more in cases if files)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-026
-def plan_changes(look: Look) -> Plan:
+def plan_changes(look: Situation) -> Plan:
     "The plan of a table whose load is the known one."
     found, since, problems = redo(look, look.arrivals)
     going = {f.path for f in found.late + found.new}
@@ -131,13 +132,13 @@ def plan_changes(look: Look) -> Plan:
     return replace(plan, changes=new, late=late, again=again)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-028
-def load_times(look: Look, accept: bool) -> tuple[RawFile, ...]:
+def load_times(look: Situation, accept: bool) -> tuple[RawFile, ...]:
     "The load files the table stands on; with `accept` with the times they have in the landing."
     listed = {f.identity: f for f in look.listing.load} if accept else {}
     return tuple(listed.get(f.identity, f) for f in look.before.load_files)
 
 
-def _unmoved(look: Look, found: Arrivals, blocked: tuple[RawFile, ...], taken: tuple[RawFile, ...]) -> dict:
+def _unmoved(look: Situation, found: Arrivals, blocked: tuple[RawFile, ...], taken: tuple[RawFile, ...]) -> dict:
     "The parts of the position that do not follow from the files applied alone."
     accept, copied = look.asks("accept"), is_copied(found, look.before)
     waits = tuple(f.identity for f in found.held + found.too_late * (not copied) + blocked)
@@ -148,14 +149,14 @@ def _unmoved(look: Look, found: Arrivals, blocked: tuple[RawFile, ...], taken: t
             "listed_at": look.before.listed_at if copied and not accept else look.listed_at()}
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-031
-def _place(look: Look) -> tuple[str, str]:
+def _place(look: Situation) -> tuple[str, str]:
     "Where a rewind begins, as a sort key; a bare name stands before or behind all paths of that name."
     path = look.asked.get("to") or look.asked["after"]
     side = "" if look.asked.get("to") else "\uffff"
     return path.rpartition("/")[2], path if "/" in path else side
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-032
-def _rewind(look: Look, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
+def _rewind(look: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     to, wanted = look.asked.get("to"), _place(look)
     cut, out = change_order(look.before.cut), [f for f in found.left_out if to not in (f.path, f.name)]
     there = [f for f in look.files if f not in out]
@@ -178,7 +179,7 @@ def _rewind(look: Look, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]
     return replace(found.part(lambda f: f.order < files[0].order), new=files), files[0].path, ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-034
-def _replay(look: Look, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
+def _replay(look: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     names, cut = look.asked["files"], change_order(look.before.cut)
     files = {n: [f for f in look.files if n in (f.path, f.name) and f.order > cut] for n in names}
     if missing := [n for n in names if not files[n]]:
@@ -194,7 +195,7 @@ def _replay(look: Look, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]
     return replace(rest, late=tuple(sorted(late + rest.late, key=lambda f: f.order))), "", ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-035
-def redo(look: Look, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
+def redo(look: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     "Arrivals as a rewind or replay wants them, the first file of a rewind, and why it cannot be done."
     if look.asks("rewind"):
         return _rewind(look, found)
@@ -203,35 +204,35 @@ def redo(look: Look, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     return found, "", ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-048
-def choose_cut(look: Look) -> Cut:
+def choose_cutoff(look: Situation) -> CutOff:
     "Which change files the listed load makes obsolete, the archive's among them."
     load, files = look.listing.load, look.files
     if look.asks("reload"):
         last = look.before.last if look.before else ""
-        return forced_cut(load, files, last) if look.asked["changes"] == "supersede" else Cut()
-    find = find_cut if look.before else first_cut
+        return forced_cutoff(load, files, last) if look.asked["changes"] == "supersede" else CutOff()
+    find = find_cutoff if look.before else first_cutoff
     cut = find(load, look.listing.changes)
     if not look.archived or cut.doubt:
         return cut
     newest = cut.superseded[-1].order if cut.superseded else ("", "")
     sooner = tuple(f for f in files if f.order <= newest)
     later = tuple(f for f in files if f.order > newest)
-    rest = find(load, later) if later else Cut()
+    rest = find(load, later) if later else CutOff()
     return replace(cut, superseded=sooner + rest.superseded, doubt=rest.doubt)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-052
-def gone_since(look: Look) -> list[str]:  # paths in order
+def gone_since(look: Situation) -> list[str]:  # paths in order
     "Applied files that were closed after the first load file was put, and that are gone."
     start, there = min(f.time for f in look.listing.load), {f.path for f in look.files}
     window = look.before.window if look.before else ()
     return [path for path, _ in window if path not in there and RawFile(path, 0, 0).stamp.timestamp() > start]
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-055
-def ways_out(look: Look, same: bool = False  # the load files have the names and sizes of those already loaded
+def ways_out(look: Situation, same: bool = False  # the load files have the names and sizes of those already loaded
              ) -> str:
     "The commands for a load in doubt, with what each does."
     last = look.before.last if look.before else ""
-    early = forced_cut(look.listing.load, look.files, last).superseded
+    early = forced_cutoff(look.listing.load, look.files, last).superseded
     until = "finds none from before it"
     if early:
         until = f"leaves out the {count(len(early))} up to {early[-1].path}"
@@ -241,15 +242,15 @@ def ways_out(look: Look, same: bool = False  # the load files have the names and
             f"{keep} replaces it with all change files on top{accept}")
 
 
-def in_doubt(look: Look, note: str) -> Plan:
+def in_doubt(look: Situation, note: str) -> Plan:
     "Nothing is applied, not even new change files, until a person has decided."
     number = look.before.load if look.before else 0
     return Plan(look.table, "attention", load_number=number, notes=(note,))
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-057
-def plan_load(look: Look) -> Plan:
+def plan_load(look: Situation) -> Plan:
     "The plan of a table whose load set is new and complete."
-    cut, gone = choose_cut(look), gone_since(look)
+    cut, gone = choose_cutoff(look), gone_since(look)
     number = look.before.load + 1 if look.before else 1
     missing = f"{some(gone)} came after this load and is gone" if gone else ""
     if look.before and not look.asks("reload") and (cut.doubt or missing):
@@ -269,7 +270,7 @@ def plan_load(look: Look) -> Plan:
                 notes=tuple(filter(None, (missing, overtaken, *csv))), remarks=near, instruction=look.asked)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-066
-def plan_start(look: Look) -> Plan:
+def plan_start(look: Situation) -> Plan:
     "The plan of a table without a load set that was never loaded."
     if not look.files:
         return Plan(look.table, waits="the first files of DMS")
@@ -295,7 +296,7 @@ def plan_table(table: TableRef, listing: Listing,
     asked, void = bound(table, instruction, commit)
     if position is None and asked and asked["kind"] == "adopt":
         position = take_over(listing, asked, now)
-    look = Look(table, listing, position, now, settle, insert_only, asked, *union(listing, archive))
+    look = Situation(table, listing, position, now, settle, insert_only, asked, *union(listing, archive))
     known = position.load_files if position else ()
     reload = look.asks("reload")
     accepted = look.asks("accept") and is_copy(listing.load, known)
@@ -306,7 +307,7 @@ def plan_table(table: TableRef, listing: Listing,
     return finish(_hand_over(look, load), look, void)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-070
-def _hand_over(look: Look, load: LoadSet) -> Plan:
+def _hand_over(look: Situation, load: LoadSet) -> Plan:
     "The plan for each kind of load set."
     if load.kind == "incomplete":
         number = look.before.load if look.before else 0
@@ -320,7 +321,7 @@ def _hand_over(look: Look, load: LoadSet) -> Plan:
     return plan_changes(look) if look.before else plan_start(look)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-071
-def ways_out_of(look: Look, kind: str) -> str:
+def ways_out_of(look: Situation, kind: str) -> str:
     "What helps against a mixed set, and against one in CSV."
     if kind == "csv":
         return "Set DataFormat=parquet at the DMS endpoint and reload the table"
@@ -329,7 +330,7 @@ def ways_out_of(look: Look, kind: str) -> str:
             f"{keep} loads them as they are, all change files on top")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-074
-def _note_unknown(plan: Plan, look: Look) -> tuple[str, ...]:
+def _note_unknown(plan: Plan, look: Situation) -> tuple[str, ...]:
     "Files are applied again from before the window, so what has gone since takes rows back and nobody sees it."
     first = min((f.order for f in plan.late + plan.changes), default=None)
     start = look.before.window_start if look.before else ""
@@ -347,7 +348,7 @@ def _note_unknown(plan: Plan, look: Look) -> tuple[str, ...]:
             f"`dmscdc reconcile {for_shell(look.table)}` tells, {look.command('rewind', '--reload')} makes it certain",)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #replaced-1
-def _note_replaced(plan: Plan, look: Look) -> tuple[str, ...]:
+def _note_replaced(plan: Plan, look: Situation) -> tuple[str, ...]:
     "A file is applied again that is another one now: the keys of its present rows follow it, others keep what it made."
     other = {f.path for f in (look.arrivals.other if look.before and plan.instruction else ())}
     files = [f for f in plan.late + plan.changes if f.path in other]
@@ -357,7 +358,7 @@ def _note_replaced(plan: Plan, look: Look) -> tuple[str, ...]:
             f"{look.command('rewind', '--reload')} makes it certain",)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #finish-1
-def finish(plan: Plan, look: Look, void: tuple[str, ...]) -> Plan:
+def finish(plan: Plan, look: Situation, void: tuple[str, ...]) -> Plan:
     "Adds the kind and what all plans have in common."
     work = {(True, True): "both", (True, False): "initial", (False, True): "incremental"}
     moves = (look.asks("accept") or look.asks("adopt")) and plan.instruction is not None
@@ -370,7 +371,7 @@ def finish(plan: Plan, look: Look, void: tuple[str, ...]) -> Plan:
     return replace(plan, archived=archived, remarks=(*plan.remarks, *_remarks(plan, look)))
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-075
-def _remarks(plan: Plan, look: Look) -> list[str]:
+def _remarks(plan: Plan, look: Situation) -> list[str]:
     "Worth knowing, whatever the plan is."
     remarks = []
     if plan.after.shrunk:

@@ -5,23 +5,49 @@
 # %% ../../notebooks/08_load/03_results.ipynb #cell-002
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from ..changes.schema import FILE, ROW
-from ..lake.table import Clock, Commit, LakeTable, StaleCommit, Written, no_guard
-from ..landing.files import FolderLanding, Listing, TableRef, for_shell
+from ..errors import DmscdcError, LakeDamaged, Unreadable
+from ..lake.glue import SyncResult
+from ..lake.table import Clock, Commit, LakeTable, PendingCommit, Written, versions
+from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from .arrivals import Plan, count, union
+from ..state.items import TableItem
+from ..state.position import Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['COUNTED', 'MANY_FOLDERS', 'FEW_ROWS', 'Task', 'WithArchive', 'planned', 'Loaded', 'rows_of', 'lake_of', 'seconds_of',
-           'did', 'verdict_of', 'is_too_fine', 'average', 'coarser', 'note_too_fine']
+__all__ = ['OpenSession', 'COUNTED', 'MANY_FOLDERS', 'FEW_ROWS', 'TableState', 'Task', 'WithArchive', 'LoadResult', 'PendingLoad',
+           'rows_of', 'lake_of', 'seconds_of', 'did', 'verdict_of', 'Processed', 'lag_of', 'then', 'message_of',
+           'ended_by', 'processed', 'is_too_fine', 'average', 'coarser', 'note_too_fine']
+
+# %% ../../notebooks/08_load/03_results.ipynb #a8e7b454
+@dataclass(frozen=True)
+class TableState:
+    "A table as it is before anything is done."
+
+    item: TableItem  # what the state knows, in step with the lake
+    lake: LakeTable
+    head: Commit | None  # the newest commit
+    position: Position | None  # what it has applied
+    notes: tuple[str, ...] = ()  # what settling found
+    lost: str = ""  # what the lake should hold, as state or journal say, and does not, in words
+
+    @property
+    def number(self) -> int:
+        "Of the newest commit, 0 for none."
+        return self.head.number if self.head else 0
 
 # %% ../../notebooks/08_load/03_results.ipynb #cell-005
 @dataclass(frozen=True)
 class Task:
-    "One load of one table: where, how, and on top of which commit."
+    "One table to load: from where, to where, and how."
 
     table: TableRef
     landing: FolderLanding
@@ -30,8 +56,6 @@ class Task:
     partition: tuple[str, ...] = ()  # the columns that lay out the lake
     soft: bool = False  # deletes mark the row
     run: str = ""  # the run's id
-    base: int | None = None  # number of the commit that was planned from, 0 for none; None takes the newest
-    guard: Callable[[], None] = no_guard  # raises just before the commit when the run has become void
 
     @property
     def row_key(self) -> tuple[str, ...]:
@@ -57,38 +81,46 @@ class WithArchive:
         "Where the table's folder, or a file of it, is read from."
         return (self.archive if path in self.moved else self.landing).url(table, path)
 
-# %% ../../notebooks/08_load/03_results.ipynb #cell-006
-def planned(task: Task) -> Commit | None:
-    "The commit that the plan was made from. Raises `StaleCommit` when the table has moved on."
-    head = task.lake.head()
-    number = head.number if head else 0
-    if task.base in (None, number):
-        return head
-    raise StaleCommit(
-        f"{task.table}: planned from commit {task.base}, another writer made commit {number} meanwhile; "
-        "nothing of this run is in the table, the next pass plans anew"
-    )
-
 # %% ../../notebooks/08_load/03_results.ipynb #cell-007
 @dataclass(frozen=True)
-class Loaded:
-    "What one load did."
+class LoadResult:
+    "What one commit of a run did."
 
     written: Written
-    files: tuple[dict[str, Any], ...]  # path, kind, rows, bytes of each file
-    read: int  # rows of new files
-    keys: int  # rows of the table that they speak of
+    files: tuple[dict[str, Any], ...] = ()  # path, kind, rows, bytes of each file
+    read: int = 0  # rows of new files
+    keys: int = 0  # rows of the table that they speak of
     schema: tuple[str, ...] = ()  # what changed in the columns
     notes: tuple[str, ...] = ()  # reasons for a person to look
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
-    words: str = ""  # what it did, where rows read do not tell
+    message: str = ""  # what it did, where rows read do not tell
+
+    @property
+    def is_load(self) -> bool:
+        "It has read files, of the landing or of another's lake; else only the position moved."
+        return bool(self.files or self.message)
+
+# %% ../../notebooks/08_load/03_results.ipynb #92dce79c
+OpenSession = Callable[[], "SparkSession"]  # opens it, or gives the one that is open
+
+
+@dataclass(frozen=True)
+class PendingLoad:
+    "A load whose files are staged; no reader sees them."
+
+    pending: PendingCommit
+    result: Callable[[Written], LoadResult] = LoadResult  # what to report of the commit
+
+    def commit(self) -> LoadResult:
+        "Make it the newest commit. Raises `CommitConflict`."
+        return self.result(self.pending.commit())
 
 # %% ../../notebooks/08_load/03_results.ipynb #cell-009
 COUNTED = ("inserted", "updated", "deleted", "unchanged")
 
 
 def rows_of(
-    loads: Sequence[Loaded],
+    loads: Sequence[LoadResult],
     refused: int = 0,
 ) -> dict[str, int]:
     "Rows read, keys they speak of, what became of those, and rows refused."
@@ -98,7 +130,7 @@ def rows_of(
 
 
 def lake_of(
-    loads: Sequence[Loaded],
+    loads: Sequence[LoadResult],
     head: Commit | None,
 ) -> dict[str, int]:
     "Lake files rewritten, added, removed, opened and kept; bytes read and written; rows of the table."
@@ -109,7 +141,7 @@ def lake_of(
     return {**files, **size, "rows": head.rows if head else 0}
 
 
-def seconds_of(loads: Sequence[Loaded], clock: Clock) -> dict[str, float]:
+def seconds_of(loads: Sequence[LoadResult], clock: Clock) -> dict[str, float]:
     "Seconds by step, of all loads together."
     seconds = dict(clock.seconds)
     for name, more in (step for load in loads for step in load.seconds.items()):
@@ -118,19 +150,19 @@ def seconds_of(loads: Sequence[Loaded], clock: Clock) -> dict[str, float]:
 
 # %% ../../notebooks/08_load/03_results.ipynb #e85bfde8
 def did(
-    loads: Sequence[Loaded],
+    loads: Sequence[LoadResult],
 ) -> str:  # "" where nothing was loaded
     "What loads have done, in words."
     rows = rows_of(loads)
     became = ", ".join(f"{rows[name]:,} {name}" for name in COUNTED if rows[name]) or "no row changed"
-    said = [load.words for load in loads if load.words]
+    said = [load.message for load in loads if load.message]
     if files := sum(len(load.files) for load in loads):
         said.append(f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {became}")
     return "; ".join(said)
 
 # %% ../../notebooks/08_load/03_results.ipynb #cell-012
 def verdict_of(
-    loads: Sequence[Loaded],
+    loads: Sequence[LoadResult],
     plan: Plan,
     notes: Sequence[str],  # why a person must look
 ) -> tuple[str, str]:
@@ -140,6 +172,105 @@ def verdict_of(
         return ("ok" if loads else "nothing"), words
     more = f" (and {len(notes) - 1} more)" if notes[1:] else ""
     return "attention", f"{words}. {notes[0]}{more}"
+
+# %% ../../notebooks/08_load/03_results.ipynb #30f89fe8
+@dataclass(frozen=True)
+class Processed:
+    "What was done for one table, as the report shows it."
+
+    table: str
+    verdict: str  # ok, nothing, busy, attention, failed, refused
+    words: str  # the verdict in a sentence
+    command: str  # the one command that runs it again
+    plan: Mapping[str, Any]  # kind, sentence, waits, notes
+    files: tuple[Mapping[str, Any], ...] = ()  # path, kind, rows, bytes
+    rows: Mapping[str, int] = field(default_factory=dict)  # see `rows_of`
+    schema: tuple[str, ...] = ()  # what changed in the columns
+    position: Mapping[str, str] = field(default_factory=dict)  # before, after
+    commit: int = 0  # the newest
+    lake: Mapping[str, int] = field(default_factory=dict)  # see `lake_of`
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by step
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the parts
+    lag: float | None = None  # see `lag_of`
+    catalog: SyncResult = SyncResult()  # what the catalogue was told
+    notes: tuple[str, ...] = ()  # why a person must look
+
+    def to_dict(self) -> dict[str, Any]:
+        "Plain values, with the first and the last file by name."
+        names = [file["path"] for file in self.files] or [""]
+        return {**asdict(self), "first": names[0], "last": names[-1]}
+
+# %% ../../notebooks/08_load/03_results.ipynb #12a4b3c5
+def lag_of(
+    position: Position | None,
+    now: float,  # epoch seconds
+) -> float | None:
+    "Seconds from the close of the newest change file that the lake holds to now; None without change files."
+    if position is None or not position.last:
+        return None
+    return round(now - RawFile(position.last, 0, 0).stamp.timestamp(), 1)
+
+# %% ../../notebooks/08_load/03_results.ipynb #b19bd1db
+def then(table: str) -> str:
+    "What follows once a file was put right."
+    return f". Then: dmscdc pass --only {for_shell(table)}"
+
+
+def message_of(problem: DmscdcError, table: str) -> str:
+    "A problem and what to do about it; a file that cannot be read knows neither its table nor a command."
+    if isinstance(problem, Unreadable):
+        return f"{table}: {problem}{then(table)}"
+    if isinstance(problem, LakeDamaged):
+        return f"{table}: {problem}. Load the table anew: dmscdc table rewind {for_shell(table)} --reload"
+    return str(problem)
+
+# %% ../../notebooks/08_load/03_results.ipynb #1dac6cb6
+def ended_by(
+    problem: DmscdcError,
+    table: str,
+    done: Sequence[LoadResult],  # what was committed before
+    standing: TableState | None,  # before the run; None: it did not come so far
+    head: Commit | None,  # the newest
+) -> tuple[str, str]:  # verdict and message
+    "What a report says of a run that a problem has ended."
+    message = message_of(problem, table).rstrip(".")
+    if problem.verdict == "busy":
+        return "busy", message
+    now = f"commit {head.number}" if head else "never loaded"
+    if loads := [result for result in done if result.is_load]:
+        message = message.replace("othing was applied", "othing of the changes was applied")
+        message = f"{message}. The load before them was: {did(loads)} ({now})"
+    elif standing:
+        known = done[-1].written.commit.number if done else standing.number
+        is_same = head is None or head.number == known
+        message = f"{message}. {'The lake is as it was' if is_same else 'Somebody else has changed the lake'} ({now})"
+    return problem.verdict, message
+
+# %% ../../notebooks/08_load/03_results.ipynb #faa468c9
+def processed(
+    plan: Plan,
+    standing: TableState | None,  # None: it did not come so far
+    done: Sequence[LoadResult], problem: DmscdcError | None, clock: Clock, told: SyncResult,
+) -> Processed:
+    "Everything a report shows."
+    head, table = standing.lake.head() if standing else None, str(plan.table)
+    position = Position.from_json(head.position) if head else None
+    loads = [result for result in done if result.is_load]
+    noted = [note for load in loads for note in load.notes]
+    notes = (*(standing.notes if standing else ()), *plan.notes, *noted, *told.notes)
+    verdict, words = verdict_of(loads, plan, notes)
+    words = f"{words}; {told.words}" if told.words else words
+    if problem:
+        verdict, words = ended_by(problem, table, done, standing, head)
+    return Processed(
+        table, verdict, words, command=f"dmscdc pass --only {for_shell(table)}", versions=versions(),
+        plan={"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},
+        files=tuple(file for load in loads for file in load.files), rows=rows_of(loads, getattr(problem, "rows", 0)),
+        schema=tuple(sentence for load in loads for sentence in load.schema), notes=notes,
+        position={"before": str(plan.before or "never loaded"), "after": str(position or "never loaded")},
+        commit=head.number if head else 0, lake=lake_of(loads, head),
+        seconds=seconds_of(loads, clock), lag=lag_of(position, time.time()), catalog=told,
+    )
 
 # %% ../../notebooks/08_load/03_results.ipynb #e906d218
 MANY_FOLDERS, FEW_ROWS = 100, 1_000  # more folders than that, and fewer rows in each on average: too fine

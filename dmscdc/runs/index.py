@@ -20,7 +20,7 @@ from .log import by_end, read_lines
 from .store import Shelf, open_shelf
 
 # %% auto #0
-__all__ = ['BACK', 'WORDS', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'Place', 'Reading', 'read_on', 'row_of',
+__all__ = ['BACK', 'WORDS', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'read_on', 'row_of',
            'file_of', 'with_lines', 'pages_of', 'without_closed', 'index_of', 'news_of', 'table_of', 'incomplete',
            'brought_up_to_date']
 
@@ -29,7 +29,7 @@ BACK = 200  # bytes in front of a place that its fingerprint is made of
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class LogOffset:
     "How far a ledger was read: a piece, the bytes of it, and the fingerprint of the last of them."
 
     piece: int = 1
@@ -51,9 +51,9 @@ def _print_of(content: bytes) -> str:
 class Reading:
     "Lines of the ledger, each with the place behind it, and the place behind them all."
 
-    start: Place
+    start: LogOffset
     lines: list[tuple[tuple[int, int], dict[str, Any]]]
-    end: Place
+    end: LogOffset
 
 
 def _placed(content: bytes, piece: int, at: int) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
@@ -65,7 +65,7 @@ def _placed(content: bytes, piece: int, at: int) -> Iterator[tuple[tuple[int, in
 
 def read_on(
     shelf: Shelf,
-    start: Place,  # where the last reading ended
+    start: LogOffset,  # where the last reading ended
 ) -> Reading | None:  # None: this is not the ledger that was read then
     "All lines behind a place; the rest of a line that is being written is left to the next reader."
     skip, end, found = min(BACK, start.offset), start, not start.offset
@@ -78,7 +78,7 @@ def read_on(
         whole, found = content[: content.rfind(b"\n") + 1], found or is_first
         if len(whole) > known:
             lines += _placed(whole[known:], piece, at)
-            end = Place(piece, at + len(whole) - known, _print_of(whole))
+            end = LogOffset(piece, at + len(whole) - known, _print_of(whole))
     return Reading(start, lines, end) if found else None
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-013
@@ -248,7 +248,7 @@ class _News:
     @cached_property
     def whole(self) -> Reading:
         "The ledger from its first line: read only for what cannot be grown."
-        return read_on(self.shelf, Place())
+        return read_on(self.shelf, LogOffset())
 
     def of(self, table: str, upto: tuple[int, int]) -> Reading:
         "Lines of a table, from a place on or from before it."
@@ -264,7 +264,7 @@ def news_of(
 ) -> _News:
     "What pages do not show yet. A ledger that is not the one we know is read from its first line."
     index, ours = _index_in(shelf.get(INDEX)), _new_index()
-    reading = read_on(shelf, Place(*index["upto"])) if index and not afresh else None
+    reading = read_on(shelf, LogOffset(*index["upto"])) if index and not afresh else None
 
     def begin(before: bytes) -> bytes | None:
         theirs = _index_in(before)
@@ -274,7 +274,7 @@ def news_of(
     if reading is None:
         shelf.revise(INDEX, begin)
         index = index_of(shelf)
-        reading = read_on(shelf, Place(*index["upto"])) or Reading(Place(), [], Place())
+        reading = read_on(shelf, LogOffset(*index["upto"])) or Reading(LogOffset(), [], LogOffset())
     return _News(shelf, index, reading)
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-029

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ..errors import ShelfError
 from ..landing.files import for_shell
-from .store import Shelf, ShelfError, open_shelf, write_whole
+from .store import Shelf, open_shelf, write_whole
 
 # %% auto #0
 __all__ = ['RECORD', 'EXIT_CODES', 'as_json', 'say', 'names_in', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso',

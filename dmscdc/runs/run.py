@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import dmscdc
+from ..errors import NoSuchJob, Refused, RefusedParameters
 from .log import EXIT_CODES, Ledger, Run, facts_of, iso, ledger_line, record, records, run_at, shelve
 from .log import shelved
 from .report import report_html
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from dmscdc.runs.kernel import Watch
 
 # %% auto #0
-__all__ = ['LOST', 'REFUSALS', 'secret_in', 'RefusedParameters', 'NoSuchJob', 'find_job', 'check_parameters', 'ended_early',
-           'recorded_verdict', 'without_secrets', 'run_notebook', 'claimed', 'close_lost']
+__all__ = ['LOST', 'secret_in', 'find_job', 'check_parameters', 'ended_early', 'recorded_verdict', 'without_secrets',
+           'run_notebook', 'claimed', 'close_lost']
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-011
 _SECRET_WORDS = r"(passw(or)?d|pwd|secret|token|credential|api_?key|access_?key|private_?key)"
@@ -62,14 +63,6 @@ def secret_in(
         if isinstance(value, str) and pattern.search(value):
             return f"its value looks like {what}"
     return ""
-
-# %% ../../notebooks/09_runs/05_run.ipynb #cell-015
-class RefusedParameters(ValueError):
-    "The parameters do not fit the job, or one of them looks like a secret."
-
-# %% ../../notebooks/09_runs/05_run.ipynb #cell-016
-class NoSuchJob(LookupError):
-    "There is no job notebook of that name."
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-018
 def find_job(
@@ -129,9 +122,6 @@ def _server_words(watch: Watch, error: PapermillExecutionError) -> str:
     return ""
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-026
-REFUSALS = {"Refused"}  # errors by which a job says no, with the reason in their words
-
-
 def ended_early(
     error: BaseException,  # what `executed` came back with
     watch: Watch,  # that watched it
@@ -150,7 +140,7 @@ def ended_early(
         if words := _server_words(watch, error):
             return "failed", server_cause(words), words
         said = error.evalue.strip()[:1000] or "no message"
-        if error.ename in REFUSALS:
+        if error.ename == Refused.__name__:
             return "refused", "cell error", said
         return "failed", "cell error", f"{error.ename} in cell [{error.exec_count}]: {said}"
     code = watch.process.poll() if watch.process else None

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from ..storage.aws import client, code_of, is_bucket, split_url
-from ..storage.bucket_log_store import OLD_BOTO3, get_object
+from ..errors import ShelfError
+from ..storage.filesystem import client, code_of, is_bucket, split_url
+from ..storage.log_store import OLD_BOTO3, get_object
 
 # %% auto #0
 __all__ = ['LINES', 'KINDS', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole', 'write_whole', 'Folder', 'FolderShelf',
-           'encryption', 'ShelfError', 'asked', 'Bucket', 'change', 'cache_of', 'BucketShelf', 'open_shelf', 'borrowed']
+           'encryption', 'asked', 'Bucket', 'change', 'cache_of', 'BucketShelf', 'open_shelf', 'borrowed']
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-007
 @contextmanager
@@ -166,10 +167,6 @@ def encryption(
     raise ValueError(f"{_ENCRYPTION} is AES256, aws:kms, aws:kms:dsse or a KMS key (arn, id or alias/…), not {said!r}")
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-028
-class ShelfError(OSError):
-    "A bucket did not take or give what belongs there."
-
-
 @contextmanager
 def asked(
     what: str,  # that does not work, should it not

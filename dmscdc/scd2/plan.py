@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..changes.schema import Refused
+from ..errors import NoPast, Refused
 from ..history.as_of import CommitClock
-from ..history.changelog import NoPast, Past, applied, is_first_put
+from ..history.changelog import Changelog, applied, is_first_put
 from ..lake.table import VERSIONS, Commit
 from ..landing.files import RawFile, TableRef, change_order, day_before, for_shell
 from ..landing.s3 import open_landing
@@ -19,8 +19,8 @@ from ..state.items import TableItem
 from ..state.position import Position, plus, tally
 
 # %% auto #0
-__all__ = ['versions_of', 'Woven', 'woven_of', 'check_free', 'unseen', 'target_of', 'Step', 'load_files', 'first_step',
-           'overtaken', 'next_step', 'is_whole', 'woven_position', 'load_time']
+__all__ = ['versions_of', 'Scd2Position', 'scd2_position_of', 'check_free', 'unseen', 'target_of', 'ChangeSpan', 'load_files',
+           'first_step', 'overtaken', 'next_step', 'is_whole', 'next_scd2_position', 'load_time']
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-005
 def versions_of(table: TableRef) -> TableRef:
@@ -29,7 +29,7 @@ def versions_of(table: TableRef) -> TableRef:
 
 
 @dataclass(frozen=True)
-class Woven:
+class Scd2Position:
     "What a type-2 table holds, as its newest commit says."
 
     position: Position  # of the landing
@@ -53,19 +53,19 @@ class Woven:
         return {VERSIONS: {**asdict(replace(self, position=Position())), "position": self.position.to_json()}}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> Woven:
+    def from_json(cls, said: Mapping[str, Any]) -> Scd2Position:
         "What `to_json` was made from."
         known = dict(said[VERSIONS])
         return cls(**{**known, "position": Position.from_json(known["position"]), "ignored": tuple(known["ignored"])})
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-006
-def woven_of(table: TableRef, head: Commit | None) -> Woven | None:
+def scd2_position_of(table: TableRef, head: Commit | None) -> Scd2Position | None:
     "What the newest commit holds. Raises `Refused` for a table that is none of type 2."
     if head is None:
         return None
     if VERSIONS not in head.position:
         raise Refused(f"{table}: the lake holds a table of this name that is a mirror, not the type-2 table of another")
-    return Woven.from_json(head.position)
+    return Scd2Position.from_json(head.position)
 
 
 def check_free(table: TableRef, landing: str, item: TableItem | None) -> None:
@@ -74,7 +74,7 @@ def check_free(table: TableRef, landing: str, item: TableItem | None) -> None:
         raise Refused(f"{table}: the source has a table of this name, so no type-2 table can have it")
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-008
-def unseen(past: Past, target: Position, woven: Woven | None) -> tuple[str, ...]:
+def unseen(past: Changelog, target: Position, woven: Scd2Position | None) -> tuple[str, ...]:
     "Sentences where the mirror has applied files that are gone and were not woven."
     here = {f.identity for f in (*past.before, *past.changes)} | set(woven.position.window if woven else ())
     gone = [path for path, size in target.window if (path, size) not in here]
@@ -83,7 +83,7 @@ def unseen(past: Past, target: Position, woven: Woven | None) -> tuple[str, ...]
     return (*(words,) * bool(gone), *_unseen_before(past, target, woven, len(gone)))
 
 
-def _unseen_before(past: Past, target: Position, woven: Woven | None, named: int  # that are gone
+def _unseen_before(past: Changelog, target: Position, woven: Scd2Position | None, named: int  # that are gone
                   ) -> tuple[str, ...]:
     "A sentence for files from before the look-back window, of which only the number is known."
     if target.applied is None:
@@ -99,7 +99,7 @@ def _unseen_before(past: Past, target: Position, woven: Woven | None, named: int
 
 
 def target_of(
-    past: Past,
+    past: Changelog,
     mirror: Position | None,  # of the mirror's newest commit
     landed: bool,  # all that landed, whether the mirror has it or not
 ) -> tuple[int, tuple[RawFile, ...]]:  # number of the load, change files on top of it
@@ -113,7 +113,7 @@ def target_of(
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-009
 @dataclass(frozen=True)
-class Step:
+class ChangeSpan:
     "What one increment weaves."
 
     number: int  # of the load it ends on
@@ -138,7 +138,7 @@ class Step:
         return (*self.load, *sorted({*self.ended, *self.again, *self.new}, key=lambda f: f.order))
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-010
-def load_files(past: Past, number: int) -> tuple[RawFile, ...]:
+def load_files(past: Changelog, number: int) -> tuple[RawFile, ...]:
     "The files of a load by its number; none where the table started empty. Raises `NoPast` where they have gone."
     if number and (past.number != number or not past.load or not past.is_whole):
         lost = next((gap for gap in past.gaps if f"load {number}" in gap), f"the earliest position is {past.begins}")
@@ -146,12 +146,12 @@ def load_files(past: Past, number: int) -> tuple[RawFile, ...]:
     return past.load
 
 
-def first_step(past: Past, number: int, changes: Sequence[RawFile]) -> Step:
+def first_step(past: Changelog, number: int, changes: Sequence[RawFile]) -> ChangeSpan:
     "Everything that is there."
-    return Step(number, load_files(past, number), new=tuple(changes), whole=tuple(changes))
+    return ChangeSpan(number, load_files(past, number), new=tuple(changes), whole=tuple(changes))
 
 
-def overtaken(past: Past, woven: Woven) -> tuple[str, ...]:
+def overtaken(past: Changelog, woven: Scd2Position) -> tuple[str, ...]:
     "Sentences about files put since the last weaving that belong before the load: they come too late."
     since, here = woven.position.listed_at, [f for f in past.before if f.path not in past.moved]
     late = [f for f in here if is_first_put(f) and f.time > since]
@@ -159,37 +159,38 @@ def overtaken(past: Past, woven: Woven) -> tuple[str, ...]:
     return tuple(f"{past.table}: late file {f.path} belongs before load {past.number}, {words}" for f in late)
 
 
-def next_step(past: Past, number: int, changes: Sequence[RawFile], woven: Woven) -> Step:
+def next_step(past: Changelog, number: int, changes: Sequence[RawFile], woven: Scd2Position) -> ChangeSpan:
     "What came since."
     at = woven.position
     old = applied(past, at)
     if number < at.load:
-        return Step(at.load, whole=old)
+        return ChangeSpan(at.load, whole=old)
     new = tuple(f for f in changes if f not in old)
     if number == at.load:
         late = tuple(f for f in new if f.order <= change_order(at.last))
         whole = tuple(sorted({*old, *new}, key=lambda f: f.order))
-        return _with_late(past, Step(number, new=new, late=late, whole=whole, notes=overtaken(past, woven)), woven)
+        step = ChangeSpan(number, new=new, late=late, whole=whole, notes=overtaken(past, woven))
+        return _with_late(past, step, woven)
     ended = tuple(f for f in past.before if f not in old and f.order > change_order(at.cut))
     late = tuple(f for f in ended if f.order <= change_order(at.last))
-    step = Step(number, load_files(past, number), True, ended, new, late, whole=tuple(changes))
+    step = ChangeSpan(number, load_files(past, number), True, ended, new, late, whole=tuple(changes))
     return _with_late(past, step, woven)
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-012
-def _gone_after(past: Past, woven: Woven, late: RawFile) -> list[str]:
+def _gone_after(past: Changelog, woven: Scd2Position, late: RawFile) -> list[str]:
     "Woven files after a late one that are nowhere any more."
     here = {f.identity for f in (*past.before, *past.changes)}
     names = [path for path, size in woven.position.window if (path, size) not in here]
     return [path for path in names if change_order(path) > late.order]
 
 
-def is_whole(past: Past, woven: Woven) -> bool:
+def is_whole(past: Changelog, woven: Scd2Position) -> bool:
     "Every file of this load that was woven is still there."
     held = applied(past, woven.position)
     return len(held) >= woven.files and set(past.load) >= set(woven.position.load_files)
 
 
-def _with_late(past: Past, step: Step, woven: Woven) -> Step:
+def _with_late(past: Changelog, step: ChangeSpan, woven: Scd2Position) -> ChangeSpan:
     "The step with what late files need, without those that cannot be woven."
     if not step.late:
         return step
@@ -210,10 +211,10 @@ def _with_late(past: Past, step: Step, woven: Woven) -> Step:
     return replace(step, **left, load=load, late=late, again=again, blocked=tuple(blocked), notes=notes)
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-013
-def woven_position(
-    past: Past,
-    step: Step,
-    woven: Woven | None,  # before
+def next_scd2_position(
+    past: Changelog,
+    step: ChangeSpan,
+    woven: Scd2Position | None,  # before
     listed_at: float,  # epoch seconds
 ) -> Position:
     "What the table will hold: a whole position, by which a later file is known to be late."
@@ -232,7 +233,7 @@ def woven_position(
     return Position(step.number, load, last, window, start, False, listed_at, cut, (), tuple(out), total)
 
 
-def load_time(past: Past) -> float:  # epoch seconds, 0 without a load
+def load_time(past: Changelog) -> float:  # epoch seconds, 0 without a load
     "When the load was; of a landing that was copied we know only that it was before the first change file."
     start = min((f.time for f in past.load), default=0.0)
     if past.load and not all(map(is_first_put, past.changes)):

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
-from ..changes.read import GROUP, KIND, NAME, SEQUENCE, Sets, quoted
-from ..changes.schema import FILE, OP, ROW, Column, Refused, Schema
-from ..history.as_of import CommitClock, closing_time, commit_time, struct
+from ..changes.read import KIND, ColumnGroups, quoted
+from ..changes.schema import FILE, OP, ROW, Column, Schema
+from ..errors import Refused
+from ..history.as_of import CommitClock, closing_time, commit_time
+from ..history.replay import SET, carried, order_text, struct
 
 # %% auto #0
-__all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ADDED', 'AT', 'TIME', 'BEGINS', 'SET', 'START', 'LATER', 'DIFFERS', 'RUN', 'FIRST',
-           'UNTIL', 'HIDDEN', 'RANK', 'WHAT', 'CHANGE', 'version_schema', 'Weaving', 'kind_of', 'place_of', 'lines_of',
-           'lines_gone', 'line', 'states_of', 'differences', 'weave', 'starts_of', 'compared', 'weave_on']
+__all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ADDED', 'AT', 'TIME', 'BEGINS', 'START', 'LATER', 'DIFFERS', 'RUN', 'FIRST',
+           'UNTIL', 'HIDDEN', 'RANK', 'WHAT', 'CHANGE', 'version_schema', 'Scd2Spec', 'kind_of', 'lines_of',
+           'implied_deletes', 'line', 'states_of', 'differences', 'weave', 'starts_of', 'compared', 'weave_on']
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-007
 FROM, TO, CURRENT, BEGAN, _ENDED = "valid_from", "valid_to", "is_current", "position", "position_to"
@@ -47,7 +48,7 @@ def version_schema(
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-010
 @dataclass(frozen=True)
-class Weaving:
+class Scd2Spec:
     "How versions are made."
 
     key: tuple[str, ...]  # the columns that identify a row
@@ -65,7 +66,7 @@ class Weaving:
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-012
 AT, TIME, BEGINS = "_cdc_at", "_cdc_time", "_cdc_begins"  # place, time; a life begins with this row
-SET, _LIFE = "_cdc_set", "_cdc_life"  # what a change tells of a set of columns; number of the life
+_LIFE = "_cdc_life"  # number of the life
 START = "_cdc_start"  # place of the first new change of the key
 _IS_NEW = "_cdc_new"  # not woven before
 
@@ -79,17 +80,6 @@ def kind_of(
     return f"{load:06d} {'load' if is_load else 'new' if is_new else 'again'}"
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-013
-def place_of(
-    sequence: str,  # the column that orders changes, "" where their files do
-) -> SparkColumn:  # text
-    "A row's place among all rows of the table's files: load rows first, then changes in their order."
-    number, row = F.substring(KIND, 1, 6), F.lpad(F.col(ROW).cast("string"), 12, "0")
-    order = [F.col(quoted(sequence)), F.lit("/")] if sequence else []
-    load = F.concat(number, F.lit("/0/"), NAME, F.lit("/"), FILE, F.lit("/"), row)
-    change = F.concat(number, F.lit("/1/"), *order, NAME, F.lit("/"), FILE, F.lit("/"), row)
-    return F.when(F.col(BEGINS), load).otherwise(change)
-
-
 def _as_in_lake(rows: DataFrame) -> DataFrame:
     "Load rows are inserts, and their file carries the load's number."
     is_load = F.col(KIND).endswith("load")
@@ -100,25 +90,24 @@ def _as_in_lake(rows: DataFrame) -> DataFrame:
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-014
 def lines_of(
     rows: DataFrame,  # of `read_changes`, with kinds of `kind_of`
-    sets: Sets,
-    how: Weaving,
-) -> DataFrame:  # the key, Op, file, row, place, time, new, begins; a struct a set, null where it tells nothing
-    "Changes as they are woven, a row a change."
-    placed = _as_in_lake(rows).withColumn(AT, place_of(how.clock.sequence if how.by_sequence else ""))
-    placed = placed.withColumns({_IS_NEW: ~F.col(KIND).endswith("again"), KIND: F.substring(KIND, 8, 9)})
+    sets: ColumnGroups,
+    how: Scd2Spec,
+) -> DataFrame:  # the key, Op, file, row, order, time, new, begins; a struct a set, null where nothing is carried
+    "Changes in their order, a row a change. Where the sequence orders them, all carry it."
+    rows, kind, is_load = _as_in_lake(rows), F.col(KIND), F.col(BEGINS)
+    sequence = F.concat(F.col(quoted(how.clock.sequence)), F.lit("/")) if how.by_sequence else F.lit("")
+    order = order_text(F.substring(kind, 1, 6), is_load, F.when(is_load, "").otherwise(sequence))
+    rows = rows.withColumns({AT: order, _IS_NEW: ~kind.endswith("again"), KIND: F.substring(kind, 8, 9)})
     load = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
-    told = {TIME: F.when(F.col(BEGINS), load).otherwise(F.coalesce(commit_time(how.clock), closing_time()))}
-    for i, (groups, names) in enumerate(sets):
-        tells = (F.col(OP) != "D") & F.col(GROUP).isin(list(groups))
-        told[f"{SET}{i}"] = F.when(tells, struct({n: quoted(n) for n in names}))
-    ours = [OP, FILE, ROW, AT, _IS_NEW, BEGINS, *told]
-    return placed.withColumns(told).select(*map(quoted, how.key), *ours)
+    time = F.when(is_load, load).otherwise(F.coalesce(commit_time(how.clock), closing_time()))
+    found = {TIME: time, **carried(sets)}
+    return rows.withColumns(found).select(*map(quoted, how.key), OP, FILE, ROW, AT, _IS_NEW, BEGINS, *found)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-016
 def _lines_again(
     versions: DataFrame,  # of `_reaching`, before the first new change of their key
-    sets: Sets,
-    how: Weaving,
+    sets: ColumnGroups,
+    how: Scd2Spec,
 ) -> DataFrame:  # as `lines_of`
     "Versions as they are woven on."
     at = Window.partitionBy(*map(quoted, how.key)).orderBy(BEGAN)
@@ -132,10 +121,10 @@ def _lines_again(
     return whole.select(*keep, OP, FILE, ROW, *told).unionByName(dead, allowMissingColumns=True)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-017
-def lines_gone(
+def implied_deletes(
     keys: DataFrame,  # the columns of the key
     load: int,  # number of a load
-    how: Weaving,
+    how: Scd2Spec,
 ) -> DataFrame:  # as `lines_of`, without what is told
     "What a load says of keys that were there before it: they are gone, unless it brings them."
     time = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
@@ -148,12 +137,12 @@ _STATE, _SAME, LATER, DIFFERS, RUN = "_cdc_state", "_cdc_same", "_cdc_later", "_
 FIRST, UNTIL = Window.unboundedPreceding, Window.currentRow
 
 
-def line(how: Weaving) -> Window:
+def line(how: Scd2Spec) -> Window:
     "All changes of a key in their order."
     return Window.partitionBy(*map(quoted, how.key)).orderBy(AT)
 
 
-def states_of(lines: DataFrame, sets: Sets, how: Weaving) -> DataFrame:
+def states_of(lines: DataFrame, sets: ColumnGroups, how: Scd2Spec) -> DataFrame:
     "The row after each change, and of it what is compared and what is ignored; null where there is none."
     lives, deletes = F.sum(F.col(BEGINS).cast("int")), F.count(F.when(F.col(OP) == "D", 1))
     lived = lives.over(line(how).rowsBetween(FIRST, UNTIL)) + deletes.over(line(how).rowsBetween(FIRST, -1))
@@ -167,7 +156,7 @@ def states_of(lines: DataFrame, sets: Sets, how: Weaving) -> DataFrame:
     return told.withColumns({n: F.when(F.col(OP) != "D", struct) for n, struct in structs.items()})
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-021
-def differences(states: DataFrame, how: Weaving) -> DataFrame:
+def differences(states: DataFrame, how: Scd2Spec) -> DataFrame:
     "Rows that are not like the row before them in what is compared; no row is like no row."
     told = states.withColumn(DIFFERS, ~F.col(_SAME).eqNullSafe(F.lag(_SAME).over(line(how))))
     if how.ignored:
@@ -180,7 +169,7 @@ def differences(states: DataFrame, how: Weaving) -> DataFrame:
 HIDDEN = "_cdc_hidden"  # how many differences a version hides: they were over in the moment in which they began
 
 
-def _last_of_moment(events: DataFrame, how: Weaving) -> DataFrame:
+def _last_of_moment(events: DataFrame, how: Scd2Spec) -> DataFrame:
     "Of the differences of a key that have one time, the last."
     timed = events.withColumn(TIME, F.max(TIME).over(line(how).rowsBetween(FIRST, UNTIL)))
     of_moment = Window.partitionBy(*map(quoted, how.key), TIME).orderBy(AT)
@@ -190,8 +179,8 @@ def _last_of_moment(events: DataFrame, how: Weaving) -> DataFrame:
 
 def weave(
     lines: DataFrame,  # of `lines_of` and the others: all of some keys
-    sets: Sets,
-    how: Weaving,
+    sets: ColumnGroups,
+    how: Scd2Spec,
 ) -> DataFrame:  # a version a row: Op, the source's columns, ours, file and row of the change, _cdc_hidden
     "Versions of keys out of their changes."
     events = _last_of_moment(differences(states_of(lines, sets, how), how), how)
@@ -207,7 +196,7 @@ def weave(
 RANK = "_cdc_rank"
 
 
-def starts_of(lines: DataFrame, how: Weaving) -> DataFrame:
+def starts_of(lines: DataFrame, how: Scd2Spec) -> DataFrame:
     "A row a key: the place of its first new change."
     return lines.where(_IS_NEW).groupBy(*map(quoted, how.key)).agg(F.min(AT).alias(START))
 
@@ -215,7 +204,7 @@ def starts_of(lines: DataFrame, how: Weaving) -> DataFrame:
 def _reaching(
     versions: DataFrame,  # all of a type-2 table, or all of some keys
     starts: DataFrame,
-    how: Weaving,
+    how: Scd2Spec,
 ) -> DataFrame:  # versions with _cdc_start
     "Versions that may change: of the keys with a start those that began since, and two before."
     met = versions.join(starts, list(how.key))
@@ -229,7 +218,7 @@ CHANGE = "_cdc_current"  # by how many current versions there are more
 _OURS, _THEIRS = "_cdc_ours", "_cdc_theirs"
 
 
-def compared(new: DataFrame, old: DataFrame, how: Weaving) -> DataFrame:  # versions, _cdc_hidden, what, current
+def compared(new: DataFrame, old: DataFrame, how: Scd2Spec) -> DataFrame:  # versions, _cdc_hidden, what, current
     "What must be written so that the old versions become the new ones."
     at, names = [*how.key, FROM], old.columns
     row = struct({name: quoted(name) for name in names})
@@ -247,8 +236,8 @@ def weave_on(
     lines: DataFrame,  # new changes, and those woven before that come after a late one
     starts: DataFrame,  # of `starts_of`
     versions: DataFrame,  # all of a type-2 table, or all of some keys
-    sets: Sets,
-    how: Weaving,
+    sets: ColumnGroups,
+    how: Scd2Spec,
 ) -> DataFrame:  # of `compared`
     "What new changes make of the versions that are there."
     old = _reaching(versions, starts, how)

@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from importlib.metadata import entry_points
 from itertools import combinations
 from math import inf
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ..errors import ConfigError
 from ..landing.files import TableRef
-from ..storage.aws import is_bucket
+from ..storage.filesystem import is_bucket
 
 try:
     import tomllib
@@ -25,12 +27,8 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 # %% auto #0
-__all__ = ['FILE', 'FORMATS', 'MEANING', 'DEFAULTS', 'ConfigError', 'Config', 'is_wanted', 'check_names', 'check_value',
-           'absolute', 'read_config', 'write_config', 'nearest_config']
-
-# %% ../../notebooks/13_service/01_config.ipynb #cell-006
-class ConfigError(ValueError):
-    "A setting is missing, unknown or makes no sense."
+__all__ = ['FILE', 'FORMATS', 'MEANING', 'DEFAULTS', 'Config', 'is_wanted', 'check_names', 'check_value', 'absolute',
+           'read_config', 'write_config', 'nearest_config']
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-007
 @dataclass(frozen=True)
@@ -162,7 +160,8 @@ def _check_text(name: str, value: object, source: str) -> str:
     if name == "state" and not re.fullmatch(r"(sqlite|dynamodb):(?!\.{0,2}/?$).+", value):
         raise _wrong(name, value, source, "sqlite:FILE or dynamodb:TABLE")
     if name == "format" and value not in FORMATS:
-        raise _wrong(name, value, source, f"one of {', '.join(FORMATS)}")
+        if value not in (others := entry_points(group="dmscdc.formats").names):
+            raise _wrong(name, value, source, f"one of {', '.join((*FORMATS, *sorted(others)))}")
     if name == "driver_memory" and not re.fullmatch(r"[1-9]\d*[mgMG]", value):
         raise _wrong(name, value, source, 'a size like "3g" or "1500m"')
     if name == "master" and not re.fullmatch(r"local(-cluster)?(\[\S+\])?|yarn|(spark|k8s)://\S+", value):

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
-from ..storage.filesystem import place
+from ..storage.filesystem import fs_and_path
 
 # %% auto #0
 __all__ = ['NEVER', 'COUNTED', 'some_rows', 'rank', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'judged_by',
@@ -30,7 +30,7 @@ def some_rows(
     file: RawFile,  # a Parquet file of the table
 ) -> pa.Table:  # at most SAMPLE rows; of a change file the inserts only
     "The first rows of a file, in a few reads. A sample: what the file's end promises is not compared with it."
-    there, path = place(landing.url(table, file.path))
+    there, path = fs_and_path(landing.url(table, file.path))
     with pq.ParquetFile(path, filesystem=there) as parquet:
         batch = next(parquet.iter_batches(batch_size=_SAMPLE), None)
         rows = pa.Table.from_batches([batch] if batch else [], schema=parquet.schema_arrow)
@@ -147,7 +147,7 @@ def folders_in(
     partition: tuple[str, ...],  # columns
 ) -> tuple[int, int]:  # combinations of their values, at least; rows of the file
     "How many folders a file's rows would lie in."
-    there, path = place(landing.url(table, file.path))
+    there, path = fs_and_path(landing.url(table, file.path))
     with pq.ParquetFile(path, filesystem=there) as parquet:
         batches = islice(parquet.iter_batches(columns=list(partition), batch_size=_SAMPLE), COUNTED // _SAMPLE)
         rows = pa.Table.from_batches(batches, schema=pa.schema(map(parquet.schema_arrow.field, partition)))

@@ -17,9 +17,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..load.process import lag_of
+from ..load.results import lag_of
 from ..runs.log import EXIT_CODES
-from .status import Look
+from .status import TableStatus
 from .workers import Outcome
 
 # %% auto #0
@@ -130,7 +130,7 @@ def _seconds_between(
 
 
 def _lag_now(
-    look: Look,
+    look: TableStatus,
     now: float,  # epoch seconds
 ) -> float | None:
     "The lag of a table that no run has touched."
@@ -138,7 +138,7 @@ def _lag_now(
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-021
 def table_facts(
-    look: Look,  # before the pass
+    look: TableStatus,  # before the pass
     outcome: Outcome,  # after it
     now: float,  # epoch seconds
 ) -> dict[str, Any]:  # plain values; None for what is not known

@@ -19,20 +19,22 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ..errors import LandingEmpty, ShelfError
 from ..landing.s3 import open_landing
+from ..load.results import lag_of
 from .config import Config
-from .workers import (Crew, LeaseKeeper, Outcome, Servers, attempt, inherit, is_bereft, once_more,
-                                    say_line, without_run)
-from ..landing.files import LandingEmpty, TableRef
-from ..load.process import lag_of
-from ..runs.front_page import first_sentence, write_front_page
-from ..runs.log import EXIT_CODES, Ledger, Run, ShelfError
+from .workers import LeaseHeartbeat, Outcome, Servers, Workers, attempt, inherit, lost_server
+from .workers import retry_alone, say_line, without_run
+from ..landing.files import TableRef
+from ..runs.pages import first_sentence, write_front_page
+from ..runs.log import EXIT_CODES, Ledger, Run
 from ..runs.run import close_lost, iso
 from .metrics import open_metrics, pass_facts, table_facts
-from .status import Look, look_at, status_of, survey
+from .status import TableStatus, look_at, status_of, survey
 from ..spark.interrupts import is_gone, stop_work, this_process
 from ..spark.server import serve
-from ..state.items import SqliteState, open_state
+from ..state.registry import open_state
+from ..state.items import State
 
 # %% auto #0
 __all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'status_after', 'finish', 'weighed', 'told', 'unseen', 'run_pass']
@@ -88,8 +90,8 @@ def in_words(
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-012
 def by_size(
-    looks: Iterable[Look],
-) -> list[Look]:  # the longest work first
+    looks: Iterable[TableStatus],
+) -> list[TableStatus]:  # the longest work first
     "The tables that need a run, so that the last worker is not left alone with the longest."
     return sorted((look for look in looks if look.has_work), key=lambda look: (-look.bytes, look.table))
 
@@ -127,8 +129,8 @@ def _heeding_signals(
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-014
 def _run_all(
-    crew: Crew,
-    looks: list[Look],  # that need a run, in the order in which they begin
+    crew: Workers,
+    looks: list[TableStatus],  # that need a run, in the order in which they begin
 ) -> list[Outcome]:
     "Run tables in parallel until all are done or the crew is stopped."
     if not crew.config.workers:
@@ -145,36 +147,36 @@ def _a_crew(
     config: Config,
     pass_id: str,
     **more: Any,  # fields of the crew; `start` and `classic` are for its servers, `retry` for its looks
-) -> Iterator[Crew]:  # closed at the end
+) -> Iterator[Workers]:  # closed at the end
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
     servers = Servers(config, more.pop("classic"), more.pop("start"), more["stop"])
-    keeper, owner, retry = LeaseKeeper(state), str(this_process(pass_id, servers.remote)), more.pop("retry")
+    keeper, owner, retry = LeaseHeartbeat(state), str(this_process(pass_id, servers.remote)), more.pop("retry")
 
-    def again(table: TableRef) -> Look:
+    def again(table: TableRef) -> TableStatus:
         return look_at(table, config, landing, state, time.time(), retry)
 
     try:
-        yield Crew(config, state, servers, keeper, owner, again, **more)
+        yield Workers(config, state, servers, keeper, owner, again, **more)
     finally:
         keeper.close()
         servers.close()
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-018
 def _run_needed(
-    crew: Crew,
-    looks: list[Look],
+    crew: Workers,
+    looks: list[TableStatus],
 ) -> dict[str, Outcome]:  # by table, of those that needed a run
     "All runs of a pass; those whose server died are tried once more, one by one."
     done = {outcome.table: outcome for outcome in _run_all(crew, by_size(looks))}
-    for outcome in filter(is_bereft, list(done.values())):
-        done[outcome.table] = once_more(crew, outcome)
+    for outcome in filter(lost_server, list(done.values())):
+        done[outcome.table] = retry_alone(crew, outcome)
     return done
 
 # %% ../../notebooks/13_service/06_passes.ipynb #ef3adde6
 def _free_idle(
-    crew: Crew,
-    looks: Iterable[Look],
+    crew: Workers,
+    looks: Iterable[TableStatus],
 ) -> None:
     "Free what a dead pass of this machine holds of tables that need no run, so that nobody waits for it to run out."
     dead = {lease.table for lease in crew.state.holders() if is_gone(lease.owner)}
@@ -184,9 +186,9 @@ def _free_idle(
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-020
 def status_after(
-    look: Look,  # before the pass
+    look: TableStatus,  # before the pass
     outcome: Outcome | None,  # None: the pass was stopped before
-    state: SqliteState,  # where the run has saved the position
+    state: State,  # where the run has saved the position
 ) -> dict[str, Any]:
     "What the front page shows of a table."
     status = status_of(look)
@@ -206,7 +208,7 @@ def status_after(
 def finish(
     config: Config,
     result: PassResult,
-    looks: list[Look],
+    looks: list[TableStatus],
     only: Sequence[str] = (),  # tables that the pass was about; all where there are none
 ) -> PassResult:  # the same
     "Write the pass into the ledger and the front page, which shows the other tables too."
@@ -249,7 +251,7 @@ def weighed(
 def told(
     log: Callable[..., None],  # of `open_metrics`
     result: PassResult,
-    looks: list[Look],
+    looks: list[TableStatus],
 ) -> PassResult:  # the same
     "Tell programs what the pass has done: a line for each of its tables and one for itself."
     now = time.time()
@@ -275,7 +277,7 @@ def _close_lost_runs(
 
 
 def _still_refused(
-    look: Look,  # with a refusal
+    look: TableStatus,  # with a refusal
 ) -> str:
     "An old refusal in short, for those who have heard it before."
     since = f" since {look.refusal['at'][:16]}Z" if look.refusal.get("at") else ""
@@ -284,8 +286,8 @@ def _still_refused(
 
 
 def _left_alone(
-    crew: Crew,
-    look: Look,  # at a table that was not run
+    crew: Workers,
+    look: TableStatus,  # at a table that was not run
 ) -> Outcome:
     "What a pass says of a table without a run; it is said aloud where there is something to do or to wait for."
     outcome = without_run(look)

@@ -7,21 +7,32 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from functools import partial
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-# %% auto #0
-__all__ = ['LATE', 'BadSchedule', 'zone_of', 'next_tick', 'ticks_between', 'wait_until', 'stop_signals', 'one_turn',
-           'run_schedule']
+from ..errors import BadSchedule, DmscdcError, Refused, SourceRefused
+from ..landing.files import TableRef
+from ..landing.s3 import open_landing
+from ..reconcile.source import PASSWORD, address
+from ..runs.log import Run, iso
+from ..runs.pages import first_sentence, write_front_page
+from ..runs.run import run_notebook
+from .config import Config, is_wanted
+from .status import check_here, look_at, status_of, survey
+from .workers import Servers, without_run
+from ..state.registry import open_state
 
-# %% ../../notebooks/13_service/07_schedule.ipynb #cell-006
-class BadSchedule(ValueError):
-    "The cron expression or the time zone makes no sense."
+# %% auto #0
+__all__ = ['LATE', 'zone_of', 'next_tick', 'ticks_between', 'wait_until', 'stop_signals', 'one_turn', 'run_schedule',
+           'job_parameters', 'run_proof', 'not_compared', 'check_source', 'run_proofs', 'loaded', 'with_proofs']
 
 # %% ../../notebooks/13_service/07_schedule.ipynb #cell-007
 def zone_of(
@@ -147,3 +158,133 @@ def run_schedule(
             tick = next_tick(cron, max(now(), tick))
     say(f"the timetable has ended after {count:,} pass{'es' * (count != 1)}")
     return count
+
+# %% ../../notebooks/13_service/07_schedule.ipynb #cell-006
+def job_parameters(
+    config: Config,
+    table: TableRef,
+    **more: Any,  # source_table, interval, wait, limit; left out where empty
+) -> dict[str, Any]:
+    "What the job is told; no secret."
+    named = {name: getattr(config, name) for name in ("landing", "lake", "state", "source", "archive")}
+    given = {name: value for name, value in more.items() if value is not None}
+    return {"table": str(table), **named, "secret_name": config.secret, **given}
+
+# %% ../../notebooks/13_service/07_schedule.ipynb #aacd0486
+def run_proof(
+    config: Config,  # with the source
+    table: TableRef,
+    servers: Servers,  # that give a Spark
+    **more: Any,  # see `job_parameters`
+) -> Run:
+    "One table beside its source, in a notebook that is kept. Raises `SourceRefused` before anything starts."
+    from dmscdc.reconcile.explain import again
+
+    url = address(config.source, config.secret)
+    item = open_state(config.state, config.landing).get(table)
+    spark, server = servers.address(item.format if item else config.format)
+    env = {"SPARK_REMOTE": spark, "DMSCDC_MASTER": config.master, PASSWORD: url.password or ""}
+    return run_notebook(
+        "reconcile",
+        job_parameters(config, table, **more),
+        runs=config.runs,
+        table=str(table),
+        env={name: str(value) for name, value in env.items()},
+        timeout=config.timeout + (more.get("wait") or 0),
+        command=again(table, config.source, config.secret),
+        server_death=server.death if server else None,
+    )
+
+# %% ../../notebooks/13_service/07_schedule.ipynb #5d0c1a2e
+def _why_no_commit(config: Config, table: TableRef) -> str:
+    "Why a table was not loaded yet, in a sentence without its end."
+    landing, state = open_landing(config.landing), open_state(config.state, config.landing, ask=True)
+    look = look_at(table, config, landing, state, time.time())
+    last = look.item.status.get("last_words") if look.item.status.get("last_verdict") in ("failed", "refused") else ""
+    words = (last or "no pass has loaded it") if look.has_work else without_run(look).words
+    words = look.plan.notes[0] if look.plan and look.plan.kind == "attention" else words
+    return first_sentence(words).removeprefix(f"{table}: ").rstrip(".")
+
+
+def not_compared(
+    config: Config,
+    tables: Iterable[TableRef],
+) -> dict[TableRef, Run]:  # of tables without a proof: a run that was not begun and is not kept
+    "Tables that no proof can be about, before anything starts. Raises `UnknownTable`."
+    from dmscdc.reconcile.explain import ProofRequest, lake_table
+
+    left, now = {}, iso(datetime.now(timezone.utc))
+    for table in tables:
+        try:
+            lake_table(ProofRequest(table, config.landing, config.lake, config.state, config.source))
+            continue
+        except Refused:
+            check_here(config, table)
+            said = "attention", f"its lake has no commit ({_why_no_commit(config, table)}): dmscdc status"
+        except DmscdcError as error:
+            if not error.verdict:
+                raise
+            said = "failed", str(error).removeprefix(f"{table}: ")
+        words = f"{table}: not compared: {said[1]}"
+        left[table] = Run("", "reconcile", str(table), now, now, said[0], words, "", "dmscdc status", "", "")
+    return left
+
+# %% ../../notebooks/13_service/07_schedule.ipynb #b9864cf8
+def check_source(
+    config: Config,
+) -> None:
+    "Wrong use is said before anything starts. Raises `SourceRefused`, `SourceUnreachable`."
+    if not config.source:
+        raise SourceRefused("no source: give --source, or set it in dmscdc.toml")
+    address(config.source, config.secret)
+
+
+def run_proofs(
+    config: Config,  # with the source
+    tables: Iterable[TableRef],
+    *,
+    classic: bool = False,  # each notebook starts its own Spark
+    say: Callable[[str], None] = print,  # told of each verdict
+    **more: Any,  # see `job_parameters`
+) -> list[Run]:  # in the order of the tables
+    "Prove tables one after the other, and bring the front page up to date. Raises `SourceRefused`, `UnknownTable`."
+    check_source(config)
+    tables = list(tables)
+    left, servers, runs = not_compared(config, tables), Servers(config, classic), []
+    try:
+        for table in tables:
+            runs.append(left.get(table) or run_proof(config, table, servers, **more))
+            say(f"{runs[-1].verdict}: {runs[-1].words}")
+    finally:
+        servers.close()
+    if any(run.id for run in runs):  # else nothing was begun
+        write_front_page(config.runs, [status_of(look) for look in survey(config)])
+    return runs
+
+# %% ../../notebooks/13_service/07_schedule.ipynb #ac4029eb
+def loaded(
+    config: Config,
+) -> list[TableRef]:
+    "The tables that a proof can be about: those with a position."
+    items = open_state(config.state, config.landing).items()
+    return sorted(item.table for item in items if item.position and is_wanted(config, item.table))
+
+# %% ../../notebooks/13_service/07_schedule.ipynb #cf4849c8
+def with_proofs(
+    action: Callable[[threading.Event], object],  # the pass
+    cron: str,  # five fields: when proofs are due
+    prove_all: Callable[[], list[Run]],
+    now: Callable[[], datetime],
+) -> Callable[[threading.Event], str]:  # the pass, and the proofs where they are due
+    "Proofs after passes. Raises `BadSchedule`."
+    last = [now()]
+    next_tick(cron, last[0])
+
+    def both(stop: threading.Event) -> str:
+        words = f"{action(stop)}"
+        if stop.is_set() or not ticks_between(cron, last[0], now()):
+            return words
+        last[0], verdicts = now(), Counter(run.verdict for run in prove_all())
+        return f"{words}; proofs: {', '.join(f'{count:,} {verdict}' for verdict, count in verdicts.items()) or 'none'}"
+
+    return both

@@ -14,34 +14,36 @@ from hashlib import sha256
 from typing import Any
 
 from .. import __version__
-from ..changes.schema import Unreadable, in_words, read_footer
-from ..lake.catalogue import is_behind
-from ..landing.files import FolderLanding, LandingEmpty, LandingUnreachable, TableRef, for_shell
+from ..changes.schema import in_words, read_footer
+from ..errors import LandingEmpty, LandingUnreachable, UnknownTable, Unreadable, is_expected
+from ..lake.glue import is_behind
+from ..landing.files import FolderLanding, TableRef, for_shell
 from ..landing.s3 import THREADS, BucketLanding, open_landing
 from ..load.arrivals import Plan, count, some
 from ..landing.load_set import clock
-from ..load.process import EXPECTED, Standing, lag_of, needs_all, plan_standing, stand, then
+from ..load.process import load_state, needs_all, plan_standing
+from ..load.results import TableState, lag_of, then
 from .config import Config, is_wanted
 from .key_inference import Suggestion, judged_by, suggest_key
 from ..spark.interrupts import is_gone, spoken
-from ..state.items import SETTINGS, SqliteState, TableItem, UnknownTable, open_state
-from ..state.leases import Lease
-from ..storage.aws import is_bucket
+from ..state.items import SETTINGS, Lease, State, TableItem
+from ..state.registry import open_state
+from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['Look', 'state_of', 'input_mark', 'recalled', 'refusal_words', 'busy_words', 'problem_words', 'look_at',
+__all__ = ['TableStatus', 'state_of', 'input_mark', 'recalled', 'refusal_words', 'busy_words', 'problem_words', 'look_at',
            'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws', 'survey', 'is_mended', 'status_of']
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-006
 @dataclass(frozen=True)
-class Look:
+class TableStatus:
     "One table as a pass finds it."
 
     table: TableRef
     state: str  # ready, waiting (for its key), paused
     item: TableItem  # its settings and position
     plan: Plan | None = None  # of a ready table
-    standing: Standing | None = None  # of a ready table: its lake
+    standing: TableState | None = None  # of a ready table: its lake
     suggestion: Suggestion | None = None  # of a waiting table
     problem: str = ""  # why it could not be planned
     behind: bool = False  # the catalogue was not told of the newest commit
@@ -76,7 +78,7 @@ def state_of(
 
 # %% ../../notebooks/13_service/03_status.ipynb #1f456b75
 def input_mark(
-    look: Look,  # at a ready table
+    look: TableStatus,  # at a ready table
 ) -> str:
     "What a refusal depends on: the same mark, the same refusal."
     item, plan = look.item, look.plan
@@ -87,15 +89,15 @@ def input_mark(
 
 
 def recalled(
-    look: Look,
-) -> Look:  # with the refusal, where it is known that its input is refused
+    look: TableStatus,
+) -> TableStatus:  # with the refusal, where it is known that its input is refused
     "Recall what was said of the same input."
     told = look.item.status.get("refused") or {}
     return replace(look, refusal=told) if look.has_work and told.get("mark") == input_mark(look) else look
 
 # %% ../../notebooks/13_service/03_status.ipynb #43038942
 def refusal_words(
-    look: Look,  # with a refusal
+    look: TableStatus,  # with a refusal
 ) -> str:
     "What was said, and that it still holds."
     again = f"`dmscdc pass --only {for_shell(look.table)} --retry`"
@@ -119,7 +121,7 @@ def problem_words(
 ) -> str:  # without the table's name
     "An error in words; one that nobody expected with its kind."
     words = str(error).removeprefix(f"{table}: ")
-    return words if isinstance(error, EXPECTED) else f"{type(error).__name__}: {words}"
+    return words if is_expected(error) else f"{type(error).__name__}: {words}"
 
 # %% ../../notebooks/13_service/03_status.ipynb #0db52bcc
 def _proposed(
@@ -145,29 +147,29 @@ def look_at(
     table: TableRef,  # with files in the landing, or known to the state
     config: Config,  # of the folder
     landing: FolderLanding | BucketLanding,  # opened once for all tables
-    state: SqliteState,  # opened once for all tables
+    state: State,  # opened once for all tables
     now: float,  # epoch seconds
     retry: bool = False,  # as if nothing had ever been refused
-) -> Look:  # of this table
+) -> TableStatus:  # of this table
     "One table: its settings, and its plan or a proposal. One listing, no Spark."
     item, kind, standing = TableItem(table), "ready", None
     try:
         item = state.get(table) or state.put_settings(table, format=config.format)
         kind = state_of(item)
         if kind == "waiting":
-            return Look(table, kind, item, suggestion=_proposed(landing, table))
+            return TableStatus(table, kind, item, suggestion=_proposed(landing, table))
         if kind == "paused":
-            return Look(table, kind, item)
-        standing = stand(state, table, config.lake)
+            return TableStatus(table, kind, item)
+        standing = load_state(state, table, config.lake)
         plan = plan_standing(standing, landing, config.settle, now, config.archive)
         if is_bucket(config.landing) and needs_all(standing.item, now) and not plan.notes:
             state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left unsaid
         told = standing.item.status.get("catalog", "")
         behind = not standing.lost and is_behind(config.catalog, standing.head, told)
-        look = Look(table, kind, standing.item, plan, standing, behind=behind)
+        look = TableStatus(table, kind, standing.item, plan, standing, behind=behind)
         look = replace(look, holder=state.holder(table)) if look.has_work else look
     except Exception as error:  # of one table: the others go on
-        look = Look(table, kind, item, standing=standing, problem=problem_words(table, error))
+        look = TableStatus(table, kind, item, standing=standing, problem=problem_words(table, error))
     return look if retry else recalled(look)
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-015
@@ -183,7 +185,7 @@ def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding | B
 # %% ../../notebooks/13_service/03_status.ipynb #cell-016
 def chosen_tables(
     landing: FolderLanding | BucketLanding,  # where the files are
-    state: SqliteState,  # where the settings are
+    state: State,  # where the settings are
     only: Iterable[str] = (),  # names; all where there are none
 ) -> list[TableRef]:  # sorted
     "The tables to look at. Raises `LandingEmpty`, `UnknownTable`."
@@ -242,13 +244,13 @@ def survey(
     retry: bool = False,  # as if nothing had ever been refused
     say: Callable[[str], None] = lambda words: None,  # told of what could not be looked into
     tell: Callable[[str], None] = lambda words: None,  # told what tables are left out, and of no state
-) -> list[Look]:  # by table
+) -> list[TableStatus]:  # by table
     "What every table needs now."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing, ask=True)
     now = time.time() if now is None else now
     only = tuple(only)
     tables, left = wanted_tables(config, chosen_tables(landing, state, only), bool(only))
-    for words in filter(None, [left, state.words]):
+    for words in filter(None, [left, state.message]):
         tell(words)
     for schema, why in landing.unread.items():
         say(f"the tables of {schema} could not be looked for: {why}")
@@ -258,7 +260,7 @@ def survey(
         return list(pool.map(lambda table: look_at(table, config, landing, state, now, retry), tables))
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-030
-def _verdict_of(look: Look) -> tuple[str, str]:
+def _verdict_of(look: TableStatus) -> tuple[str, str]:
     "Verdict and words of a table that no run has to find out about; nothing for any other."
     if look.state == "waiting" and look.problem:
         return "attention", look.problem
@@ -275,7 +277,7 @@ def _verdict_of(look: Look) -> tuple[str, str]:
     return ("" if look.has_work else "nothing"), ""
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032
-def _proposal_of(look: Look) -> dict[str, Any]:
+def _proposal_of(look: TableStatus) -> dict[str, Any]:
     "The key that the data suggests, and the command that goes on from here."
     guess = look.suggestion
     if guess is None:
@@ -292,14 +294,14 @@ def _plan_words(plan: Plan | None) -> dict[str, str]:
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-033
 def is_mended(
-    look: Look,
+    look: TableStatus,
 ) -> bool:
     "Something else is to be loaded than what was refused last."
     return look.has_work and not look.refusal and bool(look.item.status.get("refused"))
 
 
 def status_of(
-    look: Look,  # at one table
+    look: TableStatus,  # at one table
 ) -> dict[str, Any]:  # plain values
     "One table in a form that pages, tables and JSON can show."
     item, plan = look.item, look.plan

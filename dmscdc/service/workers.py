@@ -14,22 +14,22 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ..errors import LeaseLost, NotWanted
 from ..landing.files import TableRef, for_shell
 from ..load.process import HOLD
 from ..runs.log import Run
 from ..runs.run import run_notebook
 from ..runs.store import open_shelf
 from .config import Config
-from .status import Look, busy_words, input_mark, problem_words, refusal_words
+from .status import TableStatus, busy_words, input_mark, problem_words, refusal_words
 from ..spark.interrupts import MARK, end_all, is_gone, owner_in, print_of
 from ..spark.interrupts import session_of, session_url, spoken, stop_work, this_process
-from ..spark.server import NotWanted, SparkServer, serve
-from ..state.items import SqliteState
-from ..state.leases import Lease, LeaseLost
+from ..spark.server import SparkServer, serve
+from ..state.items import Lease, State
 
 # %% auto #0
-__all__ = ['say_line', 'Held', 'renew', 'LeaseKeeper', 'prepare', 'Servers', 'Outcome', 'without_run', 'Crew', 'inherit',
-           'run_table', 'left_behind', 'noted', 'attempt', 'is_bereft', 'once_more']
+__all__ = ['say_line', 'Held', 'renew', 'LeaseHeartbeat', 'prepare', 'Servers', 'Outcome', 'without_run', 'Workers', 'inherit',
+           'run_table', 'left_behind', 'noted', 'attempt', 'lost_server', 'retry_alone']
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b6eb46f3
 def say_line(
@@ -50,7 +50,7 @@ class Held:
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-007
 def renew(
-    state: SqliteState,
+    state: State,
     held: Held,
     seconds: float,  # from now
 ) -> None:
@@ -64,7 +64,7 @@ def renew(
 
 
 def _renew_all(
-    keeper: LeaseKeeper,
+    keeper: LeaseHeartbeat,
 ) -> None:  # when the keeper is closed
     "Renew every lease four times in its life."
     while not keeper.over.wait(keeper.seconds / 4):
@@ -72,10 +72,10 @@ def _renew_all(
             renew(keeper.state, held, keeper.seconds)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-008
-class LeaseKeeper:
+class LeaseHeartbeat:
     "Renews the leases of a pass, all in one thread, until it is closed."
 
-    def __init__(self, state: SqliteState, seconds: float = HOLD):
+    def __init__(self, state: State, seconds: float = HOLD):
         self.state, self.seconds, self.held, self.over = state, seconds, {}, threading.Event()
         self.thread = threading.Thread(target=_renew_all, args=(self,), name="leases", daemon=True)
         self.thread.start()
@@ -156,7 +156,7 @@ class Outcome:
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-022
 def without_run(
-    look: Look,  # of a table that needs none
+    look: TableStatus,  # of a table that needs none
 ) -> Outcome:
     "What a pass says of a table that it leaves alone."
     plan, name = look.plan, str(look.table)
@@ -175,7 +175,7 @@ def without_run(
 
 
 def _waiting(
-    look: Look,  # of a table without a key
+    look: TableStatus,  # of a table without a key
 ) -> Outcome:
     "A new table, and the command that sets the key which its data suggests."
     guess, name = look.suggestion, str(look.table)
@@ -185,15 +185,15 @@ def _waiting(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-026
 @dataclass
-class Crew:
+class Workers:
     "What the runs of one pass have in common."
 
     config: Config
-    state: SqliteState
+    state: State
     servers: Servers
-    keeper: LeaseKeeper
+    keeper: LeaseHeartbeat
     owner: str  # who holds the leases: "host:process:pass"
-    again: Callable[[TableRef], Look]  # looks at a table anew
+    again: Callable[[TableRef], TableStatus]  # looks at a table anew
     job: str | Path = "process_table"  # the notebook
     stop: threading.Event = field(default_factory=threading.Event)  # set to end everything
     stop_work: Callable[[str, str], int] = stop_work
@@ -213,7 +213,7 @@ class _AnyOf:
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-028
 def _who_holds(
-    state: SqliteState,
+    state: State,
     table: TableRef,
 ) -> str:
     "Who is at work on a table, in words."
@@ -224,7 +224,7 @@ def _who_holds(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #c1971e50
 def inherit(
-    crew: Crew,
+    crew: Workers,
     table: TableRef,
 ) -> None:
     "Free the lease of a pass of this machine that is gone, once nothing of it is at work; else it runs out by itself."
@@ -244,8 +244,8 @@ def inherit(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-029
 def run_table(
-    crew: Crew,
-    look: Look,  # of a table that has work
+    crew: Workers,
+    look: TableStatus,  # of a table that has work
 ) -> Outcome:
     "Do what one table needs, under its lease, in a notebook of its own."
     name = str(look.table)
@@ -266,8 +266,8 @@ def run_table(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-031
 def _spark_for(
-    crew: Crew,
-    look: Look,
+    crew: Workers,
+    look: TableStatus,
 ) -> tuple[str, SparkServer | None] | None:  # an address and our server; None: the pass was stopped meanwhile
     "Where a table's notebook finds its Spark, if it needs one."
     try:
@@ -278,8 +278,8 @@ def _spark_for(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #run-job
 def _run_job(
-    crew: Crew,
-    look: Look,
+    crew: Workers,
+    look: TableStatus,
     held: Held,  # the table's lease
 ) -> Outcome:
     "One notebook, and no work of it left behind."
@@ -316,7 +316,7 @@ def _is_gone(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-034
 def left_behind(
-    crew: Crew,
+    crew: Workers,
     url: str,  # of the server; "" where the kernel had a Spark of its own, which is dead with it
     server: SparkServer | None,  # None: not ours
     session: str,  # the run's
@@ -332,8 +332,8 @@ def left_behind(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #7931ff83
 def _refused_input(
-    crew: Crew,
-    look: Look,  # before the run
+    crew: Workers,
+    look: TableStatus,  # before the run
     run: Run,
 ) -> dict[str, str] | None:  # what the next looks recall; None where nothing was refused
     "What was refused, and the words."
@@ -349,8 +349,8 @@ def _refused_input(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-035
 def noted(
-    crew: Crew,
-    look: Look,  # before the run
+    crew: Workers,
+    look: TableStatus,  # before the run
     run: Run,
     stays: str,  # why the lease is not given back
 ) -> Outcome:
@@ -367,8 +367,8 @@ def noted(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-044
 def attempt(
-    crew: Crew,
-    look: Look,
+    crew: Workers,
+    look: TableStatus,
 ) -> Outcome:  # whatever happens
     "Run a table; what cannot even begin becomes an outcome too."
     try:
@@ -382,15 +382,15 @@ def attempt(
         return outcome
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-046
-def is_bereft(
+def lost_server(
     outcome: Outcome,
 ) -> bool:
     "The server died under this run, which says nothing about who is to blame."
     return outcome.run is not None and outcome.run.cause in ("server died", "server out of memory")
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-048
-def once_more(
-    crew: Crew,
+def retry_alone(
+    crew: Workers,
     outcome: Outcome,  # of a run whose server died
 ) -> Outcome:
     "Plan a table anew after its server's death and run it alone."
@@ -404,6 +404,6 @@ def once_more(
         return replace(outcome, verdict="ok", words="it had committed before the server died")
     crew.say(f"{table}: its server died, so once more, alone")
     second = attempt(crew, look)
-    if is_bereft(second):
+    if lost_server(second):
         return replace(second, words=f"alone on a new server, and again: {second.words}")
     return second

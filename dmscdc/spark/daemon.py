@@ -14,7 +14,7 @@ __all__ = ['without_archives', 'lighten']
 def without_archives(
     path: list[str],  # of imports
 ) -> list[str]:  # the same without zips and jars
-    "Leave out what is slow to look into."
+    "Leave out entries that are slow to search."
     return [entry for entry in path if not entry.endswith((".zip", ".jar"))]
 
 # %% ../../notebooks/04_spark/04_daemon.ipynb #cell-010

@@ -16,10 +16,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from ..errors import WorkGoesOn
+
+
 # %% auto #0
-__all__ = ['THREADS', 'MARK', 'session_url', 'WorkGoesOn', 'connect_client', 'Onlooker', 'wait_for_end', 'stop_work',
-           'facts_of_process', 'machine', 'print_of', 'this_process', 'owner_in', 'spoken', 'is_gone', 'started_by',
-           'end_all', 'session_of']
+__all__ = ['THREADS', 'MARK', 'session_url', 'connect_client', 'ServerMonitor', 'wait_for_end', 'stop_work', 'facts_of_process',
+           'machine', 'print_of', 'this_process', 'owner_in', 'spoken', 'is_gone', 'started_by', 'end_all',
+           'session_of']
 
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #cell-006
 def session_url(
@@ -30,10 +33,6 @@ def session_url(
     kept = [p for p in url.rstrip(";").split(";") if not p.startswith(("session_id=", "user_id="))]
     base = kept[0] if kept[0].count("/") > 2 else kept[0] + "/"
     return ";".join([base, *kept[1:], "user_id=dmscdc", f"session_id={session_id}"])
-
-# %% ../../notebooks/04_spark/03_interrupts.ipynb #cell-009
-class WorkGoesOn(RuntimeError):
-    "Work that should have been stopped may still be running."
 
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #cell-010
 THREADS = """
@@ -55,7 +54,7 @@ def connect_client(
     return SparkConnectClient(session_url(url, session_id), retry_policy={"max_retries": 4})
 
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #cell-013
-class Onlooker:
+class ServerMonitor:
     "A session of its own on a server, to see what is at work there."
 
     def __init__(self, url: str):
@@ -91,7 +90,7 @@ class Onlooker:
 
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #cell-015
 def wait_for_end(
-    onlooker: Onlooker,  # on the server where they run
+    onlooker: ServerMonitor,  # on the server where they run
     work: set[str],  # operations and tasks, as `at_work` names them
     until: float,  # moment on the monotonic clock
 ) -> None:
@@ -105,7 +104,7 @@ def wait_for_end(
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #cell-018
 def _close_session(
     client: object,  # of the session
-    onlooker: Onlooker,
+    onlooker: ServerMonitor,
     until: float,  # moment on the monotonic clock
 ) -> set[str] | None:  # operations that were told to stop; None where the client had closed the session
     "Stop everything in a session and close it. Raises `WorkGoesOn`."
@@ -131,7 +130,7 @@ def stop_work(
     wait: float = 60,  # seconds
 ) -> int:  # operations that were interrupted
     "Stop everything that a session started, and return when nothing of it runs. Raises `WorkGoesOn`."
-    client, onlooker, until = connect_client(url, session_id), Onlooker(url), time.monotonic() + wait
+    client, onlooker, until = connect_client(url, session_id), ServerMonitor(url), time.monotonic() + wait
     alarm = threading.Timer(wait + 30, onlooker.client.interrupt_all)  # a question may wait for a free core
     alarm.daemon = True
     alarm.start()

@@ -21,6 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
+from ..errors import NoPlugin, NotWanted, ServerMissing
 from .session import HOME, log_option, own_python, spark_conf, with_package
 from ..storage.filesystem import s3a
 
@@ -28,16 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['FAIR', 'PLUGIN', 'ServerMissing', 'NotWanted', 'spark_home', 'NoPlugin', 'plugin_port', 'server_command',
-           'server_env', 'guard', 'start_guarded', 'SparkServer', 'death_words', 'wait_for_port', 'own_log', 'serve']
-
-# %% ../../notebooks/04_spark/02_server.ipynb #cell-006
-class ServerMissing(RuntimeError):
-    "There is no Spark here that has a Connect server."
-
-
-class NotWanted(ServerMissing):
-    "Whoever asked for the server has given up."
+__all__ = ['FAIR', 'PLUGIN', 'spark_home', 'plugin_port', 'server_command', 'server_env', 'guard', 'start_guarded', 'SparkServer',
+           'death_words', 'wait_for_port', 'own_log', 'serve']
 
 # %% ../../notebooks/04_spark/02_server.ipynb #cell-007
 def spark_home() -> Path:  # the folder with bin/spark-submit
@@ -60,10 +53,6 @@ FAIR = """<?xml version="1.0"?>
 
 # %% ../../notebooks/04_spark/02_server.ipynb #cell-011
 PLUGIN = "spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin"
-
-
-class NoPlugin(RuntimeError):
-    "An application was started without Spark Connect."
 
 
 def plugin_port(

@@ -16,11 +16,13 @@ import tempfile
 import threading
 import zipfile
 from importlib import resources
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterator, Sequence
 
 import dmscdc
-from ..storage.filesystem import joined, s3a
+from ..errors import FormatMissing, PythonMismatch
+from ..storage.filesystem import merge_conf, s3a
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SESSION_SETTINGS', 'FORMATS', 'MINE', 'HOME', 'FormatMissing', 'cores_of', 'spark_conf', 'log_option', 'package_zip',
-           'with_package', 'own_python', 'PythonMismatch', 'python_of_batch', 'ask_worker', 'mismatch_words',
-           'check_python', 'has_package', 'leave_server', 'classic_session', 'submitted_session', 'open_session']
+__all__ = ['SESSION_SETTINGS', 'FORMATS', 'MINE', 'HOME', 'cores_of', 'spark_conf', 'log_option', 'package_zip', 'with_package',
+           'own_python', 'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python', 'leave_server',
+           'classic_session', 'submitted_session', 'open_session']
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-006
 SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
@@ -55,11 +57,17 @@ SESSION_SETTINGS = {  # what every session gets, a session on somebody else's se
 }
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-008
-class FormatMissing(ValueError):
-    "A table format is asked for whose parts are not here."
-
-
 FORMATS: dict[str, dict[str, str]] = {"parquet": {}}  # what a session needs for a table format
+
+
+def _format_conf(format: str) -> dict[str, str]:
+    "What a session needs for a format of ours, or of an installed package. Raises `FormatMissing`."
+    if format in FORMATS:
+        return FORMATS[format]
+    others = {one.name: one for one in entry_points(group="dmscdc.formats")}
+    if format not in others:
+        raise FormatMissing(f"table format {format!r} is not known here; known: {', '.join((*FORMATS, *others))}")
+    return others[format].load().spark_conf
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-009
 def cores_of(
@@ -83,10 +91,8 @@ def spark_conf(
     **more: object,  # further settings, `**{"spark.sql.shuffle.partitions": 2}`; they win
 ) -> dict[str, str]:  # all settings, as texts
     "The settings of a Spark that we start ourselves. Raises `FormatMissing`."
-    if format not in FORMATS:
-        raise FormatMissing(f"table format {format!r} is not known here; known: {', '.join(FORMATS)}")
     ours = {k if k.startswith("spark.") else f"spark.hadoop.{k}": v for k, v in SESSION_SETTINGS.items()}
-    conf = {**ours, **FORMATS[format], "spark.driver.memory": memory}
+    conf = {**ours, **_format_conf(format), "spark.driver.memory": memory}
     conf |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     if master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -94,7 +100,7 @@ def spark_conf(
             conf["spark.python.daemon.module"] = "dmscdc.spark.daemon"  # so that Python tasks start quickly
         conf["spark.sql.shuffle.partitions"] = str(max(2 * cores_of(master), 4))
         conf["spark.sql.sources.parallelPartitionDiscovery.threshold"] = "10000"
-    return joined(conf, {k: str(v) for k, v in more.items()})
+    return merge_conf(conf, {k: str(v) for k, v in more.items()})
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-016
 _LOG_SETTINGS = """\
@@ -165,10 +171,6 @@ def own_python(
     "This Python, importing nothing from the folder in which it is started."
     return [sys.executable, "-c", f"import sys; sys.path[:] = filter(None, sys.path); {code}", *words]
 
-# %% ../../notebooks/04_spark/01_session.ipynb #cell-027
-class PythonMismatch(RuntimeError):
-    "The workers run another Python than the client."
-
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-028
 MINE = "{}.{}".format(*sys.version_info)  # this Python
 
@@ -224,7 +226,7 @@ def check_python(
 HOME = f"dmscdc {dmscdc.__version__} of {Path(dmscdc.__file__).parent}"  # which package this is
 
 
-def has_package(
+def _has_package(
     spark: SparkSession,  # a Spark Connect session
 ) -> bool:
     "Do the workers have our package from where we have it? Raises `PythonMismatch` where they have another."
@@ -276,7 +278,7 @@ def _connect_session(
     for key, value in {**SESSION_SETTINGS, **conf}.items():
         builder = builder.config(key, value)
     builder._apply_options(spark)  # in one request
-    if not has_package(spark):
+    if not _has_package(spark):
         _send_package(spark)
     check_python(spark)
     _LENT[spark.session_id] = spark
@@ -388,7 +390,7 @@ def open_session(
             return submitted_session(more)
         with s3a(places) as settings:
             where = master or os.environ.get("DMSCDC_MASTER") or "local[*]"
-            return classic_session(where, name, joined(settings, more))
+            return classic_session(where, name, merge_conf(settings, more))
     finally:
         if kept:
             os.environ["SPARK_REMOTE"] = kept

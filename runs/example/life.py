@@ -18,7 +18,7 @@ import numpy as np
 
 from dmscdc.capture.shop import COLUMNS, PRODUCTS, SCHEMA
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.history.audit import tell
+from dmscdc.history.audit import audit_row
 from dmscdc.history.row_page import page
 from dmscdc.lake.table import open_table
 from dmscdc.landing.files import TableRef
@@ -56,7 +56,7 @@ def live(home: Path) -> str:
     run_pass(config)
     put(config.landing, *LATE)
     run_pass(config)
-    stories, _ = tell(config.landing, open_table("parquet", config.lake, PRODUCT), {"id": 1001})
+    stories, _ = audit_row(config.landing, open_table("parquet", config.lake, PRODUCT), {"id": 1001})
     return page(str(PRODUCT), stories)
 
 

@@ -20,15 +20,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dmscdc.history.as_of import as_known, as_of
-from dmscdc.history.audit import AGREES, tell
-from dmscdc.history.changelog import Past, open_past, upto
+from dmscdc.history.audit import AGREES, audit_row
+from dmscdc.history.changelog import Changelog, open_changelog, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
-from dmscdc.load.process import Processed, process_table
-from dmscdc.reconcile.reconciliation import Asked, prove
-from dmscdc.scd2.update import weave_table
-from dmscdc.state.items import SqliteState
+from dmscdc.load.process import process_table
+from dmscdc.load.results import Processed
+from dmscdc.reconcile.explain import ProofRequest, prove
+from dmscdc.scd2.update import update_versions
+from dmscdc.state.sqlite import SqliteState
 from dmscdc.state.position import Position
 
 from told import GOOD, File, Row, Table, after, key_of, shown
@@ -94,7 +95,7 @@ class Place:
     @property
     def there(self) -> ParquetTable: return ParquetTable(str(self.lake), self.ref)
 
-    def past(self) -> Past: return open_past(str(self.landing), self.ref, position=Position.from_json(self.there.head().position))
+    def past(self) -> Changelog: return open_changelog(str(self.landing), self.ref, position=Position.from_json(self.there.head().position))
 
     def go(self) -> Processed: return process_table(*self.places, settle=0, run="adversary", spark=lambda: self.spark)
 
@@ -234,7 +235,7 @@ class Siege:
         last = {key_of(table, row): row for row in after(table, table.there(99)) if row["Op"] != "D"}
         rows = {key_of(table, row): row for file in table.files for row in file.rows if all(row.get(k) is not None for k in table.key)}
         for key, row in list(rows.items())[:3]:
-            stories, words = tell(str(place.landing), place.there, {k: typed_by_hand(row[k]) for k in table.key}, key=table.key)
+            stories, words = audit_row(str(place.landing), place.there, {k: typed_by_hand(row[k]) for k in table.key}, key=table.key)
             assert len(stories) == 1, f"{len(stories)} lives of {row}: {words}"
             assert stories[0].verdict == AGREES, f"{row}: {stories[0].verdict}: {stories[0].why} {stories[0].differs}"
             state, want = stories[0].life.state, last.get(key)
@@ -286,7 +287,7 @@ class Siege:
     def versions(self, place: Place) -> None:
         "What is valid at each closing of a file is the table after it."
         table = place.table
-        done = weave_table(*place.places, landed=True, settle=0, run="adversary", spark=lambda: self.spark)
+        done = update_versions(*place.places, landed=True, settle=0, run="adversary", spark=lambda: self.spark)
         assert done.verdict in ("ok", "nothing", "attention"), done.words
         rows = rows_in(place.folder.parent / f"{place.folder.name}_scd2")
         files = table.there(99)
@@ -313,7 +314,7 @@ class Siege:
             db.execute(f"CREATE TABLE source ({columns})")
             for row in rows: db.execute(f"INSERT INTO source VALUES ({', '.join('?' * len(table.columns))})", [in_sqlite(row.get(n)) for n in table.columns])
             db.commit()
-            asked = Asked(place.ref, str(place.landing), str(place.lake), place.places[3], f"sqlite:{path}", source_table="main.source", wait=0.0)
+            asked = ProofRequest(place.ref, str(place.landing), str(place.lake), place.places[3], f"sqlite:{path}", source_table="main.source", wait=0.0)
             found = prove(asked, lambda: self.spark)
             assert found.verdict == "ok" and found.done.is_equal, f"a false alarm: {found.words}"
             self.compared(place, "reconcile")

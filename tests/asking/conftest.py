@@ -7,6 +7,9 @@ PLAIN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode
 @pytest.fixture(autouse=True, scope="package")
 def interpreted(request):
     "Rows are few and plans are large here: to compile them costs more than all else."
+    if not any("spark" in item.fixturenames for item in request.session.items):
+        yield
+        return
     spark = request.getfixturevalue("spark")
     before = {name: spark.conf.get(name, None) for name in PLAIN}
     for name, value in PLAIN.items(): spark.conf.set(name, value)

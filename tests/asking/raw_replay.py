@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
-from dmscdc.history.changelog import Past, open_past
+from dmscdc.history.changelog import Changelog, open_changelog
 from dmscdc.landing.files import TableRef
 
 from world import raw_rows
@@ -65,7 +65,7 @@ def replay(paths: Iterable[tuple[str, Path]], keys: Sequence[str], columns: Sequ
     return {row[:len(keys)]: row[len(keys):] for row in found}
 
 
-def files_of(past: Past) -> list[tuple[str, Path]]: return [(f.path, Path(past.urls[f.path])) for f in past.files]
+def files_of(past: Changelog) -> list[tuple[str, Path]]: return [(f.path, Path(past.urls[f.path])) for f in past.files]
 
 
 def table_of(rows: Iterable[Any], keys: Sequence[str], columns: Sequence[str]) -> Table:
@@ -137,9 +137,9 @@ class Histories:
         self.write_file(draw, FileShape(stage=9), at + timedelta(minutes=1))
         return self
 
-    def past(self, stage: int = 9) -> Past:
+    def past(self, stage: int = 9) -> Changelog:
         "Everything that has arrived by then."
-        line = open_past(str(self.landing), T)
+        line = open_changelog(str(self.landing), T)
         return replace(line, changes=tuple(f for f in line.changes if self.stages[f.path] <= stage))
 
-    def state(self, past: Past) -> Table: return replay(files_of(past), KEYS, COLUMNS, "seq")
+    def state(self, past: Changelog) -> Table: return replay(files_of(past), KEYS, COLUMNS, "seq")

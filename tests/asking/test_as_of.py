@@ -9,9 +9,11 @@ import pytest
 from pyspark.sql import functions as F
 
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
-from dmscdc.history.as_of import as_of, can_apply, every_state
-from dmscdc.history.changelog import NoPast, open_past, read_past, upto
+from dmscdc.errors import NoPast
+from dmscdc.history.as_of import as_of
+from dmscdc.history.changelog import open_changelog, read_changelog, upto
 from dmscdc.history.feed import feed, landed
+from dmscdc.history.replay import can_apply, every_state
 
 from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, table_of
 from world import closed
@@ -44,7 +46,7 @@ def test_as_of_every_position_is_what_sql_says_for_many_histories_at_once(spark,
 
 def test_a_row_before_a_change_is_the_row_after_the_one_before_it(spark, tmp_path):
     past = Histories(tmp_path, MIXED, seed=5).write().past()
-    rows, files = read_past(spark, past)
+    rows, files = read_changelog(spark, past)
     told = every_state(rows, KEYS, files, "seq").orderBy("h", "k", "_cdc_position").collect()
     for one, next_ in zip(told, told[1:]):
         if (one.h, one.k) == (next_.h, next_.k): assert next_._cdc_before == one._cdc_after and not one._cdc_last
@@ -59,14 +61,14 @@ def test_a_life_that_ended_leaves_no_value_behind_and_a_null_is_a_value(spark, t
     write_load(tmp_path, T, [(1, "one", 1), (2, "two", 2)], ITEM)
     change(tmp_path, 1, ("D", 1, None, None), ("U", 2, None, None))
     change(tmp_path, 2, ("I", 1, "again"), ("U", 2, "deux"), shape={"id": "int", "name": "string"})
-    assert rows_of(as_of(spark, open_past(str(tmp_path), T), ["id"]), *ITEM) == [(1, "again", None), (2, "deux", None)]
+    assert rows_of(as_of(spark, open_changelog(str(tmp_path), T), ["id"]), *ITEM) == [(1, "again", None), (2, "deux", None)]
 
 
 def test_a_column_that_comes_late_is_null_before_and_rows_keep_it_when_it_goes(spark, tmp_path):
     write_load(tmp_path, T, [(1, "one"), (2, "two")], {"id": "int", "name": "string"})
     change(tmp_path, 1, ("U", 1, "uno", 7))
     change(tmp_path, 2, ("U", 1, "eins"), shape={"id": "int", "name": "string"})
-    past = open_past(str(tmp_path), T)
+    past = open_changelog(str(tmp_path), T)
     assert rows_of(as_of(spark, past, ["id"]), *ITEM) == [(1, "eins", 7), (2, "two", None)]
     assert as_of(spark, upto(past, "load"), ["id"]).rows.columns == ["id", "name", "_cdc_file", "_cdc_row"]
 
@@ -74,7 +76,7 @@ def test_a_column_that_comes_late_is_null_before_and_rows_keep_it_when_it_goes(s
 def test_rows_that_cannot_be_applied_are_counted_by_reason_and_change_nothing(spark, tmp_path):
     write_load(tmp_path, T, [(1, "one", 1), (None, "nobody", 0)], ITEM)
     change(tmp_path, 1, (None, 1, "a", 1), ("X", 1, "b", 1), ("U", None, "c", 1), ("D", None, "c", 1))
-    answer = as_of(spark, open_past(str(tmp_path), T), ["id"])
+    answer = as_of(spark, open_changelog(str(tmp_path), T), ["id"])
     assert rows_of(answer, *ITEM) == [(1, "one", 1)]
     assert answer.left_out == {"rows without a known Op": 2, "rows without their key": 3}
     assert answer.words[-2:] == ["not applied: 2 rows without a known Op", "not applied: 3 rows without their key"]
@@ -83,7 +85,7 @@ def test_rows_that_cannot_be_applied_are_counted_by_reason_and_change_nothing(sp
 def test_a_table_without_a_key_is_its_inserts(spark, tmp_path):
     write_load(tmp_path, T, [(1, "one", 1), (1, "one", 1)], ITEM)
     change(tmp_path, 1, ("I", 1, "one", 1), ("U", 1, "x", 1), ("D", 1, "x", 1))
-    answer = as_of(spark, open_past(str(tmp_path), T), [])
+    answer = as_of(spark, open_changelog(str(tmp_path), T), [])
     assert rows_of(answer, "id", "_cdc_row") == [(1, 0), (1, 0), (1, 1)] and answer.left_out["updates and deletes of a table without a key"] == 2
 
 
@@ -93,7 +95,7 @@ def test_the_sequence_orders_only_keys_of_which_every_change_has_one(spark, tmp_
     for number, name, counters in ((1, "by name first", (9, None, 9)), (2, "by name last", (1, 1, None))):
         rows = [("U", key, name, number) for key in (1, 2, 3)]
         change(tmp_path, number, *rows, settings=settings, sequences=["" if n is None else f"20181215100000{n:021d}" for n in counters])
-    found = rows_of(as_of(spark, open_past(str(tmp_path), T), ["id"]), *ITEM)
+    found = rows_of(as_of(spark, open_changelog(str(tmp_path), T), ["id"]), *ITEM)
     assert found == [(1, "by name first", 1), (2, "by name last", 2), (3, "by name last", 2)]
 
 
@@ -107,7 +109,7 @@ def timed(folder, settings=DmsSettings(), **more):
     write_load(folder, T, [(1, "load", 0)], ITEM, settings=settings, at=minute(0), time=minute(0))
     commits = [minute(0.5), minute(1), minute(1.5)]
     write_changes(folder, T, [("U", 1, "first", 1), ("U", 1, "second", 2), ("U", 1, "third", 3)], minute(2), ITEM, settings, commits=commits, time=minute(2.1), **more)
-    return open_past(str(folder), T)
+    return open_changelog(str(folder), T)
 
 
 @pytest.mark.parametrize("settings, words", [
@@ -132,7 +134,7 @@ def test_a_moment_before_the_load_is_refused_and_names_the_earliest(spark, tmp_p
 def test_a_landing_that_was_copied_tells_moments_from_its_first_change_on(spark, tmp_path):
     past = timed(tmp_path / "a", DmsSettings(timestamp_column="ts"))
     shutil.copytree(tmp_path / "a", tmp_path / "b", copy_function=shutil.copyfile)  # object times of today
-    past = open_past(str(tmp_path / "b"), T)
+    past = open_changelog(str(tmp_path / "b"), T)
     assert rows_of(as_of(spark, past, ["id"], minute(2)), "name") == [("third",)]
     with pytest.raises(NoPast, match="the earliest that can be told"): as_of(spark, past, ["id"], minute(1))
 
@@ -143,7 +145,7 @@ ANCIENT = ("0001-01-01 00:00:00.000000", "0001-01-02 23:59:59.999999", "0001-01-
 
 def test_a_moment_long_ago_is_that_moment_in_every_calendar(spark, tmp_path):
     change(tmp_path, 1, *[("I", stamp, n) for n, stamp in enumerate(ANCIENT)], shape={"ts": "string", "id": "int"})
-    past, told = open_past(str(tmp_path), T), 0
+    past, told = open_changelog(str(tmp_path), T), 0
     for stamp in ANCIENT[::3]:
         answer = as_of(spark, past, ["id"], datetime.fromisoformat(stamp).replace(tzinfo=timezone.utc))
         assert answer.clock == "commit time of column ts"
@@ -155,7 +157,7 @@ def test_a_moment_long_ago_is_that_moment_in_every_calendar(spark, tmp_path):
 def test_a_change_without_a_commit_time_counts_by_its_file_and_is_said(spark, tmp_path):
     timed(tmp_path, DmsSettings(timestamp_column="ts"))
     change(tmp_path, "20181215-100300000", ("U", 1, "untimed", 4), time=minute(3.1))
-    past = open_past(str(tmp_path), T)
+    past = open_changelog(str(tmp_path), T)
     before, after = as_of(spark, past, ["id"], minute(2.9)), as_of(spark, past, ["id"], minute(3))
     assert rows_of(before, "name") == [("third",)] and not before.gaps
     assert rows_of(after, "name") == [("untimed",)] and after.gaps == ("1 changes without a commit time are taken by the closing time of their file",)
@@ -170,18 +172,18 @@ def test_files_that_were_moved_to_an_archive_are_read_there_and_a_gap_is_said(sp
     change(landing, 2, ("U", 2, "deux", 2))
     (archive / "shop" / "item").mkdir(parents=True)
     shutil.move(landing / "shop" / "item" / f"{closed(1)}.parquet", archive / "shop" / "item")
-    there = open_past(str(landing), T, archive=str(archive))
+    there = open_changelog(str(landing), T, archive=str(archive))
     assert rows_of(as_of(spark, there, ["id"]), *ITEM) == [(1, "one", None), (2, "deux", 2)]
     write_changes(landing, T, [("U", 2, "?", 2)], closed(3), ITEM, folder="2018/12/15")
     (landing / "shop" / "item" / "20181215-110000000.csv").write_text("U,2,x,1\n")
-    assert "is no Parquet file; it and what follows are not read" in as_of(spark, open_past(str(landing), T), ["id"]).gaps[0]
+    assert "is no Parquet file; it and what follows are not read" in as_of(spark, open_changelog(str(landing), T), ["id"]).gaps[0]
 
 
 def test_both_zeros_are_one_key_and_so_are_all_nans(spark, tmp_path):
     shape = {"id": "double", "name": "string"}
     write_load(tmp_path, T, [(-0.0, "zero"), (float("nan"), "none"), (1.5, "other")], shape)
     change(tmp_path, 1, ("U", 0.0, "nought"), ("U", float("nan"), "no number"), shape=shape)
-    past = open_past(str(tmp_path), T)
+    past = open_changelog(str(tmp_path), T)
     assert sorted(row.name for row in as_of(spark, past, ["id"]).rows.collect()) == ["no number", "nought", "other"]
     told = feed(spark, past, ["id"], landed(upto(past, "load"))).rows.collect()
     assert sorted((row["_change_type"], row["name"]) for row in told) == [

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef
-from dmscdc.reconcile.reconciliation import Asked, prove
+from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.service.config import read_config, write_config
-from dmscdc.service.proofs import job_parameters
+from dmscdc.service.schedule import job_parameters
 from world import World
 
 ITEM = {"id": "int", "name": "string", "price": "int"}
@@ -111,7 +111,7 @@ def test_a_proof_explains_what_is_in_flight_by_files_of_the_archive_too(homes, s
     found = {}
     for name in ("all", "moved"):
         told = job_parameters(read_config(homes[name]), TableRef("shop", "item"))
-        given = Asked(TableRef.parse(told["table"]), *[told[part] for part in ("landing", "lake", "state", "source")], archive=told["archive"])
+        given = ProofRequest(TableRef.parse(told["table"]), *[told[part] for part in ("landing", "lake", "state", "source")], archive=told["archive"])
         done = prove(given, lambda: spark).to_dict()
         found[name] = {part: done[part] for part in ("verdict", "words", "position", "under_way", "differences", "in_flight", "findings", "lake", "source")}
     assert found["moved"] == found["all"] and found["all"]["in_flight"] == {"different": 1} and found["all"]["verdict"] == "ok"

@@ -8,14 +8,14 @@ import pytest
 
 from awkward import COLUMNS, KEYS
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.changes.schema import Refused
+from dmscdc.errors import Refused
 from dmscdc.history.as_of import as_of
-from dmscdc.history.audit import tell
-from dmscdc.history.changelog import open_past, upto
+from dmscdc.history.audit import audit_row
+from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.scd2.update import read_versions, weave_table
-from dmscdc.state.items import SqliteState
+from dmscdc.scd2.update import read_versions, update_versions
+from dmscdc.state.sqlite import SqliteState
 from raw_replay import T
 from world import World, closed
 
@@ -44,7 +44,7 @@ def by_key(rows: list, key: str, drop: tuple[str, ...] = OURS) -> dict[int, dict
 @pytest.mark.parametrize("key, names", [("Id", COLUMNS), *product(KEYS, [FEW])], ids=["all", *KEYS])
 def test_a_column_of_any_name_comes_back_as_of_then_and_in_a_feed(spark, tmp_path, key, names):
     told = put(tmp_path, key, tuple(n for n in names if not n.startswith(("_position", "_commit_time", "_change_type"))))
-    past = open_past(str(tmp_path), T)
+    past = open_changelog(str(tmp_path), T)
     assert by_key(as_of(spark, past, [key]).rows.collect(), key) == told
     ours = (*OURS, "_change_type", "_position", "_commit_time")
     for net in (True, False):
@@ -55,7 +55,7 @@ def test_a_column_of_any_name_comes_back_as_of_then_and_in_a_feed(spark, tmp_pat
 
 def test_a_source_may_name_its_columns_like_those_of_a_feed_but_a_feed_says_so(spark, tmp_path):
     told = put(tmp_path, "id", FEW)
-    past = open_past(str(tmp_path), T)
+    past = open_changelog(str(tmp_path), T)
     assert by_key(as_of(spark, past, ["id"]).rows.collect(), "id") == told
     with pytest.raises(Refused, match="shop.item: the source has a column _position, a name that a feed needs for itself"):
         feed(spark, past, ["id"], net=False)
@@ -66,7 +66,7 @@ def test_a_column_of_any_name_comes_back_in_versions(spark, tmp_path, key, names
     told = put(tmp_path / "landing", key, tuple(names))
     state = f"sqlite:{tmp_path}/state.db"
     SqliteState(tmp_path / "state.db").put_settings(T, key=[key])
-    weave_table(str(T), str(tmp_path / "landing"), str(tmp_path / "lake"), state, landed=True, settle=0, spark=lambda: spark)
+    update_versions(str(T), str(tmp_path / "landing"), str(tmp_path / "lake"), state, landed=True, settle=0, spark=lambda: spark)
     rows = read_versions(spark, str(T), str(tmp_path / "lake")).where("is_current").collect()
     ours = (*OURS, "Op", "valid_from", "valid_to", "is_current", "position", "position_to")
     assert by_key(rows, key, ours) == told
@@ -75,6 +75,6 @@ def test_a_column_of_any_name_comes_back_in_versions(spark, tmp_path, key, names
 @pytest.mark.parametrize("key, names", [("Id", COLUMNS), *product(KEYS, [FEW])], ids=["all", *KEYS])
 def test_a_column_of_any_name_is_told_in_a_row_s_history(tmp_path, key, names):
     told = put(tmp_path, key, tuple(names))
-    (story,), _ = tell(str(tmp_path), ParquetTable(str(tmp_path / "lake"), T), {key: "1"}, key=(key,))
+    (story,), _ = audit_row(str(tmp_path), ParquetTable(str(tmp_path / "lake"), T), {key: "1"}, key=(key,))
     assert story.life.state == told[1] and len(story.life.steps) == 2
     assert {cell.column for cell in story.life.steps[1].cells} == {name for name in told[1] if told[1][name] != 1 and str(told[1][name]).startswith("changed")}

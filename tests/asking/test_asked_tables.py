@@ -10,12 +10,12 @@ import pytest
 
 from awkward import TABLES
 from dmscdc.history.as_of import as_known, as_of
-from dmscdc.history.audit import AGREES, tell
-from dmscdc.history.changelog import open_past, upto
+from dmscdc.history.audit import AGREES, audit_row
+from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.landing.files import TableRef
-from dmscdc.reconcile.reconciliation import Asked, prove
-from dmscdc.scd2.update import read_versions, weave_table
+from dmscdc.reconcile.explain import ProofRequest, prove
+from dmscdc.scd2.update import read_versions, update_versions
 from world import World, closed as change_name
 
 ODD = ".#%*?[{\\+:=' \"_"  # what a file system, an address or a pattern may take for something else
@@ -26,17 +26,17 @@ BESIDE = (("shop", "axby"), ("shop", "0"), ("shop", "x"), ("x", "y.z"))  # what 
 def rows_of(frame: Any) -> dict[int, str]: return {row["id"]: row["name"] for row in frame.collect()}
 
 
-class Told(World):
+class SyncResult(World):
     "A load of two rows, one that changes and one that goes, and an insert; texts have the table's number."
     number = 0
 
     @property
-    def past(self): return open_past(str(self.landing), self.ref)
+    def past(self): return open_changelog(str(self.landing), self.ref)
 
     @property
     def now(self) -> dict[int, str]: return {1: f"changed in {self.number}", 3: f"new in {self.number}"}
 
-    def put(self) -> Told:
+    def put(self) -> SyncResult:
         begin = datetime(2018, 12, 15, 9, 59, tzinfo=timezone.utc)
         self.load([(1, f"load of {self.number}"), (2, f"gone from {self.number}")], time=begin)
         self.changes(1, [("U", 1, self.now[1]), ("D", 2, None), ("I", 3, self.now[3])], time=begin + timedelta(minutes=2))
@@ -44,11 +44,11 @@ class Told(World):
 
 
 @pytest.fixture(scope="module")
-def tables(spark, tmp_path_factory) -> list[Told]:
+def tables(spark, tmp_path_factory) -> list[SyncResult]:
     "All in one landing and one lake; asked about are those of hard names."
     root, told = tmp_path_factory.mktemp("names"), []
     for number, names in enumerate((*HARD, *BESIDE)):
-        told.append(Told(root, spark, {"id": "int", "name": "string"}, str(TableRef(*names))))
+        told.append(SyncResult(root, spark, {"id": "int", "name": "string"}, str(TableRef(*names))))
         told[-1].number = number
         assert told[-1].put().go().verdict == "ok"
     assert len({str(one.raw) for one in told}) == len(HARD) + len(BESIDE) and len(HARD) > 12
@@ -59,7 +59,7 @@ def test_every_table_is_told_as_of_then_and_row_by_row(tables, spark):
     for one in tables:
         assert rows_of(as_of(spark, one.past, ["id"]).rows) == one.now, one.ref
         for key, name in {1: one.now[1], 2: None}.items():
-            (story,), _ = tell(str(one.landing), one.lake_table, {"id": str(key)}, key=("id",))
+            (story,), _ = audit_row(str(one.landing), one.lake_table, {"id": str(key)}, key=("id",))
             assert (story.life.state or {}).get("name") == name and len(story.life.steps) == 2, one.ref
 
 
@@ -73,13 +73,13 @@ def test_a_feed_of_every_table_tells_its_own_changes(tables, spark):
 def test_the_lake_of_every_table_is_read_as_a_commit_knew_it_and_agrees_with_its_history(tables, spark):
     for one in tables:
         assert rows_of(as_known(spark, one.lake_table, 2, lambda: one.past).rows) == one.now, one.ref
-        (story,), _ = tell(str(one.landing), one.lake_table, {"id": "1"})
+        (story,), _ = audit_row(str(one.landing), one.lake_table, {"id": "1"})
         assert story.verdict == AGREES, (one.ref, story.why)
 
 
 def test_versions_of_every_table_are_its_own_and_go_on(tables, spark):
     for one in tables:
-        assert weave_table(*one.places, landed=True, settle=0, spark=lambda: spark).verdict == "ok"
+        assert update_versions(*one.places, landed=True, settle=0, spark=lambda: spark).verdict == "ok"
         versions = read_versions(spark, one.table, str(one.root / "lake")).collect()
         assert {(row["id"], row["name"], row["is_current"]) for row in versions} == {
             (1, f"load of {one.number}", False), (1, one.now[1], True), (2, f"gone from {one.number}", False), (3, one.now[3], True)}, one.ref
@@ -92,6 +92,6 @@ def test_every_table_is_reconciled_with_its_own_source(tables, spark):
             named = '"' + one.ref.name.replace('"', '""') + '"'
             db.execute(f"create table {named} (id int, name text)")
             db.executemany(f"insert into {named} values (?, ?)", one.now.items())
-        asked = Asked(one.ref, str(one.landing), str(one.root / "lake"), one.places[3], f"sqlite:{path}")
+        asked = ProofRequest(one.ref, str(one.landing), str(one.root / "lake"), one.places[3], f"sqlite:{path}")
         done = prove(asked, lambda: spark)
         assert (done.verdict, done.done.lake.rows) == ("ok", 2), (one.ref, done.words)

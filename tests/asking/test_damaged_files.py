@@ -6,16 +6,16 @@ from typer.testing import CliRunner
 
 from damage import DAMAGES, LIBRARIES, ROWS, damages, encoded, put, rows_of
 from dmscdc.changes import tasks
-from dmscdc.changes.schema import Refused
 from dmscdc.changes.tasks import explained
 from dmscdc.cli.main import app
+from dmscdc.errors import Refused
 from dmscdc.history.as_of import as_of
-from dmscdc.history.changelog import open_past
+from dmscdc.history.changelog import open_changelog
 from dmscdc.history.feed import feed
 from dmscdc.history.row import states_of
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import write_config
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 T = TableRef("shop", "item")
 LOAD, CHANGES = "LOAD00000001.parquet", ["20181215-100001000.parquet", "20181215-100002000.parquet"]
@@ -35,7 +35,7 @@ def test_a_row_s_life_says_which_file_could_not_be_read(landing, name, op):
     looked = 0
     for what, raw, words in damages(op):
         put(landing / "shop/item" / name, raw)
-        lives = states_of(open_past(str(landing), T), [{"id": 71, "site": "site 2"}, {"id": 0, "site": "site 0"}, {"id": 149, "site": "site 2"}])
+        lives = states_of(open_changelog(str(landing), T), [{"id": 71, "site": "site 2"}, {"id": 0, "site": "site 0"}, {"id": 149, "site": "site 2"}])
         said = " ".join(lives[0].words)
         assert name in said or "beyond" in what, (what, said)
         assert "'utf-8' codec" not in said and "Traceback" not in said, (what, said)
@@ -50,7 +50,7 @@ def test_an_answer_of_spark_names_the_damaged_file(landing, spark, name, op, ask
     for what, raw, words in damages(op):
         put(landing / "shop/item" / name, raw)
         try:
-            past = open_past(str(landing), T)
+            past = open_changelog(str(landing), T)
             answer = as_of(spark, past, ("id", "site")) if ask == "as of" else feed(spark, past, ("id", "site"), net=False)
             rows = answer.rows.collect()
         except Refused as error: said = error
@@ -62,7 +62,7 @@ def test_an_answer_of_spark_names_the_damaged_file(landing, spark, name, op, ask
         looked += 1
     assert looked == DAMAGES
     put(landing / "shop/item" / name, encoded(rows_of(op)))
-    assert as_of(spark, open_past(str(landing), T), ("id", "site")).rows.count() == ROWS
+    assert as_of(spark, open_changelog(str(landing), T), ("id", "site")).rows.count() == ROWS
 
 
 @pytest.mark.parametrize("way", ["here", "in tasks"])

@@ -6,10 +6,10 @@ import pytest
 from typer.testing import CliRunner
 from world import World
 
-from dmscdc.changes.schema import LakeDamaged
 from dmscdc.cli.main import app
+from dmscdc.errors import LakeDamaged
 from dmscdc.history.as_of import as_known
-from dmscdc.history.audit import tell
+from dmscdc.history.audit import audit_row
 from dmscdc.service.config import write_config
 
 
@@ -37,8 +37,8 @@ def test_who_reads_the_lake_with_spark_is_told_which_file_has_lost_rows(world, s
 
 def test_a_row_s_life_says_so_too_and_of_sound_files_all_is_told(world, tmp_path):
     name = short(world)
-    with pytest.raises(LakeDamaged, match=f"{name}: damaged: 8 rows were promised, 6 are there$"): tell(str(world.landing), world.lake_table, {"id": 1})
-    assert tell(str(world.landing), world.lake_table, {"id": 21})[0][0].verdict == "agrees"
+    with pytest.raises(LakeDamaged, match=f"{name}: damaged: 8 rows were promised, 6 are there$"): audit_row(str(world.landing), world.lake_table, {"id": 1})
+    assert audit_row(str(world.landing), world.lake_table, {"id": 21})[0][0].verdict == "agrees"
     write_config(world.root, landing="landing", lake="lake", state="sqlite:state.db")
     done = CliRunner().invoke(app, ["history", world.table, "--key", "id=1", "--folder", str(world.root)])
     said = " ".join(done.output.split())

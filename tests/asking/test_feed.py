@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import functions as F
 
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
-from dmscdc.history.changelog import open_past, upto
-from dmscdc.history.consumer import choose, deliver, follow, read_cursor, write_part
-from dmscdc.history.feed import NoFeed, feed, landed, span
-from dmscdc.scd2.update import weave_table
-from dmscdc.state.items import SqliteState
+from dmscdc.errors import NoFeed
+from dmscdc.history.changelog import open_changelog, upto
+from dmscdc.history.feed import choose, deliver, feed, follow, landed, read_cursor, span, write_part
+from dmscdc.scd2.update import update_versions
+from dmscdc.state.sqlite import SqliteState
 from dmscdc.state.position import Position
 
 from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, Table, plain
@@ -100,12 +100,12 @@ def test_a_key_on_a_day_that_java_does_not_know_is_told_and_woven(spark, tmp_pat
     shape = {"day": "date", "name": "string"}
     write_load(tmp_path / "landing", T, [("1582-10-10", "load"), ("1582-10-04", "load")], shape)
     change(tmp_path / "landing", 1, ("U", "1582-10-10", "first"), shape=shape)
-    since, places = landed(open_past(str(tmp_path / "landing"), T)), [str(T), str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path / 'state.db'}"]
+    since, places = landed(open_changelog(str(tmp_path / "landing"), T)), [str(T), str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path / 'state.db'}"]
     SqliteState(tmp_path / "state.db").put_settings(T, key="day")
-    weave = lambda: weave_table(*places, landed=True, settle=0, spark=lambda: spark)  # noqa: E731
+    weave = lambda: update_versions(*places, landed=True, settle=0, spark=lambda: spark)  # noqa: E731
     weave()
     change(tmp_path / "landing", 2, ("U", "1582-10-10", "second"), shape=shape)
-    told = feed(spark, open_past(str(tmp_path / "landing"), T), ["day"], since)
+    told = feed(spark, open_changelog(str(tmp_path / "landing"), T), ["day"], since)
     assert kinds(told, "name") == [("update_preimage", "first"), ("update_postimage", "second")]
     assert (weave().closed, query(f"select name from read_parquet('{tmp_path}/lake/shop/item_scd2/*.parquet') where is_current order by 1")) == (1, [("load",), ("second",)])
 
@@ -117,9 +117,9 @@ def test_what_a_late_file_names_is_told_again_from_there_on_and_nothing_else(spa
     write_load(tmp_path, T, [(1, "load", 0), (2, "load", 0), (3, "load", 0)], ITEM)
     change(tmp_path, 1, ("U", 1, "first", 0), ("U", 2, "first", 0))
     change(tmp_path, 3, ("U", 1, "third", 0), ("U", 2, "third", 0), ("D", 3, None, None))
-    since = landed(open_past(str(tmp_path), T))
+    since = landed(open_changelog(str(tmp_path), T))
     change(tmp_path, 2, ("U", 1, "late", 1), ("U", 3, "late", 1))
-    past = open_past(str(tmp_path), T)
+    past = open_changelog(str(tmp_path), T)
     assert kinds(feed(spark, past, ["id"], since, net=False), "id", "name") == [
         ("update_preimage", 1, "first"), ("update_postimage", 1, "late"), ("update_preimage", 3, "load"), ("update_postimage", 3, "late"),
         ("update_preimage", 1, "late"), ("update_postimage", 1, "third"), ("delete", 3, "late")]
@@ -130,9 +130,9 @@ def test_what_a_late_file_names_is_told_again_from_there_on_and_nothing_else(spa
 def test_a_feed_says_where_each_change_came_from_and_when_it_was_committed(spark, tmp_path):
     stamped = DmsSettings(timestamp_column="ts")
     write_load(tmp_path, T, [(1, "load", 0)], ITEM, settings=stamped, time=minute(0))
-    since = landed(open_past(str(tmp_path), T))
+    since = landed(open_changelog(str(tmp_path), T))
     write_changes(tmp_path, T, [("U", 1, "one", 1)], minute(2), ITEM, stamped, commits=[minute(1.5)], folder="2018/12/15")
-    (_, one) = rows_of(feed(spark, open_past(str(tmp_path), T), ["id"], since))
+    (_, one) = rows_of(feed(spark, open_changelog(str(tmp_path), T), ["id"], since))
     name = "20181215-100200000.parquet"
     assert (one["_position"], one["_cdc_file"], one["_cdc_row"]) == (f"000001/1/{name}/2018/12/15/{name}/000000000000", f"2018/12/15/{name}", 0)
     assert one["_commit_time"].timestamp() == minute(1.5).timestamp()
@@ -140,9 +140,9 @@ def test_a_feed_says_where_each_change_came_from_and_when_it_was_committed(spark
 
 def test_only_files_and_ranges_that_may_hold_a_touched_key_are_read_for_the_row_before(spark, tmp_path):
     write_load(tmp_path, T, [(n, "load", 0) for n in range(1000)], ITEM)
-    since = landed(open_past(str(tmp_path), T))
+    since = landed(open_changelog(str(tmp_path), T))
     change(tmp_path, 1, ("U", 7, "seven", 1), ("U", 9, "nine", 1))
-    told = feed(spark, open_past(str(tmp_path), T), ["id"], since)
+    told = feed(spark, open_changelog(str(tmp_path), T), ["id"], since)
     assert kinds(told, "id", "name")[:2] == [("update_preimage", 7, "load"), ("update_postimage", 7, "seven")]
     plan = told.rows._jdf.queryExecution().toString()
     assert "GreaterThanOrEqual(id,7)" in plan and "LessThanOrEqual(id,9)" in plan
@@ -153,10 +153,10 @@ def test_only_files_and_ranges_that_may_hold_a_touched_key_are_read_for_the_row_
 def test_a_position_that_is_no_more_or_lies_aside_is_refused_in_words(spark, tmp_path):
     write_load(tmp_path, T, [(1, "load", 0)], ITEM)
     for number in (1, 2, 3): change(tmp_path, number, ("U", 1, f"{number}", 0))
-    past = open_past(str(tmp_path), T)
+    past = open_changelog(str(tmp_path), T)
     since = landed(replace(past, changes=past.changes[:2]))
     (tmp_path / "shop" / "item" / f"{closed(2)}.parquet").unlink()
-    gone = open_past(str(tmp_path), T)
+    gone = open_changelog(str(tmp_path), T)
     with pytest.raises(NoFeed, match=f"{closed(2)}.parquet is no longer in landing or archive.*--archive"): feed(spark, gone, ["id"], since)
     with pytest.raises(NoFeed, match=f"{closed(2)}.parquet is no longer"): feed(spark, gone, ["id"], landed(upto(past, f"{closed(1)}.parquet")), landed(past))
     aside = landed(replace(past, changes=(past.changes[0], past.changes[2])))
@@ -194,16 +194,16 @@ def test_dead_at_any_step_the_next_call_gives_every_change_once(spark, shop, tmp
 
     def go(past): return follow(spark, past, ["id"], str(out), url, read_cursor(url, T), landed(past), True)
 
-    (first,) = go(open_past(str(shop), T))
+    (first,) = go(open_changelog(str(shop), T))
     change(shop, 3, ("U", 1, "third", 3), ("I", 4, "new", 4))
-    past = open_past(str(shop), T)
+    past = open_changelog(str(shop), T)
     noted = choose(url, read_cursor(url, T), past, landed(past), True)
     if step == "half written":
         (out / f".{noted.part}-dead").mkdir()
         (out / f".{noted.part}-dead" / "part.parquet").write_text("half")
     if step == "visible": deliver(spark, past, ["id"], str(out), noted)
     change(shop, 2, ("U", 3, "late", 2))  # meanwhile
-    past = open_past(str(shop), T)
+    past = open_changelog(str(shop), T)
     parts = [Path(first.path), *[Path(part.path) for part in go(past)]]
     assert sorted(parts) == visible(out) and parts[1].name == noted.part and len(parts) == 3
     assert applied(parts) == {(1,): (1, "third", 3), (3,): (3, "late", 2), (4,): (4, "new", 4)}
@@ -211,7 +211,7 @@ def test_dead_at_any_step_the_next_call_gives_every_change_once(spark, shop, tmp
 
 
 def test_a_part_is_seen_whole_or_not_at_all(spark, shop, tmp_path):
-    told = feed(spark, open_past(str(shop), T), ["id"])
+    told = feed(spark, open_changelog(str(shop), T), ["id"])
     dies = replace(told, rows=told.rows.withColumn("name", F.when(F.col("id") == 3, F.raise_error(F.lit("no more space"))).otherwise(F.col("name"))))
     with pytest.raises(Exception, match="no more space"): write_part(dies, str(tmp_path / "parts"), "one")
     assert visible(tmp_path / "parts") == []
@@ -222,12 +222,12 @@ def test_a_part_is_seen_whole_or_not_at_all(spark, shop, tmp_path):
 def test_a_cursor_of_another_table_or_of_more_files_than_are_there_is_refused(spark, shop, tmp_path):
     url, out, old = str(tmp_path / "cursor.json"), str(tmp_path / "parts"), "20181101-100000000"
     change(shop, old, ("U", 3, "long ago", 0))
-    past = open_past(str(shop), T)
+    past = open_changelog(str(shop), T)
     follow(spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
     with pytest.raises(ValueError, match="is the cursor of shop.item, not of shop.other"): read_cursor(url, replace(T, name="other"))
     (shop / "shop" / "item" / f"{old}.parquet").unlink()  # so old that no name of it is in the position
     change(shop, 2, ("U", 3, "now", 0))
-    past = open_past(str(shop), T)
+    past = open_changelog(str(shop), T)
     with pytest.raises(NoFeed, match="1 change file from before the look-back window .*0 of them lie in landing or archive.*--archive"):
         follow(spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
     assert read_cursor(url, T).files == 2 and len(visible(Path(out))) == 1

@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
+from dmscdc.errors import NoPast
 from dmscdc.history.as_of import as_known, as_of
-from dmscdc.history.changelog import NoPast, open_past, upto
+from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.state.position import Position
 
 from test_as_of import ITEM, rows_of
@@ -30,7 +31,7 @@ def lake(spark, tmp_path_factory):
     return world
 
 
-def line(world): return open_past(str(world.landing), world.ref, position=Position.from_json(dict(world.lake_table.head().position)))
+def line(world): return open_changelog(str(world.landing), world.ref, position=Position.from_json(dict(world.lake_table.head().position)))
 
 
 def commit_with(world, file: int) -> int:

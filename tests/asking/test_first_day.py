@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
 from dmscdc.history.as_of import as_known, as_of
-from dmscdc.history.audit import AGREES, tell
-from dmscdc.history.changelog import Past, open_past, upto
+from dmscdc.history.audit import AGREES, audit_row
+from dmscdc.history.changelog import Changelog, open_changelog, upto
 from dmscdc.history.feed import feed, landed
-from dmscdc.reconcile.reconciliation import Asked, prove
-from dmscdc.scd2.update import weave_table
+from dmscdc.reconcile.explain import ProofRequest, prove
+from dmscdc.scd2.update import update_versions
 from dmscdc.service.config import write_config
 from dmscdc.state.position import Position
 from world import World
@@ -64,7 +64,7 @@ def world(spark, tmp_path_factory, clock) -> World:
     return w
 
 
-def past(w: World) -> Past: return open_past(str(w.landing), w.ref, position=Position.from_json(w.lake_table.head().position))
+def past(w: World) -> Changelog: return open_changelog(str(w.landing), w.ref, position=Position.from_json(w.lake_table.head().position))
 
 
 def rows_of(frame) -> dict[int, str]: return {row["id"]: row["name"] for row in frame.collect()}
@@ -95,12 +95,12 @@ def test_a_feed_tells_every_change(world, spark):
 
 
 def test_a_row_s_life_names_the_commits_that_hold_it(world):
-    (story,), _ = tell(str(world.landing), world.lake_table, {"id": "1"})
+    (story,), _ = audit_row(str(world.landing), world.lake_table, {"id": "1"})
     assert story.verdict == AGREES and [step.known.number for step in story.life.steps] == [1, 2, 3], story
 
 
 def test_versions_are_valid_from_then_on(world, spark, clock):
-    done = weave_table(*world.places, landed=True, settle=0, spark=lambda: spark)
+    done = update_versions(*world.places, landed=True, settle=0, spark=lambda: spark)
     assert done.verdict == "ok", done.notes
     rows = [row for path in Path(done.location).rglob("*.parquet") for row in pq.read_table(path, columns=["id", "name", "valid_from", "is_current"]).to_pylist()]
     assert {row["id"]: row["name"] for row in rows if row["is_current"]} == AFTER[LAST]
@@ -112,7 +112,7 @@ def test_it_is_proven_and_the_last_day_is_in_flight(world, spark):
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("create table item (id int, name text)")
         db.executemany("insert into item values (?, ?)", AFTER[LAST].items())
-    done = prove(Asked(world.ref, str(world.landing), str(world.root / "lake"), world.places[3], f"sqlite:{path}"), lambda: spark)
+    done = prove(ProofRequest(world.ref, str(world.landing), str(world.root / "lake"), world.places[3], f"sqlite:{path}"), lambda: spark)
     assert dict(done.done.in_flight) == {"different": 1, "extra": 1}, done.words
 
 

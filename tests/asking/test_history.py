@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.capture.writer import DmsSettings, change_sequence, write_changes, write_load
-from dmscdc.history.changelog import open_past
-from dmscdc.history.lookup import BadKey, KeyIndex
+from dmscdc.errors import BadKey
+from dmscdc.history.changelog import open_changelog
+from dmscdc.history.lookup import KeyIndex
 from dmscdc.history.row import between, states_of
 from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.state.position import Position
@@ -40,7 +41,7 @@ class Landing:
         return write_changes(self.root, ITEM, rows, closed, shape, time=when, **more)
 
     def past(self, **more):
-        return open_past(str(self.root), ITEM, **more)
+        return open_changelog(str(self.root), ITEM, **more)
 
 
 @pytest.fixture
@@ -419,5 +420,5 @@ def test_a_key_of_floating_point_is_found_whatever_the_sign_of_its_zero_and_a_na
     one, other = (float("nan"), float("nan")) if odd else (-0.0, 0.0)
     write_load(tmp_path, "shop.item", [(one, "first"), (1.5, "other")], shape)
     write_changes(tmp_path, "shop.item", [("U", other, "second")], "20181215-100100000", shape)
-    life, = states_of(open_past(str(tmp_path), TableRef("shop", "item")), [{"id": key}])
+    life, = states_of(open_changelog(str(tmp_path), TableRef("shop", "item")), [{"id": key}])
     assert [step.state["name"] for step in life.steps] == ["first", "second"]

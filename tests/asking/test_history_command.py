@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli.main import app
-from dmscdc.history.audit import tell
+from dmscdc.history.audit import audit_row
 from dmscdc.history.row_page import MOST, page, picture, shown
 from dmscdc.lake.table import open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config, write_config
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "explore" / "row_history.ipynb"
 NINE = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)
@@ -125,7 +125,7 @@ def test_a_life_of_too_many_steps_has_no_picture(tmp_path):
     write_load(tmp_path, "shop.item", [(1, "a", "Lamp")], SHAPE, time=NINE)
     rows = [("U", 1, "a", f"Lamp {n}") for n in range(MOST)]
     write_changes(tmp_path, "shop.item", rows, NINE + timedelta(minutes=1), SHAPE, time=NINE + timedelta(minutes=1))
-    (story,), _ = tell(str(tmp_path), open_table("parquet", str(tmp_path / "lake"), TableRef("shop", "item")), {"id": 1})
+    (story,), _ = audit_row(str(tmp_path), open_table("parquet", str(tmp_path / "lake"), TableRef("shop", "item")), {"id": 1})
     assert (len(story.life.steps), picture(story)) == (MOST + 1, "") and "<svg" not in page("shop.item", [story])
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from world import World, closed, replay
 
 from dmscdc.cli.main import app
-from dmscdc.history.audit import Commits, lake_rows, tell
+from dmscdc.history.audit import Commits, lake_rows, audit_row
 from dmscdc.history.lookup import KeyIndex
 from dmscdc.service.config import write_config
 
@@ -41,7 +41,7 @@ def world(spark, tmp_path_factory) -> World:
 
 
 def ask(world: World, **key):
-    (story,), words = tell(str(world.landing), world.lake_table, key)
+    (story,), words = audit_row(str(world.landing), world.lake_table, key)
     return story
 
 
@@ -77,7 +77,7 @@ def test_where_an_entry_of_the_journal_is_gone_nothing_is_said_of_what_it_may_ha
             if number == 2:
                 raise FileNotFoundError("000000000002.json")
             return world.lake_table.at(number)
-    (story,), _ = tell(str(world.landing), Forgetful(), {"id": 1})
+    (story,), _ = audit_row(str(world.landing), Forgetful(), {"id": 1})
     assert [s.known and s.known.number for s in story.life.steps] == [1, None, 4]
 
 
@@ -90,8 +90,8 @@ def test_few_entries_are_read_to_find_the_first_of_many_commits(world):
             read.append(number)
             position = world.lake_table.at(4 if number >= 67 else 1).position
             return replace(head, number=number, at=f"{made(number):%Y-%m-%dT%H:%M:%SZ}", position=position)
-    from dmscdc.history.changelog import open_past
-    past = open_past(str(world.landing), world.ref)
+    from dmscdc.history.changelog import open_changelog
+    past = open_changelog(str(world.landing), world.ref)
     late = next(f for f in past.changes if f.name == closed(15) + ".parquet")
     assert Commits(Long(), Long().at(5000)).first(past, late).number == 67
     assert len(set(read)) < 40
@@ -107,15 +107,15 @@ def test_the_lakes_row_is_read_from_the_one_file_that_may_hold_it(world, monkeyp
 
 
 def test_other_columns_than_the_key_find_every_row_that_had_the_value_and_say_so(world):
-    stories, words = tell(str(world.landing), world.lake_table, {"name": "Desk 3"})
+    stories, words = audit_row(str(world.landing), world.lake_table, {"name": "Desk 3"})
     assert [story.life.key for story in stories] == [{"id": 3}] and "several rows may have the same name; its key is id" in words[0]
-    stories, words = tell(str(world.landing), world.lake_table, {"day": MON})
+    stories, words = audit_row(str(world.landing), world.lake_table, {"day": MON})
     assert len(stories) == 10 == len({story.life.key["id"] for story in stories})
 
 
 def test_a_time_asked_for_ends_the_line_and_nothing_is_compared(world):
     until = datetime(2018, 12, 15, 10, 0, 12, tzinfo=timezone.utc)
-    (story,), _ = tell(str(world.landing), world.lake_table, {"id": 1}, until=until)
+    (story,), _ = audit_row(str(world.landing), world.lake_table, {"id": 1}, until=until)
     assert [s.meant for s in story.life.steps] == ["inserted", "updated"] and story.verdict == "not compared"
 
 
@@ -166,8 +166,8 @@ def test_a_format_whose_files_are_not_plain_is_read_by_spark_or_said_not_to_be_r
     class Other:
         def __getattr__(self, name): return getattr(world.lake_table, name)
         def plain(self): return None
-    (without,), _ = tell(str(world.landing), Other(), {"id": 1})
-    (with_spark,), _ = tell(str(world.landing), Other(), {"id": 1}, spark=spark)
+    (without,), _ = audit_row(str(world.landing), Other(), {"id": 1})
+    (with_spark,), _ = audit_row(str(world.landing), Other(), {"id": 1}, spark=spark)
     assert (without.verdict, without.rows) == ("not compared", None)
     assert (with_spark.verdict, with_spark.rows) == ("agrees", ask(world, id=1).rows)
 
@@ -180,8 +180,8 @@ def test_a_row_whose_key_is_a_time_of_day_is_found_in_the_lake_as_it_is_asked_fo
 
 
 def test_since_leaves_out_the_load_and_does_not_call_it_gone(world):
-    (story,), _ = tell(str(world.landing), world.lake_table, {"id": 3}, since=datetime(2018, 12, 15, 10, 0, 15, tzinfo=timezone.utc))
-    (whole,), _ = tell(str(world.landing), world.lake_table, {"id": 3})
+    (story,), _ = audit_row(str(world.landing), world.lake_table, {"id": 3}, since=datetime(2018, 12, 15, 10, 0, 15, tzinfo=timezone.utc))
+    (whole,), _ = audit_row(str(world.landing), world.lake_table, {"id": 3})
     assert (story.verdict, story.why, [step.known for step in story.life.steps]) == ("agrees", "", [step.known for step in whole.life.steps[1:]])
     assert not [words for words in story.life.words if "no longer" in words]
 
@@ -189,6 +189,6 @@ def test_since_leaves_out_the_load_and_does_not_call_it_gone(world):
 @pytest.mark.parametrize("number", ["0", "-1", "99"])
 def test_a_commit_that_is_not_there_is_said_before_spark_starts(world, monkeypatch, number):
     if not (world.root / "dmscdc.toml").exists(): write_config(world.root, landing="landing", lake="lake", settle=0)
-    monkeypatch.setattr("dmscdc.cli.feed.session", lambda *places: pytest.fail("Spark was started"))
+    monkeypatch.setattr("dmscdc.cli.ask.session", lambda *places: pytest.fail("Spark was started"))
     done = CliRunner().invoke(app, ["as-of", "shop.item", "--commit", number, "--folder", str(world.root)])
     assert (done.exit_code, "there is no commit " + number + "; there are 1 to " in done.output) == (2, True), done.output

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from dmscdc.history.audit import tell
-from dmscdc.history.changelog import lost_changes, open_past
+from dmscdc.history.audit import audit_row
+from dmscdc.history.changelog import lost_changes, open_changelog
 from dmscdc.history.feed import feed
 from dmscdc.history.row_page import lake_sentence
 from dmscdc.landing.files import RawFile, TableRef
-from dmscdc.reconcile.in_flight import pending
-from dmscdc.scd2.update import read_versions, weave_table
+from dmscdc.reconcile.explain import pending
+from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
 
 from world import World
@@ -52,10 +52,10 @@ def position(w: World) -> Position: return Position.from_json(dict(w.lake_table.
 
 def asked(w: World) -> list[list[tuple]]:
     "The table as the lake holds it, as a feed from nothing to its position makes it, and as its versions say that are current."
-    past = open_past(str(w.landing), w.ref, position=position(w))
+    past = open_changelog(str(w.landing), w.ref, position=position(w))
     rows = [r for r in feed(w.spark, past, ["id"], None, position(w)).rows.collect() if r["_change_type"] != "reset"]
     assert {r["_change_type"] for r in rows} == {"insert"}, "a feed from nothing is a table"
-    weave_table(*w.places, settle=0, spark=lambda: w.spark)
+    update_versions(*w.places, settle=0, spark=lambda: w.spark)
     now = read_versions(w.spark, w.table, w.places[2]).where("is_current").collect()
     return [w.lake("id, a"), *(sorted((r["id"], r["a"]) for r in found) for found in (rows, now))]
 
@@ -97,7 +97,7 @@ def test_a_history_says_that_a_step_was_left_out_and_nothing_of_it_is_under_way(
     put(w, TOO_LATE, at=time.time() + 1)
     w.idle()
     def told():
-        line, past = tell(str(w.landing), w.lake_table, {"id": 1})[0][0], open_past(str(w.landing), w.ref, position=position(w))
+        line, past = audit_row(str(w.landing), w.lake_table, {"id": 1})[0][0], open_changelog(str(w.landing), w.ref, position=position(w))
         return line.waiting, line.left_out, line.verdict, lake_sentence(line), [f.name for f in pending(past, position(w)).files]
     assert told()[:3] == ((2,), (), "agrees") and told()[4] == [f"{TOO_LATE}.parquet"]
     w.state.instruct(w.ref, {"kind": "accept"})

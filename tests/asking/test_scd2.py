@@ -13,16 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
-from dmscdc.changes.schema import Refused
+from dmscdc.errors import BadSetting, CommitConflict, Refused, UnknownTable
 from dmscdc.history.as_of import as_of
-from dmscdc.history.changelog import open_past
+from dmscdc.history.changelog import open_changelog
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.lake.table import Draft, StaleCommit
+from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef, day_before
 from dmscdc.load.process import process_table
-from dmscdc.scd2.plan import Woven, next_step
-from dmscdc.scd2.update import Increment, read_versions, valid_at, weave_table
-from dmscdc.state.items import BadSetting, SqliteState, UnknownTable
+from dmscdc.scd2.plan import Scd2Position, next_step
+from dmscdc.scd2.update import Increment, read_versions, valid_at, update_versions
+from dmscdc.state.sqlite import SqliteState
 from dmscdc.state.position import Position
 from world import World, closed
 
@@ -72,7 +72,7 @@ class Shop:
         return {"load": self.loads, "kind": kind, "file": file, "row": n, "op": op, "t": at, "whole": whole, "price": None, **dict(zip(names, values))}
 
     def weave(self, **more: Any) -> Increment:
-        return weave_table(*self.places, **{"landed": True, "settle": 0, "run": "test", "spark": lambda: self.spark, "ignored": self.ignored, **more})
+        return update_versions(*self.places, **{"landed": True, "settle": 0, "run": "test", "spark": lambda: self.spark, "ignored": self.ignored, **more})
 
     def versions(self) -> list[tuple]:
         "All that the type-2 table says, as DuckDB reads its folder."
@@ -100,11 +100,11 @@ class Shop:
 
     def mirror(self, cut: str = "") -> None:
         "The mirror's commit of all that landed, as a pass would leave it."
-        past, lake = open_past(self.landing, TableRef.parse(TABLE)), ParquetTable(str(self.root / "lake"), TableRef.parse(TABLE))
+        past, lake = open_changelog(self.landing, TableRef.parse(TABLE)), ParquetTable(str(self.root / "lake"), TableRef.parse(TABLE))
         mine = [f for f in (*past.before, *past.changes) if f.name > cut]
         last = mine[-1].path if mine else ""
         at = Position(self.loads, past.load, last, tuple(f.identity for f in mine), day_before(last) if last else "", cut=cut)
-        lake.advance(Draft(lake.head(), at.to_json(), "test", (), KEY))
+        lake.advance(Transaction(lake.head(), at.to_json(), "test", (), KEY)).commit()
 
 
 def MINUTES(name: str) -> str: return f"epoch({name} - timestamptz '2018-12-15 00:00:00+00') / 60"
@@ -184,7 +184,7 @@ def test_steps_cut_anywhere_equal_the_replay_and_one_weaving_of_all_and_every_mo
     assert shop.plain() == oracle(shop) and shop.broken() == []
     in_steps = shop.versions()
     assert [sum(row[7] for row in in_steps), len(in_steps)] == [done.current, done.versions]
-    past, versions = open_past(shop.landing, TableRef.parse(TABLE)), read_versions(shop.spark, TABLE, shop.places[2])
+    past, versions = open_changelog(shop.landing, TableRef.parse(TABLE)), read_versions(shop.spark, TABLE, shop.places[2])
     for minute in (545, 559, 600):
         at, names = DAY + timedelta(minutes=minute), ["a", "b", "name", "price", "seen"]
         then, held = as_of(shop.spark, past, KEY, at).rows, valid_at(versions, at)
@@ -251,7 +251,7 @@ def test_a_commit_time_says_from_when_on_and_of_one_moment_the_last_state_remain
     shop.weave()
     assert shop.plain() == oracle(shop) and shop.broken() == []
     in_steps, at = shop.versions(), DAY + timedelta(minutes=550, seconds=-20)
-    past, names = open_past(shop.landing, TableRef.parse(TABLE)), ["a", "b", "name", "price", "seen"]
+    past, names = open_changelog(shop.landing, TableRef.parse(TABLE)), ["a", "b", "name", "price", "seen"]
     then, held = as_of(shop.spark, past, KEY, at).rows, valid_at(read_versions(shop.spark, TABLE, shop.places[2]), at)
     assert said(held, names) == said(then, names) != []
     shop.weave(rebuild=True)
@@ -282,14 +282,14 @@ def test_nothing_new_starts_no_spark_and_whoever_comes_second_or_reads_a_file_th
         file.touch()
         return shop.spark
 
-    with pytest.raises(StaleCommit, match="20181215-092000000.parquet is another file now, or gone; nothing was woven"): shop.weave(spark=touched)
+    with pytest.raises(CommitConflict, match="20181215-092000000.parquet is another file now, or gone; nothing was woven"): shop.weave(spark=touched)
     assert shop.versions() == before and shop.there.head().number == 1
 
     def overtaken():
         shop.weave()
         return shop.spark
 
-    with pytest.raises(StaleCommit, match="another writer made commit 2"): shop.weave(spark=overtaken)
+    with pytest.raises(CommitConflict, match="another writer made commit 2"): shop.weave(spark=overtaken)
     assert shop.there.head().number == 2 and shop.plain() == oracle(shop)
     assert shop.weave(spark=lambda: pytest.fail("Spark was started")).verdict == "nothing"
 
@@ -336,13 +336,13 @@ def test_what_cannot_be_is_refused_and_nothing_is_made(shop, tmp_path):
     first_load(shop)
     with pytest.raises(Refused, match="no lake table yet: dmscdc pass --only shop.item, or weave with --to landed"): shop.weave(landed=False)
     with pytest.raises(BadSetting, match="column a cannot be ignored"): shop.weave(ignored=["a"])
-    with pytest.raises(UnknownTable, match="versions need a key, and none is set: dmscdc table set shop.other --key"): weave_table("shop.other", *shop.places[1:])
+    with pytest.raises(UnknownTable, match="versions need a key, and none is set: dmscdc table set shop.other --key"): update_versions("shop.other", *shop.places[1:])
     assert shop.weave(settle=1e10).notes == ("shop.item: load 1 may still be written, it is woven once it is complete",)
     write_load(shop.landing, "shop.item_scd2", [(1,)], {"id": "int"})
     with pytest.raises(Refused, match="shop.item_scd2: the source has a table of this name"): shop.weave()
     shutil.rmtree(tmp_path / "landing/shop/item_scd2")
     assert shop.there.head() is None
-    shop.there.advance(Draft(None, Position().to_json(), "a pass", (), KEY))
+    shop.there.advance(Transaction(None, Position().to_json(), "a pass", (), KEY)).commit()
     with pytest.raises(Refused, match="is a mirror, not the type-2 table of another"): shop.weave()
 
 
@@ -352,9 +352,9 @@ def test_a_late_file_of_a_load_that_was_replaced_is_said(tmp_path):
         if name == "load": write_load(tmp_path, TABLE, [(1, "x", "one", 1, "")], SCHEMA, time=at(20))
         else: write_changes(tmp_path, TABLE, [("U", 1, "x", name, 1, "")], DAY + timedelta(minutes=minute), SCHEMA, time=at(put) + 1)
     late = write_changes(tmp_path, TABLE, [("U", 1, "x", "late", 1, "")], DAY + timedelta(minutes=8), SCHEMA, time=at(22))
-    past = open_past(str(tmp_path), TableRef.parse(TABLE), position=Position(2, open_past(str(tmp_path), TableRef.parse(TABLE)).load, cut=f"{DAY:%Y/%m/%d}/20181215-001000000.parquet"))
+    past = open_changelog(str(tmp_path), TableRef.parse(TABLE), position=Position(2, open_changelog(str(tmp_path), TableRef.parse(TABLE)).load, cut=f"{DAY:%Y/%m/%d}/20181215-001000000.parquet"))
     for listed, said in ((21, [late.name]), (23, [])):
-        woven = Woven(Position(2, past.load, listed_at=at(listed), cut=past.before[-1].path), 0, 1, at(20))
+        woven = Scd2Position(Position(2, past.load, listed_at=at(listed), cut=past.before[-1].path), 0, 1, at(20))
         notes = next_step(past, 2, past.changes, woven).notes
         assert [name for note in notes for name in said if name in note] == said and len(notes) == len(said), notes
 
@@ -367,7 +367,7 @@ def test_both_zeros_have_one_line_of_versions_and_so_have_all_nans(tmp_path, spa
 
     def versions() -> dict[str, tuple[bool, int]]:
         "By name: whether it is valid, and how many versions its key has."
-        rows = [row for path in Path(weave_table(*world.places, landed=True, settle=0, spark=lambda: spark).location).rglob("*.parquet") for row in pq.read_table(path).to_pylist()]
+        rows = [row for path in Path(update_versions(*world.places, landed=True, settle=0, spark=lambda: spark).location).rglob("*.parquet") for row in pq.read_table(path).to_pylist()]
         same = lambda a, b: a == b or a != a and b != b  # noqa: E731
         return {row["name"]: (row["is_current"], sum(same(row["k"], other["k"]) for other in rows)) for row in rows}
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from dmscdc.errors import NoFeed
 from dmscdc.history.as_of import as_of
-from dmscdc.history.audit import tell
-from dmscdc.history.changelog import held_by, open_past
-from dmscdc.history.feed import NoFeed, feed
-from dmscdc.scd2.update import weave_table
+from dmscdc.history.audit import audit_row
+from dmscdc.history.changelog import held_by, open_changelog
+from dmscdc.history.feed import feed
+from dmscdc.scd2.update import update_versions
 from dmscdc.state.position import Position
 
 from test_left_behind import LAST, NEW, OLD, TOO_LATE, asked, begun, oracle, position, put
@@ -29,7 +30,7 @@ def move(w: World, name: str) -> Path: return (w.raw / f"{name}.parquet").rename
 def held(w: World, at: Position | None = None) -> list[str]:
     "The change files that whoever asks takes for applied, where nothing is missing."
     at = at or position(w)
-    past = held_by(open_past(str(w.landing), w.ref, position=at), at)
+    past = held_by(open_changelog(str(w.landing), w.ref, position=at), at)
     assert not past.gaps
     return [file.name.removesuffix(".parquet") for file in past.changes]
 
@@ -77,11 +78,11 @@ def test_who_asks_is_told_of_files_that_were_moved_away_without_an_archive(w):
     away = move(w, OLD)
     assert w.idle().verdict == "nothing", "the table lacks nothing"
     words = "1 change file from before the look-back window (from 20240105-120000000) had been applied, and 0 of them lie in landing or archive as they were"
-    past = open_past(str(w.landing), w.ref, position=position(w))
+    past = open_changelog(str(w.landing), w.ref, position=position(w))
     assert [words in gap for gap in as_of(w.spark, held_by(past, position(w)), ["id"]).gaps] == [True], "said once"
     with pytest.raises(NoFeed, match="look-back window"): feed(w.spark, past, ["id"], None, position(w))
-    assert words in tell(str(w.landing), w.lake_table, {"id": 2})[0][0].life.words[0]
-    told = weave_table(*w.places, settle=0, spark=lambda: w.spark)
+    assert words in audit_row(str(w.landing), w.lake_table, {"id": 2})[0][0].life.words[0]
+    told = update_versions(*w.places, settle=0, spark=lambda: w.spark)
     assert told.verdict == "attention" and "1 change file from before the look-back window, which the lake has applied" in told.notes[0]
     w.state.instruct(w.ref, {"kind": "rewind", "to": f"{LAST}.parquet"})
     assert w.go().verdict == "ok", "what is applied again sorts after the window's begin"
@@ -90,10 +91,10 @@ def test_who_asks_is_told_of_files_that_were_moved_away_without_an_archive(w):
 
 
 def test_a_type_2_table_that_was_woven_in_time_lacks_nothing_when_files_go(w):
-    assert weave_table(*w.places, settle=0, spark=lambda: w.spark).verdict == "ok"
+    assert update_versions(*w.places, settle=0, spark=lambda: w.spark).verdict == "ok"
     move(w, OLD)
     put(w, NEW).go()
-    told = weave_table(*w.places, settle=0, spark=lambda: w.spark)
+    told = update_versions(*w.places, settle=0, spark=lambda: w.spark)
     assert (told.verdict, told.notes, told.files["new"]) == ("ok", (), 1)
 
 

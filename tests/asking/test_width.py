@@ -8,9 +8,9 @@ import pytest
 from dmscdc.scd2 import update as scd2_table
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.history.as_of import as_of
-from dmscdc.history.changelog import open_past, upto
+from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.history.feed import feed, landed
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 from raw_replay import T
 from world import closed
 
@@ -31,13 +31,13 @@ def versions(spark, folder):
     made, state = [], f"sqlite:{folder / 'state.db'}"
     open_state(state).put_settings(T, key="id")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scd2_table, "write_versions", lambda spark, stand, draft, rows, *more: made.append(rows) or sys.exit())
-        with pytest.raises(SystemExit): scd2_table.weave_table(str(T), str(folder), f"{folder}-lake", state, landed=True, settle=0, spark=lambda: spark)
+        patch.setattr(scd2_table, "stage_versions", lambda spark, scd2, made, rows, *more: made.append(rows) or sys.exit())
+        with pytest.raises(SystemExit): scd2_table.update_versions(str(T), str(folder), f"{folder}-lake", state, landed=True, settle=0, spark=lambda: spark)
     return made[0]
 
 
 def questions(spark, folder):
-    past = open_past(str(folder), T)
+    past = open_changelog(str(folder), T)
     first = landed(upto(past, "load"))
     return {
         "versions": lambda: versions(spark, folder), "as-of": lambda: as_of(spark, past, ["id"]).rows, "feed": lambda: feed(spark, past, ["id"], first).rows,

@@ -6,7 +6,7 @@ import secrets
 import pytest
 from moto.server import ThreadedMotoServer
 
-from dmscdc.storage.aws import client
+from dmscdc.storage.filesystem import client
 
 from aws.usual import usual
 

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from dmscdc.spark.session import open_session
-from dmscdc.storage.filesystem import access
+from dmscdc.storage.filesystem import credentials
 
 LAKE = os.environ["DMSCDC_LAKE"]
 
@@ -25,8 +25,8 @@ def spark(tmp_path_factory):
 
 def test_spark_is_told_by_settings_where_and_by_the_environment_who(spark):
     conf = dict(spark.sparkContext.getConf().getAll())
-    assert conf["spark.hadoop.fs.s3a.endpoint.region"] == access().region and "hadoop-aws" in conf["spark.jars.packages"]
-    assert not [key for key, value in conf.items() if access().secret in value]
+    assert conf["spark.hadoop.fs.s3a.endpoint.region"] == credentials().region and "hadoop-aws" in conf["spark.jars.packages"]
+    assert not [key for key, value in conf.items() if credentials().secret in value]
 
 
 @pytest.mark.parametrize("partition", ["", "dept"])
@@ -49,7 +49,7 @@ def test_spark_reads_raw_files_that_are_too_many_for_one_task_from_the_bucket(sp
 
 
 def test_spark_goes_on_with_a_lake_of_2019_where_it_lies_in_the_bucket(spark, tmp_path):
-    from dmscdc.storage.aws import client, split_url
+    from dmscdc.storage.filesystem import client, split_url
     from dmscdc.lake.parquet.table import ParquetTable
     from scenarios.test_adoption import RAW, more, of_2019
     from world import replayed
@@ -62,7 +62,7 @@ def test_spark_goes_on_with_a_lake_of_2019_where_it_lies_in_the_bucket(spark, tm
     done, lake = w.go(), ParquetTable(place, w.ref, folder="item")
     assert done.verdict == "ok" and done.words.startswith("4 files of the 2019 lake taken over, 5 rows"), done.words
     rows = [tuple(row) for row in lake.read(spark).selectExpr("id", "name", "dept", "unix_micros(at)", "n", "Op").collect()]
-    assert sorted(rows) == replayed(w.raw, ["id"], RAW) and lake.strangers() == [] == lake.settle()
+    assert sorted(rows) == replayed(w.raw, ["id"], RAW) and lake.unmanaged_files() == [] == lake.recover()
     assert not [name for name in lake.journal.store.list("_dmscdc") if "/aside/" in name] and w.idle().verdict == "nothing"
 
 

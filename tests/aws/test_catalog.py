@@ -9,18 +9,17 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dmscdc.capture.writer import write_load
-from dmscdc.lake.catalogue import is_behind
-from dmscdc.lake.glue import CALLS, Told, tell
+from dmscdc.lake.glue import CALLS, SyncResult, is_behind, sync_table
 from dmscdc.lake.parquet.journal import LakeFile, commit
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.lake.table import Draft
+from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.process import plan_standing, stand
+from dmscdc.load.process import plan_standing, load_state
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import run_pass
-from dmscdc.state.items import open_state
-from dmscdc.storage.aws import client
+from dmscdc.state.registry import open_state
+from dmscdc.storage.filesystem import client
 from world import World
 
 ORDERS = "id int, at timestamp, price decimal(10,2), day date"
@@ -52,10 +51,10 @@ class Lake:
         commit(journal, head, f"ab{minute:02d}", adds, [f.name for f in head.files] if head else [], facts)
         return self
 
-    def tell(self, address: str = "glue:shop?create") -> Told:
-        told = tell(address, self.table)
-        assert not told.notes, told.notes
-        return told
+    def sync(self, address: str = "glue:shop?create") -> SyncResult:
+        done = sync_table(address, self.table)
+        assert not done.notes, done.notes
+        return done
 
     @property
     def place(self) -> str: return f"{Path(self.table.location).as_uri()}/"
@@ -105,7 +104,7 @@ HIVE = "org.apache.hadoop.hive.ql.io.parquet"
 
 
 def test_a_table_is_entered_field_by_field_as_aws_documents_it(lake):
-    lake.commit("day=2018-12-14").tell()
+    lake.commit("day=2018-12-14").sync()
     storage = {
         # docs.aws.amazon.com/athena/latest/ug/parquet-serde.html, and what Athena's STORED AS PARQUET enters
         "InputFormat": f"{HIVE}.MapredParquetInputFormat",
@@ -135,23 +134,23 @@ def test_a_table_is_entered_field_by_field_as_aws_documents_it(lake):
 def test_every_type_of_the_lake_has_its_word_and_none_else_passes(tmp_path, lake):
     types = ["tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string", "binary", "date", "timestamp", "decimal(10,2)"]
     all_of_them = Lake(tmp_path, "shop.types", (), ", ".join(f"c{i} {t}" for i, t in enumerate(types))).commit("")
-    all_of_them.tell()
+    all_of_them.sync()
     columns = {c["Name"]: c["Type"] for c in table("types")["StorageDescriptor"]["Columns"]}
     assert [columns[f"c{i}"] for i in range(len(types))] == types
     strange = Lake(tmp_path, "shop.strange", (), "id int, tags array<string>").commit("")
-    assert "column tags is array<string>" in tell("glue:shop", strange.table).notes[0]
+    assert "column tags is array<string>" in sync_table("glue:shop", strange.table).notes[0]
 
 
 def test_a_table_without_partitions_costs_three_requests_once_and_one_after_a_commit(tmp_path, lake):
     plain = Lake(tmp_path, "shop.product", (), "id int").commit("")
     client("glue").create_database(DatabaseInput={"Name": "shop"})
-    with requests() as sent: plain.tell()
+    with requests() as sent: plain.sync()
     assert sent == ["GetTable", "CreateTable", "GetTable"] and table("product")["PartitionKeys"] == []
     plain.commit("", minute=1)
-    with requests() as sent: told = plain.tell()
+    with requests() as sent: told = plain.sync()
     assert sent == ["GetTable"] and (told.mark, told.words) == ("glue:shop?create 2 of 2018-12-15T10:02:01Z", "")
     plain.commit("", minute=2, schema="id int, weight double")
-    with requests() as sent: assert plain.tell().words == "glue:shop.product: table changed"
+    with requests() as sent: assert plain.sync().words == "glue:shop.product: table changed"
     assert sent == ["GetTable", "UpdateTable"]
     assert [c["Name"] for c in table("product")["StorageDescriptor"]["Columns"]][1:3] == ["id", "weight"]
 
@@ -159,23 +158,23 @@ def test_a_table_without_partitions_costs_three_requests_once_and_one_after_a_co
 def test_partitions_go_a_hundred_a_call_and_only_what_changed_is_sent_afterwards(lake):
     days = [f"day={year}-01-{day:02d}" for year in range(2000, 2010) for day in range(1, 26)]
     lake.commit(*days)
-    with requests() as sent: words = lake.tell().words
+    with requests() as sent: words = lake.sync().words
     assert sent.count("BatchCreatePartition") == 3 and words == "glue:shop.orders: table created, partitions added: 250"
     assert len(partitions()) == 250
     lake.commit(*days[30:], "day=2018-12-15", minute=1)
-    with requests() as sent: words = lake.tell().words
+    with requests() as sent: words = lake.sync().words
     assert sent == ["GetTable", "BatchCreatePartition", "BatchDeletePartition", "BatchDeletePartition", "UpdateTable"]
     assert words == "glue:shop.orders: partitions added: 1, partitions removed: 30"
     assert set(partitions()) == {(day[4:],) for day in [*days[30:], "day=2018-12-15"]}
     lake.commit(*days[30:], "day=2018-12-15", minute=2)
-    with requests() as sent: assert lake.tell().words == ""
+    with requests() as sent: assert lake.sync().words == ""
     assert sent == ["GetTable"]
 
 
 def test_null_and_escaped_partitions_keep_their_folders_and_get_their_values(tmp_path, lake):
     folders = ["day=__HIVE_DEFAULT_PARTITION__/at=2018-12-15 10%3A00%3A00", "day=2018-12-15/at=a%2Fb"]
     two = Lake(tmp_path, "shop.two", ("day", "at"), "id int, day date, at string")
-    two.commit(*folders, values=[(None, "2018-12-15 10:00:00"), ("2018-12-15", "a/b")]).tell()
+    two.commit(*folders, values=[(None, "2018-12-15 10:00:00"), ("2018-12-15", "a/b")]).sync()
     has = {values: one["StorageDescriptor"]["Location"] for values, one in partitions("two").items()}
     assert has == {
         ("__HIVE_DEFAULT_PARTITION__", "2018-12-15 10:00:00"): f"{two.place}{folders[0]}/",
@@ -184,40 +183,40 @@ def test_null_and_escaped_partitions_keep_their_folders_and_get_their_values(tmp
 
 
 def test_a_changed_column_reaches_every_partition(lake):
-    lake.commit("day=2018-12-14", "day=2018-12-15").tell()
+    lake.commit("day=2018-12-14", "day=2018-12-15").sync()
     lake.commit("day=2018-12-14", "day=2018-12-15", schema=ORDERS.replace("id int", "id bigint"), minute=1)
-    with requests() as sent: assert lake.tell().words == "glue:shop.orders: partitions changed: 2, table changed"
+    with requests() as sent: assert lake.sync().words == "glue:shop.orders: partitions changed: 2, table changed"
     assert sent == ["GetTable", "BatchUpdatePartition", "UpdateTable"]
     types = [one["StorageDescriptor"]["Columns"][1]["Type"] for one in [*partitions().values(), table()]]
     assert types == ["bigint"] * 3
 
 
 def test_other_partition_keys_than_before_empty_the_table_first(lake):
-    lake.commit("day=2018-12-14").tell()
+    lake.commit("day=2018-12-14").sync()
     lake.partition = ("id",)
-    lake.commit("id=7", minute=1).tell()
+    lake.commit("id=7", minute=1).sync()
     assert [key["Name"] for key in table()["PartitionKeys"]] == ["id"] and set(partitions()) == {("7",)}
     lake.partition = ()
-    lake.commit("", minute=2).tell()
+    lake.commit("", minute=2).sync()
     assert table()["PartitionKeys"] == [] and partitions() == {}
 
 
 def test_a_lake_that_has_moved_takes_its_partitions_along(tmp_path, lake):
-    lake.commit("day=2018-12-14").tell()
+    lake.commit("day=2018-12-14").sync()
     moved = Lake(tmp_path / "other").commit("day=2018-12-14")
-    moved.tell()
+    moved.sync()
     assert table()["StorageDescriptor"]["Location"] == moved.place
     assert [one["StorageDescriptor"]["Location"] for one in partitions().values()] == [f"{moved.place}day=2018-12-14/"]
 
 
 def test_what_others_have_written_stays(lake):
-    lake.commit("day=2018-12-14").tell()
+    lake.commit("day=2018-12-14").sync()
     has, known = table(), client("glue").meta.service_model.shape_for("TableInput").members
     entry = {name: value for name, value in has.items() if name in known}
     entry["Parameters"]["owner-team"], entry["Description"] = "sales", "orders of the shop"
     entry["StorageDescriptor"]["Columns"][1]["Comment"] = "the key"
     client("glue").update_table(DatabaseName="shop", TableInput=entry)
-    lake.commit("day=2018-12-14", minute=1, schema=f"{ORDERS}, note string").tell()
+    lake.commit("day=2018-12-14", minute=1, schema=f"{ORDERS}, note string").sync()
     has = table()
     assert (has["Parameters"]["owner-team"], has["Description"]) == ("sales", "orders of the shop")
     assert has["StorageDescriptor"]["Columns"][1] == {"Name": "id", "Type": "int", "Comment": "the key"}
@@ -233,53 +232,53 @@ def test_an_entry_of_a_crawler_for_our_folder_is_taken_over(lake):
     client("glue").create_table(DatabaseName="shop", TableInput=crawled)
     client("glue").create_partition(DatabaseName="shop", TableName="orders", PartitionInput={
         "Values": ["2018-12-14"], "StorageDescriptor": {**storage, "Location": f"{lake.place}day=2018-12-14"}})
-    assert lake.tell("glue:shop").words == "glue:shop.orders: partitions added: 1, partitions changed: 1, table changed"
+    assert lake.sync("glue:shop").words == "glue:shop.orders: partitions added: 1, partitions changed: 1, table changed"
     assert table()["Parameters"]["UPDATED_BY_CRAWLER"] == "lake" and len(partitions()) == 2
     assert {one["StorageDescriptor"]["Columns"][1]["Type"] for one in partitions().values()} == {"int"}
 
 
 def test_the_entry_of_another_table_is_not_touched(tmp_path, lake):
-    lake.commit("day=2018-12-14").tell()
+    lake.commit("day=2018-12-14").sync()
     same_name = Lake(tmp_path, "crm.Orders", (), "id int").commit("")
-    [note] = tell("glue:shop", same_name.table).notes
+    [note] = sync_table("glue:shop", same_name.table).notes
     assert "glue:shop.orders is the entry of shop.orders, and crm.Orders has the same name there" in note
     client("glue").create_table(DatabaseName="shop", TableInput={"Name": "theirs", "StorageDescriptor": {"Location": "s3://theirs/"}})
     theirs = Lake(tmp_path, "shop.theirs", (), "id int").commit("")
-    assert "is there already and lies in s3://theirs/" in tell("glue:shop", theirs.table).notes[0]
-    assert same_name.tell("glue:lake_{schema}?create").mark and table("orders", "lake_crm")
+    assert "is there already and lies in s3://theirs/" in sync_table("glue:shop", theirs.table).notes[0]
+    assert same_name.sync("glue:lake_{schema}?create").mark and table("orders", "lake_crm")
 
 
 def test_a_missing_database_is_made_only_on_request(lake):
     lake.commit("day=2018-12-14")
-    [note] = tell("glue:Shop", lake.table).notes
+    [note] = sync_table("glue:Shop", lake.table).notes
     assert 'Glue has no database shop: make it, or let dmscdc: catalog = "glue:shop?create"' in note
     assert "The lake holds its rows; the next pass tries again: dmscdc pass --only shop.orders" in note
     assert "shop" not in {one["Name"] for one in client("glue").get_databases()["DatabaseList"]}
-    assert lake.tell("glue:Shop?create").mark and table()
+    assert lake.sync("glue:Shop?create").mark and table()
 
 
 @pytest.mark.parametrize("call", ["GetTable", "CreateDatabase", "CreateTable", "BatchCreatePartition", "UpdateTable"])
 def test_whatever_fails_first_the_next_run_does_the_rest(lake, call):
     lake.commit("day=2018-12-14", "day=2018-12-15")
-    with requests(fails=call): told = tell("glue:shop?create", lake.table)
+    with requests(fails=call): told = sync_table("glue:shop?create", lake.table)
     assert not told.mark and "AccessDeniedException" in told.notes[0] and "not allowed" in told.notes[0]
-    lake.tell()
+    lake.sync()
     assert set(partitions()) == {("2018-12-14",), ("2018-12-15",)} and table()["Parameters"]["dmscdc.commit"].startswith("1 of")
 
 
 @pytest.mark.parametrize("call", ["BatchCreatePartition", "BatchUpdatePartition", "BatchDeletePartition", "UpdateTable"])
 def test_whatever_fails_later_the_next_run_does_the_rest(lake, call):
-    lake.commit("day=2018-12-13", "day=2018-12-14").tell()
+    lake.commit("day=2018-12-13", "day=2018-12-14").sync()
     lake.commit("day=2018-12-14", "day=2018-12-15", schema=ORDERS.replace("id int", "id bigint"), minute=1)
-    with requests(fails=call): assert tell("glue:shop", lake.table).notes
+    with requests(fails=call): assert sync_table("glue:shop", lake.table).notes
     assert table()["Parameters"]["dmscdc.commit"].startswith("1 of")
-    lake.commit("day=2018-12-14", "day=2018-12-15", "day=2018-12-16", minute=2).tell()
+    lake.commit("day=2018-12-14", "day=2018-12-15", "day=2018-12-16", minute=2).sync()
     assert set(partitions()) == {("2018-12-14",), ("2018-12-15",), ("2018-12-16",)}
     assert {one["StorageDescriptor"]["Columns"][1]["Type"] for one in [*partitions().values(), table()]} == {"bigint"}
 
 
 def test_a_commit_that_the_journal_does_not_know_makes_us_ask_glue_once(lake):
-    lake.commit("day=2018-12-14", "day=2018-12-15").tell()
+    lake.commit("day=2018-12-14", "day=2018-12-15").sync()
     glue = client("glue")
     glue.delete_partition(DatabaseName="shop", TableName="orders", PartitionValues=["2018-12-14"])
     has = table()
@@ -287,16 +286,16 @@ def test_a_commit_that_the_journal_does_not_know_makes_us_ask_glue_once(lake):
     parameters = {name: value for name, value in has["Parameters"].items() if name != "dmscdc.commit"}
     glue.update_table(DatabaseName="shop", TableInput={**entry, "Parameters": parameters})
     lake.commit("day=2018-12-14", "day=2018-12-15", minute=1)
-    with requests() as sent: assert lake.tell().words == "glue:shop.orders: partitions added: 1, table changed"
+    with requests() as sent: assert lake.sync().words == "glue:shop.orders: partitions added: 1, table changed"
     assert sent == ["GetTable", "GetPartitions", "BatchCreatePartition", "UpdateTable"] and len(partitions()) == 2
 
 
 def test_partitions_changed_by_hand_meanwhile_are_no_error(lake):
-    lake.commit("day=2018-12-14", "day=2018-12-15").tell()
+    lake.commit("day=2018-12-14", "day=2018-12-15").sync()
     glue, names = client("glue"), {"DatabaseName": "shop", "TableName": "orders"}
     for day in ("2018-12-14", "2018-12-15"): glue.delete_partition(**names, PartitionValues=[day])
     glue.create_partition(**names, PartitionInput={"Values": ["2018-12-16"], "StorageDescriptor": {"Location": "s3://wrong/"}})
-    lake.commit("day=2018-12-15", "day=2018-12-16", schema=f"{ORDERS}, note string", minute=1).tell()
+    lake.commit("day=2018-12-15", "day=2018-12-16", schema=f"{ORDERS}, note string", minute=1).sync()
     assert {v: one["StorageDescriptor"]["Location"] for v, one in partitions().items()} == {
         (day,): f"{lake.place}day={day}/" for day in ("2018-12-15", "2018-12-16")}
 
@@ -309,18 +308,18 @@ def test_every_limit_of_ours_is_that_of_the_api(aws):
 
 
 def test_a_table_is_behind_until_its_newest_commit_was_told(lake):
-    assert not is_behind("glue:shop", None, "") and tell("glue:shop", lake.table) == Told()
+    assert not is_behind("glue:shop", None, "") and sync_table("glue:shop", lake.table) == SyncResult()
     head = lake.commit("day=2018-12-14").table.head()
     assert is_behind("glue:shop?create", head, "")
-    mark = lake.tell().mark
+    mark = lake.sync().mark
     assert not is_behind("glue:shop?create", head, mark) and is_behind("glue:other", head, mark)
     assert is_behind("glue:shop?create", lake.commit("day=2018-12-14", minute=1).table.head(), mark)
 
 
 def test_a_table_made_anew_is_not_taken_for_the_old_one(lake):
-    lake.commit("day=2018-12-14").tell()
+    lake.commit("day=2018-12-14").sync()
     shutil.rmtree(lake.table.journal.store.root)
-    lake.commit("day=2018-12-15", minute=5).tell()  # commit 1 again
+    lake.commit("day=2018-12-15", minute=5).sync()  # commit 1 again
     assert set(partitions()) == {("2018-12-15",)}
 
 
@@ -347,9 +346,9 @@ def test_a_pass_mends_what_is_behind_without_a_server_and_then_asks_glue_nothing
     state = open_state(config.state)
     write_load(config.landing, "shop.orders", [(1, "a")], {"id": "int", "said": "string"})
     state.put_settings(TableRef.parse("shop.orders"), key="id")
-    standing = stand(state, TableRef.parse("shop.orders"), config.lake)
+    standing = load_state(state, TableRef.parse("shop.orders"), config.lake)
     plan = plan_standing(standing, open_landing(config.landing), 0)
-    standing.lake.advance(Draft(None, plan.after.to_json(), "by-hand", (), ("id",)))  # what a crash before telling leaves
+    standing.lake.advance(Transaction(None, plan.after.to_json(), "by-hand", (), ("id",))).commit()  # what a crash before telling leaves
     behind = a_pass().tables["shop.orders"]
     assert behind.verdict == "attention" and "Glue has no database shop" in behind.words and behind.run.notebook.exists()
     client("glue").create_database(DatabaseInput={"Name": "shop"})

@@ -13,14 +13,13 @@ from test_lake import KINDS, Killed, Lake, Wire, answer, loaded
 from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
 from aws.worlds import SCHEMA, BucketWorld
 from dmscdc.cli.main import app
-from dmscdc.lake.parquet.journal import settle
-from dmscdc.lake.table import StaleCommit
+from dmscdc.errors import CommitConflict, UnsupportedStore
+from dmscdc.lake.parquet.journal import recover
 from dmscdc.landing.files import TableRef
 from dmscdc.state.dynamodb import DynamoState
-from dmscdc.state.items import SqliteState
-from dmscdc.storage.aws import client
-from dmscdc.storage.bucket_log_store import BucketStore, decided_by, is_lost
-from dmscdc.storage.log_store import Unfit
+from dmscdc.state.sqlite import SqliteState
+from dmscdc.storage.filesystem import client
+from dmscdc.storage.log_store import BucketLogStore, decided_by, is_lost
 
 T = TableRef.parse("shop.item")
 WAYS = ["overlooks", "refuses"]
@@ -65,17 +64,17 @@ def test_of_sixteen_writers_one_wins_each_commit(bucket, wire, way, decide):
             gate.wait()
             with decided_by(decide):
                 try: return lake.step(before, f"{head}{i:x}", {f"new{head}": f"w{i}"}).attempt
-                except StaleCommit as error: return error
+                except CommitConflict as error: return error
         with ThreadPoolExecutor(16) as pool: said = list(pool.map(race, range(16)))
         winners = [one for one in said if isinstance(one, str)]
         assert len(winners) == 1 and lake.journal.numbers() == list(range(1, head + 2)) and lake.journal.head().attempt == winners[0]
-        settle(lake.journal, lake.journal.head())
+        recover(lake.journal, lake.journal.head())
     assert lake.folder() == lake.listed() and lake.store.list(lake.journal.aside) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_writer_killed_at_any_request_is_healed_and_one_that_was_chosen_is_committed(bucket, wire, decide, kind, monkeypatch):
-    monkeypatch.setattr(BucketStore, "at_once", 1)
+    monkeypatch.setattr(BucketLogStore, "at_once", 1)
     adds, removes, after = KINDS[kind]
     point, done, fulfilled = 0, False, 0
     while not done:
@@ -90,8 +89,8 @@ def test_a_writer_killed_at_any_request_is_healed_and_one_that_was_chosen_is_com
             except Killed: pass
             wire.fault = lambda *_: None
             try: lake.write("c3", {})
-            except StaleCommit: fulfilled += 1  # it found that b2 had been chosen, and made its entry
-            settle(lake.journal, lake.journal.head())
+            except CommitConflict: fulfilled += 1  # it found that b2 had been chosen, and made its entry
+            recover(lake.journal, lake.journal.head())
         made = "b2" in [lake.journal.entry(n).attempt for n in lake.journal.numbers()]
         assert made or not done
         lake.is_right(after if made else "a b c d e")
@@ -105,7 +104,7 @@ def test_whoever_sleeps_after_being_chosen_changes_nothing_when_he_wakes(bucket,
         def others(number, operation, request):
             if operation == "CopyObject" and "/journal/" in request.url and not slept:
                 slept.append(number)
-                with pytest.raises(StaleCommit): lake.write("c3", {"new": "x"})
+                with pytest.raises(CommitConflict): lake.write("c3", {"new": "x"})
                 lake.write("d4", {"newer": "y"}, ("two",))
         wire.fault = others
         assert lake.write("b2", {"four": "A b"}, ("one",)).attempt == "b2"
@@ -119,7 +118,7 @@ def test_without_the_state_nobody_writes_into_such_a_lake(bucket, wire, decide):
     with decided_by(decide): lake = loaded(Lake(bucket))
     for way in (*WAYS, ""):  # also when the store has learned it meanwhile
         wire.way = way
-        with pytest.raises(Unfit, match="the state of dmscdc decides the entries of this journal"): lake.write("b2", {"four": "x"})
+        with pytest.raises(UnsupportedStore, match="the state of dmscdc decides the entries of this journal"): lake.write("b2", {"four": "x"})
     assert lake.journal.numbers() == [1]
 
 
@@ -129,11 +128,11 @@ def test_a_lake_that_was_emptied_or_taken_back_is_said_and_the_state_can_forget_
     with decided_by(decide):
         lake = loaded(Lake(bucket))
         lake.write("b2", {"four": "A b"})
-        settle(lake.journal, lake.journal.head())
+        recover(lake.journal, lake.journal.head())
         for key in lake.all_keys():
             if gone == "all" or "000000000002" in key: client("s3").delete_object(Bucket=bucket, Key=key)
         write = lambda: lake.write("c3", {"new": "x"})  # noqa: E731
-        with pytest.raises(Unfit, match="was the lake emptied, or taken back.* dmscdc table rebuild"): write()
+        with pytest.raises(UnsupportedStore, match="was the lake emptied, or taken back.* dmscdc table rebuild"): write()
         (number, draft), = state.decided(T)
         assert number == 2 and is_lost(number, draft)
         state.forget(T, "another draft")
@@ -153,7 +152,7 @@ def test_what_was_chosen_is_not_lost_as_long_as_its_draft_is_there(bucket, wire,
         wire.fault = lambda *_: None
         (number, draft), = state.decided(T)
         assert number == 2 and lake.journal.numbers() == [1] and not is_lost(number, draft)
-        with pytest.raises(StaleCommit): lake.write("c3", {})
+        with pytest.raises(CommitConflict): lake.write("c3", {})
         assert lake.journal.head().attempt == "b2" and not is_lost(number, draft)
 
 

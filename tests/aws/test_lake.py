@@ -11,12 +11,11 @@ from botocore.httpsession import URLLib3Session
 from moto.s3.models import s3_backends
 
 from dmscdc.changes.tasks import get_text, put_text
-from dmscdc.lake.parquet.journal import Journal, LakeFile, commit, name_prefix, settle, whereabouts
-from dmscdc.lake.table import StaleCommit
-from dmscdc.storage.aws import client
-from dmscdc.storage.bucket_log_store import BucketStore, check_boto3, open_store
-from dmscdc.storage.filesystem import files_in
-from dmscdc.storage.log_store import Exists, Store, Unfit
+from dmscdc.errors import AlreadyExists, CommitConflict, UnsupportedStore
+from dmscdc.lake.parquet.journal import Journal, LakeFile, commit, name_prefix, recover, whereabouts
+from dmscdc.storage.filesystem import client, files_in
+from dmscdc.storage.log_store import BucketLogStore, LogStore, check_boto3
+from dmscdc.storage.log_store import open_store
 
 ODD = "dms 2019/a+b %20c/ü"  # a prefix with odd characters
 
@@ -45,13 +44,13 @@ class Wire:
 class Lake:
     "A table whose files hold one word a row."
     def __init__(self, bucket: str, prefix: str = "lake"):
-        self.store = BucketStore(bucket, prefix)
+        self.store = BucketLogStore(bucket, prefix)
         self.journal = Journal(self.store, "shop/item", "_dmscdc/shop/item")
 
     def write(self, attempt: str, adds: dict[str, str], removes=(), position=""):
         "One writer: read the head, settle, read the table, write aside, commit."
         head = self.journal.head()
-        settle(self.journal, head)
+        recover(self.journal, head)
         if head: whereabouts(self.journal, head)
         return self.step(head, attempt, adds, removes, position)
 
@@ -92,7 +91,7 @@ def test_a_store_in_a_bucket_answers_as_a_folder_does(bucket, tmp_path):
     for store in (open_store(f"s3://{bucket}/{ODD}/"), open_store(f"s3a://{bucket}"), open_store(str(tmp_path))):
         assert store.list("box") == [] and store.last("box/journal") == 0
         store.create("box/journal/000000000001.json", b"{}")
-        with pytest.raises(Exists): store.create("box/journal/000000000001.json", b"other")
+        with pytest.raises(AlreadyExists): store.create("box/journal/000000000001.json", b"other")
         assert store.read("box/journal/000000000001.json") == b"{}" and store.last("box/journal") == 1
         put_text(store.path("box/aside/day=a%2Fb +ü/x.parquet"), "x")
         assert store.copy("box/aside/day=a%2Fb +ü/x.parquet", "box/day=a%2Fb +ü/x.parquet") and not store.copy("box/aside/none", "box/y")
@@ -117,7 +116,7 @@ def test_what_dead_attempts_left_is_tidied_and_strangers_stay(bucket):
     lake = loaded(Lake(bucket))
     for name in ("000000000001-dead/rows/_SUCCESS", "000000000001-dead/rows/", "000000000001-dead/x.parquet", "000000000002-a2/x.parquet", "notes.txt"):
         client("s3").put_object(Bucket=bucket, Key=f"lake/{lake.journal.aside}/{name}", Body=b"")
-    assert settle(lake.journal, lake.journal.head()) == [f"{lake.journal.aside} holds notes.txt, which no commit of ours wrote; readers that list this folder read more than the table"]
+    assert recover(lake.journal, lake.journal.head()) == [f"{lake.journal.aside} holds notes.txt, which no commit of ours wrote; readers that list this folder read more than the table"]
     assert [key.partition("aside/")[2] for key in lake.all_keys() if "aside/" in key] == ["000000000002-a2/x.parquet", "notes.txt"]
 
 
@@ -127,7 +126,7 @@ def test_a_table_at_rest_costs_few_requests_and_a_bucket_with_versions_gets_no_m
     lake.write("b2", {"four": "f"}, ("one",))
     marks = lambda: len(client("s3").list_object_versions(Bucket=bucket).get("DeleteMarkers", []))
     before, wire = marks(), Wire()
-    settle(lake.journal, lake.journal.head())
+    recover(lake.journal, lake.journal.head())
     assert marks() == before and set(wire.asked[:-1]) == {"ListObjectsV2", "GetObject"} and len(wire.asked) <= 7
 
 
@@ -140,7 +139,7 @@ def test_of_sixteen_writers_one_wins_each_commit(bucket):
     def race(i: int):
         gate.wait()
         try: return lake.step(head, f"b{i:x}", {"new": f"w{i}"}, ("one",)).attempt
-        except StaleCommit as error: return error
+        except CommitConflict as error: return error
     with ThreadPoolExecutor(16) as pool: said = list(pool.map(race, range(16)))
     winners = [one for one in said if isinstance(one, str)]
     assert len(winners) == 1 and lake.journal.numbers() == [1, 2] and lake.journal.head().attempt == winners[0]
@@ -156,7 +155,7 @@ KINDS = {  # what the writer adds and removes, the rows after
 
 @pytest.mark.parametrize("kind, when", [("incremental", "before"), ("incremental", "after"), ("deletes only", "after")])
 def test_a_writer_killed_at_any_request_is_healed_by_the_next_pass(bucket, kind, when, monkeypatch):
-    monkeypatch.setattr(BucketStore, "at_once", 1)  # so that each request has its number
+    monkeypatch.setattr(BucketLogStore, "at_once", 1)  # so that each request has its number
     adds, removes, after = KINDS[kind]
     point, done, wire = 0, False, Wire()
     while not done:
@@ -171,7 +170,7 @@ def test_a_writer_killed_at_any_request_is_healed_by_the_next_pass(bucket, kind,
         except Killed: pass
         wire.fault, wire.after_number = (lambda *_: None), 0
         head = lake.journal.head()
-        settle(lake.journal, head)
+        recover(lake.journal, head)
         made = head.attempt == "b2"
         assert lake.folder() == lake.listed() and lake.words() == sorted((after if made else "a b c d e").split()), point
         assert head.facts["position"] == ("changes" if made else "load"), point
@@ -264,7 +263,7 @@ def test_a_store_without_conditional_puts_is_refused_before_the_first_commit(buc
         del request.headers["If-None-Match"]
         return URLLib3Session().send(request)
     wire.fault = fault
-    with pytest.raises(Unfit, match="in spite of If-None-Match" if way == "overlooks" else "no conditional put"): lake.write("a1", {"one": "a"})
+    with pytest.raises(UnsupportedStore, match="in spite of If-None-Match" if way == "overlooks" else "no conditional put"): lake.write("a1", {"one": "a"})
     wire.fault = lambda *_: None
     assert lake.journal.head() is None and lake.folder() == set()
 
@@ -272,7 +271,7 @@ def test_a_store_without_conditional_puts_is_refused_before_the_first_commit(buc
 def test_a_boto3_that_cannot_put_under_a_condition_is_refused_before_anything_is_done(aws, monkeypatch):
     check_boto3.cache_clear()
     monkeypatch.delitem(client("s3").meta.service_model.operation_model("PutObject").input_shape.members, "IfNoneMatch")
-    with pytest.raises(Unfit, match=r"boto3 [\d.]+ cannot commit to S3: .*pip install 'boto3>=1.35.69'"): open_store("s3://bucket/lake")
-    assert isinstance(open_store("/lake"), Store)
+    with pytest.raises(UnsupportedStore, match=r"boto3 [\d.]+ cannot commit to S3: .*pip install 'boto3>=1.35.69'"): open_store("s3://bucket/lake")
+    assert isinstance(open_store("/lake"), LogStore)
     monkeypatch.undo()
-    assert isinstance(open_store("s3://bucket/lake"), BucketStore)
+    assert isinstance(open_store("s3://bucket/lake"), BucketLogStore)

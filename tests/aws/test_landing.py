@@ -19,16 +19,18 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.shop import write_shop
 from dmscdc.cli.main import app
-from dmscdc.lake.table import Draft, open_table
-from dmscdc.landing.files import FolderLanding, LandingUnreachable, RawFile, TableRef, classify
+from dmscdc.errors import LandingUnreachable
+from dmscdc.lake.table import Transaction, open_table
+from dmscdc.landing.files import FolderLanding, RawFile, TableRef, classify
 from dmscdc.landing.s3 import BucketLanding
 from dmscdc.load.plan import plan_table
-from dmscdc.load.process import Standing, check_inputs, plan_standing
+from dmscdc.load.process import check_inputs, plan_standing
+from dmscdc.load.results import TableState
 from dmscdc.service.config import read_config
 from dmscdc.service.status import survey
-from dmscdc.state.items import TableItem, open_state
-from dmscdc.storage.aws import client
-from dmscdc.storage.filesystem import place
+from dmscdc.state.items import TableItem
+from dmscdc.state.registry import open_state
+from dmscdc.storage.filesystem import client, fs_and_path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from listing import BUSY, FILES, MORE, TABLES, Bucket, applied, landing_keys, some_tables  # noqa: E402
@@ -218,9 +220,9 @@ def test_a_pass_lists_what_is_new_and_everything_where_a_person_has_asked_for_so
     here = [load(), *(change(minute) for minute in range(10, 25_010, 10))]
     item, position = TableItem(T, key=("id",), status={"full_at": ZERO + 1e7 - 3600}), plan(classify(here)).after
     _, bucket = in_memory(here)
-    assert plan_standing(Standing(item, lake, None, position), bucket, 0, ZERO + 1e7).kind == "nothing" and bucket.requests == 2
+    assert plan_standing(TableState(item, lake, None, position), bucket, 0, ZERO + 1e7).kind == "nothing" and bucket.requests == 2
     asked = replace(item, instruction={"kind": "replay", "files": [here[1].name]})
-    assert plan_standing(Standing(asked, lake, None, position), bucket, 0, ZERO + 1e7).late == (here[1],) and bucket.requests == 2 + 3
+    assert plan_standing(TableState(asked, lake, None, position), bucket, 0, ZERO + 1e7).late == (here[1],) and bucket.requests == 2 + 3
 
 
 def test_a_file_put_before_the_look_back_is_said_within_a_day_and_until_a_person_has_decided(put, bucket, tmp_path):
@@ -230,7 +232,7 @@ def test_a_file_put_before_the_look_back_is_said_within_a_day_and_until_a_person
     state, begun = open_state(config.state), ZERO + 60 * 1440 * 8 + 60
     state.put_settings(T, key="id")
     position = plan_table(T, classify([load(), *changes]), None, now=begun, settle=0).after
-    open_table("parquet", config.lake, T).advance(Draft(None, position.to_json(), "test", (), ("id",)))
+    open_table("parquet", config.lake, T).advance(Transaction(None, position.to_json(), "test", (), ("id",))).commit()
 
     def said(hours: float):
         [look] = survey(config, now=begun + 3600 * hours)
@@ -284,7 +286,7 @@ def test_a_known_table_needs_no_look_and_a_new_one_a_single_request(put, bucket)
 def test_prefixes_and_folders_with_odd_characters_are_listed_and_opened(put, prefix):
     folder, bucket = put(load(folder="Größe 1+1%/"), change(10), prefix=prefix)
     assert bucket.files(T) == folder.files(T) and bucket.tables() == [T]
-    there, path = place(bucket.url(T, "Größe 1+1%/LOAD00000001.parquet"))
+    there, path = fs_and_path(bucket.url(T, "Größe 1+1%/LOAD00000001.parquet"))
     assert there.get_file_info(path).size == 804
     position = plan(bucket.files(T)).after
     assert plan(bucket.files(T, position), position).kind == "nothing"

@@ -21,16 +21,17 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
 from dmscdc.cli.main import app
+from dmscdc.errors import ShelfError
 from dmscdc.landing.files import TableRef
 from dmscdc.runs import store as shelves
-from dmscdc.runs.front_page import write_front_page
+from dmscdc.runs.pages import write_front_page
 from dmscdc.runs.log import Ledger, rebuild
 from dmscdc.runs.run import claimed, close_lost, run_notebook
-from dmscdc.runs.store import BucketShelf, ShelfError, open_shelf, write_whole
+from dmscdc.runs.store import BucketShelf, open_shelf, write_whole
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import run_pass
-from dmscdc.state.items import open_state
-from dmscdc.storage.aws import client
+from dmscdc.state.registry import open_state
+from dmscdc.storage.filesystem import client
 
 DOES = {
     "good": "",
@@ -213,8 +214,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dmscdc.runs import charts
 from dmscdc.runs import store as shelf
-from dmscdc.runs.front_page import write_front_page
 from dmscdc.runs.log import Ledger
+from dmscdc.runs.pages import write_front_page
 
 shelf.PIECE, charts.can_draw = 1_000, lambda: False  # pictures are not the point here, and take time
 runs, who, count = sys.argv[1], sys.argv[2], int(sys.argv[3])

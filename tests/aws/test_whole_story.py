@@ -16,7 +16,7 @@ from pyspark.errors import PythonException
 from test_lake import Killed, Wire, answer
 
 from aws.worlds import SCHEMA, BucketWorld
-from dmscdc.storage.aws import client
+from dmscdc.storage.filesystem import client
 
 @pytest.fixture
 def w(spark, bucket, tmp_path):
@@ -154,7 +154,7 @@ def test_over_a_bad_line_the_passes_come_through_or_the_next_one_does_and_the_ta
 def test_a_process_that_has_asked_s3_ends_quietly(w):
     w.load([(1, "one", "a")])
     w.go()
-    code = "import sys; from dmscdc.lake.parquet.table import ParquetTable; from dmscdc.landing.files import TableRef; from dmscdc.storage.filesystem import place\nt = ParquetTable(sys.argv[1], TableRef('shop', 'item')); fs, p = place(t.location); print(t.head().number, len(fs.get_file_info(__import__('pyarrow.fs').fs.FileSelector(p))))"
+    code = "import sys; from dmscdc.lake.parquet.table import ParquetTable; from dmscdc.landing.files import TableRef; from dmscdc.storage.filesystem import fs_and_path\nt = ParquetTable(sys.argv[1], TableRef('shop', 'item')); fs, p = fs_and_path(t.location); print(t.head().number, len(fs.get_file_info(__import__('pyarrow.fs').fs.FileSelector(p))))"
     run = subprocess.run([sys.executable, "-c", code, w.lake_url], capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 1\n", "")
 

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.storage.aws import client
-from dmscdc.storage.filesystem import place
+from dmscdc.storage.filesystem import client, fs_and_path
 
 from world import World, replayed
 
@@ -47,7 +46,7 @@ class BucketWorld(World):
 
     def lake(self, columns: str):
         "The folder of the table as an independent reader finds it: listed by the bucket, read by pyarrow, asked by DuckDB."
-        fs, path = place(self.lake_table.location)
+        fs, path = fs_and_path(self.lake_table.location)
         rows = pa.concat_tables([pq.read_table(f"{path}/{name}", filesystem=fs) for name in self.files()], promote_options="default")
         with duckdb.connect() as db: return db.register("rows", rows).execute(f"select {columns} from rows order by all").fetchall()
 

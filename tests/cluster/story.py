@@ -10,7 +10,7 @@ from dmscdc.capture.shop import write_shop, write_story
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
 from dmscdc.spark.session import ask_worker, open_session
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 TABLES = {"product": {"key": "id"}, "store": {"key": "id"}, "productorder": {"key": "id", "partition": "create_dt"}}
 

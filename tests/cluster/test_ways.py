@@ -18,7 +18,7 @@ from dmscdc.capture.shop import write_shop, write_story
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import write_config
 from dmscdc.spark.server import PLUGIN, spark_home
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 from story import TABLES
 from test_cluster import CLEAN, HERE, check_lake

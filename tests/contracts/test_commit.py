@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.lake.parquet.journal import Entry, Journal, LakeFile, commit, name_prefix, settle, whereabouts
-from dmscdc.lake.table import NotOurs, StaleCommit
-from dmscdc.storage.log_store import Exists, Store, Unfit, entry_number
+from dmscdc.errors import AlreadyExists, CommitConflict, MissingDataFile, UnsupportedStore
+from dmscdc.lake.parquet.journal import Entry, Journal, LakeFile, commit, name_prefix, recover, whereabouts
+from dmscdc.storage.log_store import LogStore, entry_number
 
 REQUESTS = ("list", "last", "read", "delete", "copy", "create", "tidy")
 
@@ -21,7 +21,7 @@ class Killed(Exception):
 
 class Watched:
     "A store that calls `before` ahead of every request, with its number."
-    def __init__(self, store: Store, before): self.store, self.before, self.count = store, before, 0
+    def __init__(self, store: LogStore, before): self.store, self.before, self.count = store, before, 0
 
     def __getattr__(self, name):
         request = getattr(self.store, name)
@@ -39,13 +39,13 @@ class Lake:
         self.root = root
         self.journal = self.watched(lambda number: None)
 
-    def watched(self, before) -> Journal: return Journal(Watched(Store(str(self.root)), before), "shop/item", "_dmscdc/shop/item")
+    def watched(self, before) -> Journal: return Journal(Watched(LogStore(str(self.root)), before), "shop/item", "_dmscdc/shop/item")
 
     def write(self, attempt: str, adds: dict[str, str], removes=(), journal=None, position=""):
         "One writer: read the head, settle, read the table, write aside, commit."
         journal = journal or self.journal
         head = journal.head()
-        settle(journal, head)
+        recover(journal, head)
         if head: whereabouts(journal, head)
         prefix, files = name_prefix(head.number + 1 if head else 1, attempt), []
         for name, words in adds.items():
@@ -94,7 +94,7 @@ def test_a_writer_killed_between_any_two_requests_is_healed_by_the_next_pass(tmp
         try: done = bool(lake.write("b2", adds, removes, lake.watched(kill), "changes"))
         except Killed: pass
         head = lake.journal.head()
-        settle(lake.journal, head)
+        recover(lake.journal, head)
         made = bool(head) and head.attempt == "b2"
         assert lake.folder() == lake.listed() and lake.words() == sorted((after if made else before).split()), points
         assert (head.facts["position"] if head else "") == ("changes" if made else "load" if before else ""), points
@@ -115,7 +115,7 @@ def test_a_stalled_writer_woken_after_others_have_committed_harms_nothing(tmp_pa
             if number == last: asleep.set(); assert wake.wait(30)
         def writer():
             try: said.append(lake.write("b2", adds, removes, lake.watched(wait)))
-            except StaleCommit as error: said.append(error)
+            except CommitConflict as error: said.append(error)
             except Exception as error: said.append(repr(error))
             finally: asleep.set()
         thread = threading.Thread(target=writer)
@@ -127,7 +127,7 @@ def test_a_stalled_writer_woken_after_others_have_committed_harms_nothing(tmp_pa
         files = lake.folder()
         wake.set()
         thread.join(30)
-        assert isinstance(said[0], StaleCommit) or said[0].attempt == "b2", said
+        assert isinstance(said[0], CommitConflict) or said[0].attempt == "b2", said
         if isinstance(said[0], Entry) and said[0].before == "d4":  # it slept before it read the head, so it comes after the others
             files = files - set(said[0].removes) | set(said[0].adds)
         assert lake.folder() == files == lake.listed() and {"t", "u"} <= set(lake.words()), points
@@ -143,7 +143,7 @@ def test_settling_an_old_commit_again_changes_nothing(tmp_path):
     lake.write("c3", {}, ("four", "two"))
     lake.write("d4", {"five": "g"})
     for number in lake.journal.numbers():
-        settle(lake.journal, lake.journal.entry(number))
+        recover(lake.journal, lake.journal.entry(number))
         assert lake.folder() == lake.listed() and lake.words() == ["d", "e", "g"]
 
 
@@ -153,7 +153,7 @@ def test_settling_leaves_what_a_writer_prepares_for_the_next_commit(tmp_path):
     prepared = tmp_path / lake.journal.aside / name_prefix(2, "b2") / "four.parquet"
     prepared.parent.mkdir(parents=True)
     prepared.write_text("f")
-    settle(lake.journal, lake.journal.head())
+    recover(lake.journal, lake.journal.head())
     assert lake.asides() == [f"{lake.journal.aside}/{name_prefix(2, 'b2')}/four.parquet"]
 
 
@@ -166,7 +166,7 @@ def test_an_answer_that_was_lost_is_no_reason_to_clean_up(tmp_path):
                 self.store.create(*given)
                 self.store.create(*given)  # repeated because the first answer was lost
             return create if name == "create" else getattr(self.store, name)
-    journal = Journal(Deaf(Store(str(tmp_path)), None), "shop/item", "_dmscdc/shop/item")
+    journal = Journal(Deaf(LogStore(str(tmp_path)), None), "shop/item", "_dmscdc/shop/item")
     assert lake.write("b2", {"four": "f"}, ("one",), journal).number == 2
     assert lake.folder() == lake.listed() and lake.words() == ["c", "d", "e", "f"]
 
@@ -181,7 +181,7 @@ def test_a_reader_needs_one_listing_and_during_a_switch_at_most_three(tmp_path):
     (tmp_path / "shop/item" / head.files[0].name).rename(aside)  # as if it were not copied yet
     assert list(map(len, whereabouts(journal, head).values())) == [1, 2] and len(asked) == 3
     aside.unlink()
-    with pytest.raises(NotOurs, match="which commit 1 lists, is missing from the lake. Restore it, or: dmscdc table rewind shop.item --reload"): whereabouts(journal, head)
+    with pytest.raises(MissingDataFile, match="which commit 1 lists, is missing from the lake. Restore it, or: dmscdc table rewind shop.item --reload"): whereabouts(journal, head)
     assert len(asked) == 7
 
 
@@ -192,12 +192,12 @@ def test_strangers_among_the_asides_are_named_and_left_alone(tmp_path):
     for name in (".DS_Store", "notes.txt", "20181215/x.parquet", "000000000001.parquet"):
         (aside / name).parent.mkdir(exist_ok=True)
         (aside / name).write_text("x")
-    said, = settle(lake.journal, lake.journal.head())
+    said, = recover(lake.journal, lake.journal.head())
     assert said.startswith("_dmscdc/shop/item/aside holds 000000000001.parquet and 2 more, which no commit of ours wrote; ")
     lake.write("b2", {"four": "f"}, ("one",))
     assert len(lake.asides()) == 3 and (aside / ".DS_Store").exists() and lake.words() == ["c", "d", "e", "f"]
     (tmp_path / "shop/item/part-0.parquet").write_text("x")
-    assert settle(lake.journal, lake.journal.head())[0].startswith("shop/item holds part-0.parquet, which no commit of ours wrote; ")
+    assert recover(lake.journal, lake.journal.head())[0].startswith("shop/item holds part-0.parquet, which no commit of ours wrote; ")
 
 
 def test_where_there_are_no_hard_links_the_loser_leaves_nothing(tmp_path, monkeypatch):
@@ -206,7 +206,7 @@ def test_where_there_are_no_hard_links_the_loser_leaves_nothing(tmp_path, monkey
     lake = Lake(tmp_path)
     first = lake.write("a1", {"one": "a b"})
     second = lake.write("b2", {"two": "c"}, ("one",))
-    with pytest.raises(StaleCommit): commit(lake.journal, first, "c3", [], [], {})
+    with pytest.raises(CommitConflict): commit(lake.journal, first, "c3", [], [], {})
     assert sorted(os.listdir(tmp_path / "_dmscdc/shop/item/journal")) == ["000000000001.json", "000000000002.json"]
     assert (lake.journal.numbers(), lake.journal.head(), lake.words()) == ([1, 2], second, ["c"])
 
@@ -232,7 +232,7 @@ class Bucket:
         return source in self.objects
 
     def create(self, name, content):
-        if name in self.objects: raise Exists(name)
+        if name in self.objects: raise AlreadyExists(name)
         self.objects[name] = content
 
     def tidy(self, prefix, number): pass
@@ -244,9 +244,9 @@ def test_a_store_without_folders_can_be_plugged_in():
     for number, word in enumerate("abc", 1):
         file = LakeFile(f"{name_prefix(number, word)}-0.parquet", f"{name_prefix(number, word)}/0.parquet", 1, 1)
         bucket.objects[f"{journal.aside}/{file.aside}"] = word.encode()
-        assert settle(journal, journal.head()) == [] and journal.head() == head
+        assert recover(journal, journal.head()) == [] and journal.head() == head
         head = commit(journal, head, word, [file], head.adds if head else [], {})
-    with pytest.raises(StaleCommit): commit(journal, journal.entry(1), "d", [], [], {})
+    with pytest.raises(CommitConflict): commit(journal, journal.entry(1), "d", [], [], {})
     assert journal.numbers() == [1, 2, 3] and bucket.list(journal.aside) == []
     assert whereabouts(journal, head) == {"s3://lake/shop/item": [f"s3://lake/shop/item/{head.adds[0]}"]}
     assert [bucket.read(name) for name in bucket.list("shop/item")] == [b"c"]
@@ -255,5 +255,5 @@ def test_a_store_without_folders_can_be_plugged_in():
 def test_a_file_that_no_request_can_copy_is_refused_before_the_commit():
     bucket = Bucket()
     journal, file = Journal(bucket, "shop/item", "_dmscdc/shop/item"), LakeFile("000000000001-a-0.parquet", "000000000001-a/0.parquet", 1, 6 << 30)
-    with pytest.raises(Unfit, match="has 6,442,450,944 bytes, and one request copies at most 5,368,709,120; nothing was committed"): commit(journal, None, "a", [file], [], {})
+    with pytest.raises(UnsupportedStore, match="has 6,442,450,944 bytes, and one request copies at most 5,368,709,120; nothing was committed"): commit(journal, None, "a", [file], [], {})
     assert bucket.objects == {}

@@ -9,10 +9,12 @@ from threading import Barrier
 
 import pytest
 
+from dmscdc.errors import BadInstruction, BadSetting, LeaseLost, StaleState, StateUnusable, UnknownTable
 from dmscdc.landing.files import RawFile, TableRef
-from dmscdc.state.items import BadSetting, StaleState, TableItem, UnknownTable, open_state
-from dmscdc.state.leases import LeaseLost, StateUnusable, transaction
-from dmscdc.state.position import BadInstruction, Position
+from dmscdc.state.items import TableItem
+from dmscdc.state.registry import open_state
+from dmscdc.state.sqlite import transaction
+from dmscdc.state.position import Position
 
 FACTORIES = {
     "sqlite": lambda request, folder: f"sqlite:{folder / 'state.db'}",

@@ -13,16 +13,18 @@ from dmscdc.changes.read import change_files
 from dmscdc.changes.schema import OURS, arrow_type, columns, ddl, read_footers
 from dmscdc.changes.stage import stage
 from dmscdc.changes.tasks import get_text, put_text
-from dmscdc.lake.table import FORMATS, Draft, StaleCommit, open_table
+from dmscdc.errors import CommitConflict, FormatMissing
+from dmscdc.lake.table import FORMATS, Transaction, formats, open_table
 from dmscdc.landing.files import TableRef
-from dmscdc.spark.session import FormatMissing
-from dmscdc.storage.filesystem import new_place, place
+from dmscdc.service.config import check_value
+from dmscdc.spark.session import spark_conf
+from dmscdc.storage.filesystem import new_fs_and_path, fs_and_path
 
 T, SCHEMA = TableRef("shop", "item"), columns("id int, name string, price decimal(10,2)")
 ROWS = [("I", 1, "one", 1, "LOAD00000001.parquet#1", 0), ("I", 2, "two", 2, "LOAD00000001.parquet#1", 1), ("I", 3, "three", 3, "LOAD00000001.parquet#1", 2)]
 
 
-@pytest.fixture(params=os.environ.get("DMSCDC_FORMAT", "").split() or sorted(FORMATS))
+@pytest.fixture(params=os.environ.get("DMSCDC_FORMAT", "").split() or sorted(formats()))
 def opened(request, tmp_path):
     "Opens the table again, as another process would; in a folder, or below the address that DMSCDC_LAKE gives."
     lake = os.environ.get("DMSCDC_LAKE", "") and f"{os.environ['DMSCDC_LAKE']}/{tmp_path.name}"
@@ -33,7 +35,7 @@ def opened(request, tmp_path):
 def loaded(opened, spark):
     "A table of three rows."
     table = opened()
-    table.replace(spark, frame(spark, ROWS), Draft(None, {"last": "load"}, "run 1", SCHEMA, ("id",)), 3, 300)
+    table.replace(spark, frame(spark, ROWS), Transaction(None, {"last": "load"}, "run 1", SCHEMA, ("id",)), 3, 300).commit()
     return opened()
 
 
@@ -43,27 +45,31 @@ def frame(spark, rows, schema=SCHEMA):
                                  ddl((OURS[0], *schema, *OURS[1:])))
 
 
-def draft(table, position="moved", schema=SCHEMA, **more):
+def draft(table, position="moved", schema=SCHEMA):
     "The next commit of a table."
     head = table.head()
-    return Draft(head, {"last": position}, "run 2", schema, ("id",), head.partition, **more)
+    return Transaction(head, {"last": position}, "run 2", schema, ("id",), head.partition)
 
 
 def batch(spark, table, plan, changes, soft=False, carries=None, file="20181215-100000000.parquet"):
     "Changes of one file as a staged batch; `carries` names the columns that it carries."
-    url = f"{table.workplace(plan)}/{file}"
+    url = f"{table.staging_dir(plan)}/{file}"
     known = [c for c in plan.schema if carries is None or c.name in carries]
     columns = {"Op": pa.array([row[0] for row in changes], pa.string())}
     for at, c in enumerate(plan.schema, 1):
         if c in known: columns[c.name] = pa.array([Decimal(row[at]) if c.type.startswith("decimal") and row[at] is not None else row[at] for row in changes], arrow_type(c.type))
-    fs, path = new_place(url)
+    fs, path = new_fs_and_path(url)
     pq.write_table(pa.table(columns), path, filesystem=fs)
-    return stage(spark, change_files(read_footers({file: url}), {file: url}, plan.schema), plan.key, f"{table.workplace(plan)}/staged", soft=soft)
+    return stage(spark, change_files(read_footers({file: url}), {file: url}, plan.schema), plan.key, f"{table.staging_dir(plan)}/staged", soft=soft)
 
 
-def apply(spark, table, changes, plan=None, **more):
+def staged(spark, table, changes, plan=None, **more):
+    "A batch that is applied, but not committed."
     plan = plan or draft(table)
     return table.apply(spark, batch(spark, table, plan, changes, **more), plan)
+
+
+def apply(spark, table, changes, plan=None, **more): return staged(spark, table, changes, plan, **more).commit()
 
 
 def rows(table, spark, names="Op id name price", number=None):
@@ -73,7 +79,7 @@ def rows(table, spark, names="Op id name price", number=None):
 
 def files(table) -> dict[str, int]:
     "What a reader of the table's folder sees."
-    fs, path = place(table.location)
+    fs, path = fs_and_path(table.location)
     return {one.path: one.mtime_ns for one in fs.get_file_info(FileSelector(path, recursive=True)) if one.is_file}
 
 
@@ -84,7 +90,7 @@ def counts(written) -> tuple[int, ...]:
 # A table and its commits
 
 def test_a_table_that_was_never_written_has_no_head_and_settles(opened):
-    assert opened().head() is None and opened().settle() == [] and opened().head() is None
+    assert opened().head() is None and opened().recover() == [] and opened().head() is None
 
 
 def test_a_commit_keeps_data_position_run_and_columns_together(loaded, spark):
@@ -112,7 +118,7 @@ def test_the_same_batch_again_changes_no_row_and_no_file_but_commits(loaded, spa
 
 def test_a_position_is_committed_without_spark_and_without_touching_a_file(loaded):
     before = files(loaded)
-    written = loaded.advance(draft(loaded, "later"))
+    written = loaded.advance(draft(loaded, "later")).commit()
     assert (written.commit.number, dict(written.commit.position), written.commit.rows, files(loaded)) == (2, {"last": "later"}, 3, before)
 
 
@@ -131,14 +137,14 @@ def test_soft_deletes_mark_rows_that_keep_their_values_and_can_come_back(loaded,
 def test_a_replacement_may_bring_other_columns_and_another_layout(loaded, spark):
     schema = columns("id int, dept string")
     new = frame(spark, [("I", 1, "a b/ü", "LOAD00000001.parquet#2", 0), ("I", 2, None, "LOAD00000001.parquet#2", 1)], schema)
-    loaded.replace(spark, new, Draft(loaded.head(), {"last": "reload"}, "run 2", schema, ("id",), ("dept",)), 2, 100)
+    loaded.replace(spark, new, Transaction(loaded.head(), {"last": "reload"}, "run 2", schema, ("id",), ("dept",)), 2, 100).commit()
     assert loaded.head().partition == ("dept",) and rows(loaded, spark, "id dept") == [(1, "a b/ü"), (2, None)]
     apply(spark, loaded, [("U", 1, None), ("U", 2, "a b/ü"), ("I", 3, "a b/ü")], draft(loaded, schema=schema))
     assert rows(loaded, spark, "id dept _cdc_row") == [(1, None, 0), (2, "a b/ü", 1), (3, "a b/ü", 2)]
 
 
 def test_a_replacement_by_nothing_leaves_an_empty_table_that_can_be_read_and_filled(loaded, spark):
-    loaded.replace(spark, frame(spark, []), draft(loaded), 0, 0)
+    loaded.replace(spark, frame(spark, []), draft(loaded), 0, 0).commit()
     assert rows(loaded, spark) == [] and loaded.head().rows == 0
     apply(spark, loaded, [("I", 1, "one", 1), ("D", 2, None, None)])
     assert rows(loaded, spark) == [("I", 1, "one", Decimal(1))]
@@ -154,42 +160,86 @@ def test_added_and_wider_columns_leave_the_values_of_old_rows(loaded, spark):
 
 def test_tables_of_one_lake_do_not_touch_each_other(loaded, opened, spark):
     other = opened(TableRef("shop", "item2"))
-    other.replace(spark, frame(spark, ROWS[:1]), Draft(None, {}, "run 3", SCHEMA, ("id",)), 1, 100)
-    assert (other.head().rows, loaded.head().rows, other.settle(), loaded.settle()) == (1, 3, [], [])
+    other.replace(spark, frame(spark, ROWS[:1]), Transaction(None, {}, "run 3", SCHEMA, ("id",)), 1, 100).commit()
+    assert (other.head().rows, loaded.head().rows, other.recover(), loaded.recover()) == (1, 3, [], [])
 
 
 def test_an_unknown_format_is_named_with_those_there_are():
     with pytest.raises(FormatMissing, match="'csv' is not one of parquet"): open_table("csv", "lake", T)
 
 
+class Elsewhere:
+    "A table in a format of another package."
+    spark_conf = {"spark.jars.packages": "org.example:format:1"}
+
+    def __init__(self, lake, table, **settings): self.lake, self.table, self.settings = lake, table, settings
+
+
+def test_another_package_brings_a_format_by_an_entry_point(tmp_path, monkeypatch):
+    found = tmp_path / "elsewhere-1.0.dist-info"
+    found.mkdir()
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
+    (found / "entry_points.txt").write_text(f"[dmscdc.formats]\nelsewhere = {__name__}:Elsewhere\nparquet = {__name__}:Elsewhere\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    table = open_table("elsewhere", "lake", T, target_bytes=1)
+    assert (type(table).__name__, table.lake, table.table, table.settings) == ("Elsewhere", "lake", T, {"target_bytes": 1})
+    assert spark_conf("elsewhere")["spark.jars.packages"] == "org.example:format:1"
+    assert check_value("format", "elsewhere", "dmscdc.toml") == "elsewhere"
+    assert formats()["parquet"] == FORMATS["parquet"], "nobody takes the place of a format of ours"
+    with pytest.raises(FormatMissing, match="'csv' is not one of elsewhere, parquet"): open_table("csv", "lake", T)
+    with pytest.raises(FormatMissing, match="known: parquet, elsewhere"): spark_conf("csv")
+
+
+def test_an_earlier_commit_is_there_and_its_rows_where_the_format_can_travel_in_time(loaded, opened, spark):
+    before, held = loaded.head(), rows(loaded, spark)
+    apply(spark, loaded, [("U", 1, "other", None), ("D", 2, "two", None)])
+    again = opened()
+    assert again.at(1) == before and again.head().number == 2
+    with pytest.raises(LookupError, match="there is no commit 3"): again.at(3)
+    if again.can_time_travel: assert rows(again, spark, number=1) == held
+    else:
+        with pytest.raises(Exception): rows(again, spark, number=1)
+
+
+def test_the_partitions_of_each_commit_are_told_with_their_folders(opened, spark):
+    table, more = opened(), columns("id int, name string, day string")
+    given = [("I", 1, "one", "mon", "LOAD00000001.parquet#1", 0), ("I", 2, "two", None, "LOAD00000001.parquet#1", 1)]
+    for wanted in (given, given[:1]):
+        plan = Transaction(table.head(), {"last": "load"}, "run", more, ("id",), ("day",))
+        table.replace(spark, frame(spark, wanted, more), plan, len(wanted), 300).commit()
+    assert set(table.partitions(1)) == {("mon",), (None,)} and list(table.partitions(2)) == [("mon",)]
+    folders = {folder for number in (1, 2) for folder in table.partitions(number).values()}
+    if table.hive_storage: assert all(folder.startswith("day=") for folder in folders)
+
+
 # The fence
 
 def test_of_two_drafts_from_one_head_only_the_first_is_committed(loaded, opened, spark):
     late, first = draft(opened()), draft(loaded, "first")
-    staged = batch(spark, opened(), late, [("U", 1, "late", 0)])
-    loaded.advance(first)
+    changes = batch(spark, opened(), late, [("U", 1, "late", 0)])
+    loaded.advance(first).commit()
     before = files(loaded)
-    for write in (lambda: opened().apply(spark, staged, late), lambda: opened().advance(late), lambda: opened().replace(spark, frame(spark, []), late, 0, 0),
-                  lambda: opened().advance(Draft(None, {}, "run 2", SCHEMA, ("id",)))):
-        with pytest.raises(StaleCommit, match="made by|another writer"): write()
-    assert opened().settle() == [] and files(loaded) == before and opened().head().number == 2 and dict(opened().head().position) == {"last": "first"}
+    for write in (lambda: opened().apply(spark, changes, late).commit(), lambda: opened().advance(late).commit(), lambda: opened().replace(spark, frame(spark, []), late, 0, 0).commit(),
+                  lambda: opened().advance(Transaction(None, {}, "run 2", SCHEMA, ("id",))).commit()):
+        with pytest.raises(CommitConflict, match="made by|another writer"): write()
+    assert opened().recover() == [] and files(loaded) == before and opened().head().number == 2 and dict(opened().head().position) == {"last": "first"}
 
 
 def test_a_writer_that_is_overtaken_while_it_writes_leaves_nothing(loaded, opened, spark):
-    plan = draft(loaded, guard=lambda: opened().advance(draft(opened(), "overtook")))
-    with pytest.raises(StaleCommit, match="commit 2 was made by run 2"): apply(spark, loaded, [("U", 1, "late", 0), ("I", 4, "late", 0)], plan)
+    pending = staged(spark, loaded, [("U", 1, "late", 0), ("I", 4, "late", 0)])
+    opened().advance(draft(opened(), "overtook")).commit()
+    with pytest.raises(CommitConflict, match="commit 2 was made by run 2"): pending.commit()
     assert rows(opened(), spark, "id name") == [(1, "one"), (2, "two"), (3, "three")] and dict(opened().head().position) == {"last": "overtook"}
 
 
 @pytest.mark.parametrize("write", ["apply", "replace", "advance"])
-def test_what_the_guard_raises_voids_the_commit(loaded, opened, spark, write):
-    def guard(): raise RuntimeError("the input changed")
-    before, plan = files(loaded), draft(loaded, guard=guard)
-    with pytest.raises(RuntimeError, match="the input changed"):
-        if write == "apply": apply(spark, loaded, [("U", 1, "never", 0)], plan)
-        elif write == "replace": loaded.replace(spark, frame(spark, []), plan, 0, 0)
-        else: loaded.advance(plan)
-    assert opened().head().number == 1 and opened().settle() == [] and files(loaded) == before
+def test_what_is_staged_and_not_committed_is_seen_by_nobody_and_in_nobody_s_way(loaded, opened, spark, write):
+    before, table, plan = files(loaded), rows(loaded, spark), draft(loaded)
+    if write == "apply": staged(spark, loaded, [("U", 1, "never", 0), ("I", 9, "never", 0)], plan)
+    elif write == "replace": loaded.replace(spark, frame(spark, []), plan, 0, 0)
+    else: loaded.advance(plan)
+    assert opened().head().number == 1 and opened().recover() == [] and files(loaded) == before and rows(opened(), spark) == table
+    assert apply(spark, opened(), [("U", 1, "uno", 1)]).commit.number == 2 and rows(opened(), spark)[2][:3] == ("U", 1, "uno")
 
 
 # What a batch touches
@@ -197,7 +247,7 @@ def test_what_the_guard_raises_voids_the_commit(loaded, opened, spark, write):
 def test_small_targets_give_several_files_and_only_those_with_touched_keys_are_opened(opened, spark):
     table = opened(target_bytes=4000)
     many = spark.range(3000).selectExpr("'I' as Op", "cast(id as int) id", "concat('name ', id) name", "cast(id as decimal(10,2)) price", "'LOAD00000001.parquet#1' as _cdc_file", "id as _cdc_row").coalesce(1)
-    first = table.replace(spark, many, Draft(None, {}, "run 1", SCHEMA, ("id",)), 3000, 30000)
+    first = table.replace(spark, many, Transaction(None, {}, "run 1", SCHEMA, ("id",)), 3000, 30000).commit()
     assert 6 <= first.files["added"] <= 10
     written = apply(spark, table, [("U", 2999, "new", 1), ("U", 2990, "new", 1), ("D", 2980, None, None)])
     assert (written.files["opened"], written.files["rewritten"], counts(written)) == (1, 1, (0, 2, 1, 0)) and written.files["kept"] == first.files["added"] - 1
@@ -210,7 +260,7 @@ def test_small_targets_give_several_files_and_only_those_with_touched_keys_are_o
 
 def test_many_small_files_become_few_with_the_next_rows(opened, spark):
     table = opened()
-    table.replace(spark, frame(spark, ROWS).repartition(1), Draft(None, {}, "run 1", SCHEMA, ("id",)), 3, 300)
+    table.replace(spark, frame(spark, ROWS).repartition(1), Transaction(None, {}, "run 1", SCHEMA, ("id",)), 3, 300).commit()
     for i in range(4, 13): written = apply(spark, table, [("I", i, f"name {i}", i)])
     assert len(files(table)) < 6 and written.commit.rows == 12
     assert [r[0] for r in sorted(table.read(spark).select("id").collect())] == list(range(1, 13))
@@ -218,4 +268,4 @@ def test_many_small_files_become_few_with_the_next_rows(opened, spark):
 
 def test_strangers_in_the_folder_are_named_and_left_alone(loaded, opened):
     put_text(f"{loaded.location}/by-hand.parquet", "")
-    assert "holds by-hand.parquet, which no commit of ours wrote;" in opened().settle()[0] and get_text(f"{loaded.location}/by-hand.parquet") == ""
+    assert "holds by-hand.parquet, which no commit of ours wrote;" in opened().recover()[0] and get_text(f"{loaded.location}/by-hand.parquet") == ""

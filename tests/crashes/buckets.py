@@ -12,12 +12,11 @@ from moto.s3.models import s3_backends
 
 from aws.worlds import BucketWorld
 from dmscdc.state.dynamodb import DynamoState
-from dmscdc.state.items import open_state
-from dmscdc.storage.aws import client
-from dmscdc.storage.filesystem import place
+from dmscdc.state.registry import open_state
+from dmscdc.storage.filesystem import client, fs_and_path
 
 from house import Case
-from stories import SCHEMA, Story
+from stories import SCHEMA, RowAudit
 
 BUCKET, TABLE = "crashes", "DMSCDC_Controller-crashes"
 
@@ -47,7 +46,7 @@ class AwsWorld(BucketWorld):
     def lake(self, columns: str) -> list[tuple]:
         "The folder of the table as an independent reader finds it."
         if not self.files(): return []
-        fs, path = place(self.lake_table.location)
+        fs, path = fs_and_path(self.lake_table.location)
         rows = pads.dataset([f"{path}/{name}" for name in self.files()], filesystem=fs, format="parquet", partitioning="hive", partition_base_dir=path).to_table()
         with duckdb.connect() as db: return db.register("rows", rows).execute(f"select {columns} from rows order by all").fetchall()
 
@@ -78,7 +77,7 @@ class AwsCase(Case):
     @property
     def watched(self) -> dict[str, str]: return {"root": str(self.home / "world"), "bucket": f"{self.prefix}/"}
 
-    def twin(self, home: Path, story: Story) -> AwsCase:
+    def twin(self, home: Path, story: RowAudit) -> AwsCase:
         "Objects and item are copied, with their times."
         new, keys = super().twin(home, story), moto().buckets[BUCKET].keys
         for key in [key for key in list(keys) if key.startswith(f"{self.home.name}/")]:

@@ -18,10 +18,10 @@ import pytest
 
 from dmscdc.spark.interrupts import session_url, stop_work
 from dmscdc.spark.server import SparkServer
-from dmscdc.state.leases import Lease
+from dmscdc.state.items import Lease
 
 from referee import Referee
-from stories import COLUMNS, SCHEMA, STORIES, Story
+from stories import COLUMNS, SCHEMA, STORIES, RowAudit
 from whole import placed, whole
 from world import World, replayed
 
@@ -33,7 +33,7 @@ PATIENCE = 120  # seconds after which a process that was waited for has failed
 class Case:
     "A world, and beside it what its runs have told."
     home: Path
-    story: Story
+    story: RowAudit
 
     @property
     def world(self) -> World: return World(self.home / "world", None, SCHEMA)
@@ -43,7 +43,7 @@ class Case:
         "Where changes count, for those that watch."
         return {"root": str(self.world.root)}
 
-    def twin(self, home: Path, story: Story) -> Case:
+    def twin(self, home: Path, story: RowAudit) -> Case:
         "All of it again, somewhere else."
         shutil.copytree(self.home, home)
         return type(self)(home, story)
@@ -101,7 +101,7 @@ class House:
 
     # Worlds
 
-    def twin(self, case: Case, story: Story | None = None) -> Case: return case.twin(self.folder / uuid.uuid4().hex[:8], story or case.story)
+    def twin(self, case: Case, story: RowAudit | None = None) -> Case: return case.twin(self.folder / uuid.uuid4().hex[:8], story or case.story)
 
     def copy(self, name: str) -> Case:
         "The world of a story, for one run."
@@ -111,7 +111,7 @@ class House:
             story.now(self.ready[name].world)
         return self.twin(self.ready[name])
 
-    def passed(self, story: Story, steps: int) -> Case:
+    def passed(self, story: RowAudit, steps: int) -> Case:
         "The world after so many passes; stories with the same beginning share it."
         key = (str(story.settings), *(step.__name__ for step in story.before[:steps]))
         if key not in self.ready and not steps:
@@ -124,7 +124,7 @@ class House:
             assert self.go(self.ready[key])["verdict"] == "ok"
         return self.ready[key]
 
-    def broken_off(self, story: Story) -> Case:
+    def broken_off(self, story: RowAudit) -> Case:
         "A world whose last pass was killed just before its first request of a kind."
         points, _ = self.count(story.after)
         at = next(n for n, verb, path, _ in points if f"{verb} {path}".startswith(story.killed))

@@ -117,7 +117,7 @@ class Protocol:
             work = self.todo(stage, w.entry, listed)
             if stage == "sweep": w = w._replace(listed=listed)
             yield w.pc, w._replace(pc=stage, todo=work) if work else self.on(stage, w, s), {}
-        elif w.pc in STAGES: yield from self.settle(w, s)
+        elif w.pc in STAGES: yield from self.recover(w, s)
         elif w.pc == "choose":
             for kind, (adds, removes) in KINDS.items(): yield f"means to {kind}", self.drafted(w, adds, removes), {}
         elif w.pc == "put":
@@ -136,7 +136,7 @@ class Protocol:
         done = self.wrong == "finished when no aside is left" and not s.aside & head.adds
         yield f"reads entry {head.number}", w._replace(pc="choose") if done else self.into("copy", w, s), {}
 
-    def settle(self, w: Writer, s: State) -> Iterator[tuple[str, Any, dict]]:
+    def recover(self, w: Writer, s: State) -> Iterator[tuple[str, Any, dict]]:
         file = min(w.todo)
         rest = w._replace(todo=w.todo - {file})
         after, changes = rest if rest.todo else None, {}

@@ -131,14 +131,14 @@ def watch_arrow(points: Points) -> None:
     real, real_local = fs.FileSystem, fs.LocalFileSystem
     local = counting(real_local, here)
 
-    class Found(type):
+    class Matches(type):
         def __instancecheck__(cls, thing): return isinstance(thing, real)
 
         def from_uri(cls, uri):
             found, path = real.from_uri(uri)
             return (local() if isinstance(found, real_local) else found), path
 
-    fs.FileSystem, fs.LocalFileSystem, fs.S3FileSystem = Found("FileSystem", (), {}), local, counting(fs.S3FileSystem, there)
+    fs.FileSystem, fs.LocalFileSystem, fs.S3FileSystem = Matches("FileSystem", (), {}), local, counting(fs.S3FileSystem, there)
 
 
 # AWS

@@ -16,10 +16,10 @@ from model import todo
 
 def record(path: str) -> None:
     "From now on every request to a store leaves its lines in a file."
-    from dmscdc.storage.bucket_log_store import BucketStore
-    from dmscdc.storage.log_store import Store
+    from dmscdc.storage.log_store import BucketLogStore
+    from dmscdc.storage.log_store import LogStore
 
-    BucketStore.at_once = 1  # one request after the other, so that each has its place among the others
+    BucketLogStore.at_once = 1  # one request after the other, so that each has its place among the others
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def told(name: str, request: Any, listed: Any) -> Any:
@@ -38,7 +38,7 @@ def record(path: str) -> None:
             return answer
         return call
 
-    for kind in (Store, BucketStore):
+    for kind in (LogStore, BucketLogStore):
         listed = kind.list
         for name, request in list(vars(kind).items()):
             if callable(request) and not name.startswith("_") and name not in ("path", "last"): setattr(kind, name, told(name, request, listed))
@@ -123,7 +123,7 @@ class Referee:
                     self.steps[verb] = self.steps.get(verb, 0) + 1
                 else:
                     asked, run.pending = run.pending[1], None
-                    if verb in ("create", "copy", "delete") and what[0] not in (None, True, False, "Exists"): self.unsure.append((verb, asked))
+                    if verb in ("create", "copy", "delete") and what[0] not in (None, True, False, "AlreadyExists"): self.unsure.append((verb, asked))
                     getattr(self, f"told_{verb}", lambda *_: None)(run, what[0], *asked)
             except Broken as error:
                 at = vars(run.settling) if run.settling else None

@@ -56,7 +56,7 @@ def extra(w: World) -> None: put(w, 1800, [("I", 1, "late", "n"), ("I", 8, "late
 
 
 @dataclass(frozen=True)
-class Story:
+class RowAudit:
     "A table's settings, the files of the passes that are over, the files of the pass that is watched."
     settings: dict[str, Any]
     before: tuple[Step, ...]
@@ -72,14 +72,14 @@ class Story:
 
 KEY, REGION = {"key": "id"}, {"key": "id", "partition": "region"}
 STORIES = {
-    "initial load": Story(KEY, (), two_files),
-    "incremental load": Story(KEY, (two_files, early), later),
-    "partitioned": Story(REGION, (two_files, early), later),
-    "reload": Story(KEY, (two_files, early), anew),
-    "recovery": Story(KEY, (), more, "incremental load", "os.rename"),
-    "recovery, partitioned": Story(REGION, (), more, "partitioned", "os.remove lake/shop"),
-    "no load set": Story(KEY, (), first),
-    "inserts only": Story({"insert_only": True}, (two_files,), inserts),
+    "initial load": RowAudit(KEY, (), two_files),
+    "incremental load": RowAudit(KEY, (two_files, early), later),
+    "partitioned": RowAudit(REGION, (two_files, early), later),
+    "reload": RowAudit(KEY, (two_files, early), anew),
+    "recovery": RowAudit(KEY, (), more, "incremental load", "os.rename"),
+    "recovery, partitioned": RowAudit(REGION, (), more, "partitioned", "os.remove lake/shop"),
+    "no load set": RowAudit(KEY, (), first),
+    "inserts only": RowAudit({"insert_only": True}, (two_files,), inserts),
 }
 
 

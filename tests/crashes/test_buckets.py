@@ -9,7 +9,7 @@ from aws.usual import usual
 from buckets import BUCKET, TABLE, AwsCase
 from warm import a_house
 from dmscdc.state.dynamodb import create_table
-from dmscdc.storage.aws import client
+from dmscdc.storage.filesystem import client
 from house import every
 from stories import at_places, places, put
 from test_kills import killed

@@ -8,7 +8,7 @@ from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import Ledger
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import run_pass
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 from world import query
 
 SHAPE = {"id": "int", "part": "string", "said": "string"}

@@ -15,8 +15,8 @@ BEGUN = time.monotonic()
 @pytest.fixture
 def live(spark, tmp_path_factory):
     "live(history, then): the history as it is told, with a look at the lake after each pass, and then what is done with its world."
-    def live(told: history.History, then: Callable[[history.Life], None] = lambda life: None) -> None:
-        life = history.Life(tmp_path_factory.mktemp("history"), spark, told)
+    def live(told: history.History, then: Callable[[history.RowLife], None] = lambda life: None) -> None:
+        life = history.RowLife(tmp_path_factory.mktemp("history"), spark, told)
         try: then(life.live())
         finally: life.end()
     return live

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from dmscdc.capture.sqlite import SqliteSource
 from dmscdc.capture.writer import DmsSettings
-from dmscdc.load.process import Processed
+from dmscdc.load.results import Processed
 
 from seeds import seed_of
 from world import World
@@ -105,7 +105,7 @@ class File:
 
 
 @dataclass
-class Told:
+class SyncResult:
     "What the files told of one table so far."
     world: World
     moments: dict[int, Moment] = field(default_factory=dict)  # by the number of the last change
@@ -125,7 +125,7 @@ class Told:
         return newest if newest >= self.load else self.load if self.exact else None
 
 
-class Life:
+class RowLife:
     "A history as it is lived: a database, the stand-in for DMS, and the lake."
 
     def __init__(self, root: Path, spark, history: History):
@@ -135,7 +135,7 @@ class Life:
         for name, columns in TABLES.items(): self.db.execute(f"CREATE TABLE {name} ({columns})")
         self.source = SqliteSource(root / "shop.db", schema="shop")
         self.source.install()
-        self.tables = {name: Told(self.world(name), columns=self.moment(name).columns) for name in TABLES}
+        self.tables = {name: SyncResult(self.world(name), columns=self.moment(name).columns) for name in TABLES}
         self.duck = duckdb.connect()
         self.look()
 
@@ -143,7 +143,7 @@ class Life:
         "Where a table's files come and go, with a state that knows its settings."
         return World(root or self.root, self.spark, {}, f"shop.{table}").set(key=KEYS[table], delete="soft" if self.history.soft else "hard", **SETTINGS[table])
 
-    def live(self) -> Life:
+    def live(self) -> RowLife:
         "Everything that happens, to the end."
         TRIED["histories"] += 1
         for step in (*self.history.steps, "CLOSE", "BACK", "PASS"): self.take(step)
@@ -195,7 +195,7 @@ class Life:
             held_back = [file for file in told.files if not file.path.exists()]
             if self.moment(name).rows and (repeating or not held_back): self.load_table(name, told, waits * repeating)
 
-    def load_table(self, name: str, told: Told, repeated: list[int]) -> None:
+    def load_table(self, name: str, told: SyncResult, repeated: list[int]) -> None:
         for old in told.world.raw.glob("LOAD*"): old.unlink()
         self.source.install()  # added columns are seen
         self.db.execute("CREATE TEMP TABLE waiting AS SELECT * FROM dmscdc_changes WHERE source = ?", (name,))
@@ -210,7 +210,7 @@ class Life:
         TRIED["load files"] += len(loaded)
         TRIED["reloads"] += told.world.state.get(told.world.ref).position is not None
 
-    def files_are_old(self, told: Told) -> bool:
+    def files_are_old(self, told: SyncResult) -> bool:
         return all(file.path.exists() and self.now.timestamp() - file.path.stat().st_mtime >= PAUSE.total_seconds() for file in told.files)
 
     def close(self, size: str = "32000000") -> None:
@@ -223,7 +223,7 @@ class Life:
             if mine: self.note(name, told, waits[name], mine)
         TRIED["change files"] += len(paths)
 
-    def note(self, name: str, told: Told, waits: list[int], paths: list[Path]) -> None:
+    def note(self, name: str, told: SyncResult, waits: list[int], paths: list[Path]) -> None:
         "What the new files hold."
         at = 0
         for path in paths:
@@ -267,7 +267,7 @@ class Life:
             self.check(name, told)
         self.seen |= {file.path for told in self.tables.values() for file in told.files if file.path.exists()}
 
-    def pass_over(self, told: Told) -> Processed:
+    def pass_over(self, told: SyncResult) -> Processed:
         "One table processed; a load in doubt is decided, as a person would."
         done = told.world.go()
         if any("--reload --supersede" in note for note in done.notes):
@@ -278,7 +278,7 @@ class Life:
         assert done.verdict in ("ok", "nothing", "attention"), done.words
         return done
 
-    def check(self, name: str, told: Told) -> None:
+    def check(self, name: str, told: SyncResult) -> None:
         "The lake is what the database said."
         due = told.due
         said = told.moments.get(due)
@@ -341,7 +341,7 @@ def same(what: str, found: list, wanted: list) -> None:
     assert found == wanted, f"{what}\n  only in the lake: {[x for x in found if x not in wanted]}\n  only in the database: {[x for x in wanted if x not in found]}"
 
 
-def expected(note: str, told: Told) -> bool:
+def expected(note: str, told: SyncResult) -> bool:
     "Is this note one that the history gives reason for?"
     if "met no row and were inserted" in note: return told.was_late or not told.exact
     if note.startswith("late file") or "arrived too late" in note: return told.was_late

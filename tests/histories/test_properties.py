@@ -15,7 +15,7 @@ from dmscdc.changes.read import GROUP, KIND, NAME, change_files
 from dmscdc.changes.schema import FILE, OP, OURS, ROW, Column, Footer, arrow_type
 from dmscdc.lake.parquet.rewrite import Work, apply_rows, match
 
-from history import COUNT, KEYS, SEED, STEP, TRIED, History, Life, Told, ordered, same
+from history import COUNT, KEYS, SEED, STEP, TRIED, History, RowLife, SyncResult, ordered, same
 from strategies import QUIET, for_random_histories
 from world import World, closed
 
@@ -121,7 +121,7 @@ def test_where_every_row_carries_a_change_sequence_it_decides_whatever_the_files
 
 # A table, at the end of a random history
 
-def loaded(life: Life) -> list[tuple[str, Told, World]]:
+def loaded(life: RowLife) -> list[tuple[str, SyncResult, World]]:
     "The tables that the lake has."
     there = [(name, told, told.world) for name, told in life.tables.items() if told.world.lake_table.head()]
     TRIED["tables whose properties were looked at"] += len(there)
@@ -151,7 +151,7 @@ def moves_only_the_position(world: World, what: str, **asked: Any) -> None:
 
 
 def test_a_file_or_all_files_replayed_change_no_byte(live):
-    def replay(life: Life) -> None:
+    def replay(life: RowLife) -> None:
         for name, told, world in loaded(life):
             applied = [path for path, _ in world.state.get(world.ref).position.window]
             for path in dict.fromkeys([*applied[:1], *applied[-1:]]): moves_only_the_position(world, f"replay {path}", kind="replay", files=[path])
@@ -161,7 +161,7 @@ def test_a_file_or_all_files_replayed_change_no_byte(live):
 
 
 def test_a_table_loaded_again_from_its_files_is_the_same(live):
-    def reload(life: Life) -> None:
+    def reload(life: RowLife) -> None:
         for name, told, world in loaded(life):
             if told.load: load_again(life, name, told)
             shutil.rmtree(life.root / "lake" / "_dmscdc" / "shop" / name), shutil.rmtree(world.folder, ignore_errors=True)
@@ -175,7 +175,7 @@ def test_a_table_loaded_again_from_its_files_is_the_same(live):
     for_some_tables(lambda history: live(history, reload))
 
 
-def load_again(life: Life, name: str, told: Told) -> None:
+def load_again(life: RowLife, name: str, told: SyncResult) -> None:
     "One reload, and what must come of it."
     told.world.state.instruct(told.world.ref, {"kind": "reload", "changes": "supersede"})
     assert told.world.go().verdict in ("ok", "nothing", "attention")
@@ -183,7 +183,7 @@ def load_again(life: Life, name: str, told: Told) -> None:
 
 
 def test_a_state_rebuilt_from_the_lake_is_the_state(live):
-    def lose(life: Life) -> None:
+    def lose(life: RowLife) -> None:
         items = {name: world.state.get(world.ref) for name, _, world in loaded(life)}
         for path in life.root.glob("state.db*"): path.unlink()
         for name in life.tables: life.world(name)
@@ -196,7 +196,7 @@ def test_a_state_rebuilt_from_the_lake_is_the_state(live):
 
 
 def test_a_commit_that_moves_only_the_position_keeps_every_byte(live):
-    def move(life: Life) -> None:
+    def move(life: RowLife) -> None:
         for name, _, world in loaded(life):
             absent = {"id": 77, "city": "nowhere", "day": "2018-12-15", "word": "unsaid"}
             life.now += STEP
@@ -224,7 +224,7 @@ def without_passes(history: History) -> tuple:
 
 
 def test_two_orders_of_arrival_give_one_table(live):
-    def arrive(life: Life) -> None:
+    def arrive(life: RowLife) -> None:
         for name, told, world in loaded(life):
             loads, files, other = sorted(world.raw.glob("LOAD*")), [file.path for file in told.files], life.world(name, life.root / "other")
             other.raw.mkdir(parents=True)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from configparser import ConfigParser
@@ -85,9 +86,9 @@ def test_a_missing_part_is_red_in_ci_and_named_elsewhere(tmp_path, ci, outcome):
 
 
 def test_ci_and_make_fresh_run_with_an_empty_home_where_a_skip_is_red():
-    assert "\nCI=true .ci/fresh make test\n" in (HOME / ".ci/run").read_text()
+    assert "\nCI=true .ci/fresh make test || failed=1\nCI=true .ci/fresh make proof || failed=1\nexit $failed\n" in (HOME / ".ci/run").read_text()
     said = subprocess.run(["make", "--no-print-directory", "--dry-run", "fresh"], cwd=HOME, capture_output=True, text=True, check=True).stdout
-    assert " && .ci/fresh make -C " in said and said.endswith(" test\n")
+    assert " && .ci/fresh make -C " in said and said.endswith(" test proof\n")
 
 
 def test_make_installs_what_the_constraints_say():
@@ -108,25 +109,48 @@ def test_reasons_of_skips_are_printed():
     assert " -rs " in (HOME / "pyproject.toml").read_text()
 
 
-def test_make_test_runs_every_folder_of_tests_and_every_package_of_rooms_once():
-    said = subprocess.run(["make", "--dry-run", "test"], cwd=HOME, capture_output=True, text=True, check=True).stdout
-    folders = [word for line in said.splitlines() if " -m pytest " in line for word in line.split(" -m pytest ")[1].split()]
-    assert len(folders) > 15 and sorted(folders) == sorted({f"tests/{path.parent.name}" for path in (HOME / "tests").glob("*/test_*.py")})
-    packages = sorted(path.name for path in (HOME / "notebooks").glob("[0-9][0-9]_*"))
-    assert len(packages) > 10 and [sum("ls " in line and f" notebooks/{package}/*.ipynb" in line for line in said.splitlines()) for package in packages] == [1] * len(packages)
+FOLDERS = sorted({path.parent.name for path in (HOME / "tests").glob("*/test_*.py")})
+
+
+def told_by(target: str) -> list[str]:
+    "The lines that make would have run."
+    return subprocess.run(["make", "--dry-run", target], cwd=HOME, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def folders_of(lines: list[str], tier: str) -> list[str]:
+    "The folders of tests in which a tier is run."
+    return sorted(word for line in lines if f'-m "{tier} and not torture"' in line for word in re.findall(r"tests/(\w+)", line))
+
+
+def test_make_test_runs_each_tier_in_every_folder_that_has_it_and_every_package_of_rooms_once():
+    said, proof = told_by("test"), told_by("proof")
+    assert len(FOLDERS) > 15 and folders_of(said, "test") == FOLDERS and folders_of(proof, "proof") == FOLDERS
+    assert folders_of(said, "quick") == folders_of(told_by("quick"), "quick") == FOLDERS
+    packages = [path.name for path in sorted((HOME / "notebooks").glob("[0-9][0-9]_*")) if path.is_dir()]
+    asked = [word for line in said if " tests/rooms.py " in line for word in line.split() if word.startswith("notebooks/")]
+    assert len(packages) > 10 and sorted(asked) == [f"notebooks/{name}" for name in ("00_errors.ipynb", *packages)]
+    assert not [line for line in proof if " tests/rooms.py " in line]
+
+
+def test_every_file_of_tests_has_a_tier_and_every_tier_names_files():
+    import tiers
+
+    names = [f"{path.parent.name}/{path.name}" for path in (HOME / "tests").glob("*/test_*.py")]
+    assert {tiers.tier_of(f"{name}::test") for name in names} == {"quick", "test", "proof"}
+    assert not [key for key in tiers.TIERS if not any(name.startswith(key.partition("::")[0]) for name in names)]
+    assert not [key for key in tiers.TIERS if "::" in key and f"def {key.partition('::')[2]}" not in (HOME / "tests" / key.partition("::")[0]).read_text()]
+    assert tiers.tier_of("contracts/test_state.py::test_a[sqlite]") == "quick" and tiers.tier_of("contracts/test_state.py::test_a[dynamodb]") == "proof"
 
 
 @pytest.mark.parametrize("part, room", [("rooms/04_spark", "04_spark/01_session"), ("rooms/07_lake", "07_lake/01_table")])
 def test_a_part_of_the_tests_that_finds_no_room_is_red(part, room, tmp_path):
     for name in ("Makefile", "settings.ini", "setup.py", "pyproject.toml", "constraints.txt"): copy(HOME / name, tmp_path)
-    for package in ("01_storage", room.split("/")[0]): (tmp_path / "notebooks" / package).mkdir(parents=True)
-    (tmp_path / "notebooks/01_storage/01_aws.ipynb").touch()
-    tester = tmp_path / "nbdev_test"
-    tester.write_text("#!/bin/sh\necho asked: $*\n")  # ends well, as nbdev_test does where it finds nothing
-    tester.chmod(0o755)
-    asked = ["make", "--no-print-directory", part, "STAMP=nbdev_test", f"BIN={tmp_path}"]
-    alone = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True)
-    assert alone.returncode == 2 and "asked" not in alone.stdout and part in alone.stderr
-    (tmp_path / "notebooks" / f"{room}.ipynb").touch()
+    for folder in ("tests", "notebooks/01_storage", f"notebooks/{room.split('/')[0]}"): (tmp_path / folder).mkdir(parents=True)
+    copy(HOME / "tests" / "rooms.py", tmp_path / "tests")
+    for name in ("01_storage/01_aws", room): copy(HOME / "notebooks" / "index.ipynb", tmp_path / "notebooks" / f"{name}.ipynb")
+    asked = ["make", "--no-print-directory", part, "STAMP=tests/rooms.py", f"BIN={Path(sys.executable).parent}"]
     done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0 and "asked: --n_workers 0 --path notebooks" in done.stdout
+    assert done.returncode == 0 and f"{room}.ipynb: 0 cells" in done.stdout
+    (tmp_path / "notebooks" / f"{room}.ipynb").unlink()
+    alone = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True)
+    assert alone.returncode == 2 and "cells" not in alone.stdout and part in alone.stderr and f"no notebooks: notebooks/{room.split('/')[0]}" in alone.stderr

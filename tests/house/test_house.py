@@ -10,17 +10,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from rooms import on_this_machine
 
 HOME = Path(__file__).parents[2]
 NOTEBOOKS = HOME / "notebooks"
-ROOMS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*/**/[0-9][0-9]_*.ipynb"))
+ROOMS = sorted([*NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"), *NOTEBOOKS.glob("[0-9][0-9]_*/**/[0-9][0-9]_*.ipynb")])
 JOBS = sorted(NOTEBOOKS.glob("jobs/*.ipynb"))
 EXPLORE = sorted(NOTEBOOKS.glob("explore/*.ipynb"))
-ALL = ROOMS + JOBS + EXPLORE + sorted(NOTEBOOKS.glob("*.ipynb"))
+ALL = ROOMS + JOBS + EXPLORE + sorted(NOTEBOOKS.glob("[!0-9]*.ipynb"))
 
 
 def module_of(path: Path) -> str:
-    "What a notebook exports or would export: load.plan, lake.parquet.journal, explore.tour."
+    "What a notebook exports or would export: errors, load.plan, lake.parquet.journal, explore.tour."
     return ".".join(re.sub(r"^\d+_", "", part) for part in path.relative_to(NOTEBOOKS).with_suffix("").parts)
 
 
@@ -69,11 +70,6 @@ def imported(source: str) -> set[str]:
     return {name.removeprefix("dmscdc.") for name in found if name.startswith("dmscdc.")}
 
 
-def outputs(path: Path) -> str:
-    "Everything that the cells of a notebook show."
-    return json.dumps([cell.get("outputs", []) for cell in cells(path)], ensure_ascii=False)
-
-
 def test_modules_are_what_the_notebooks_export(tmp_path):
     for name in ("settings.ini", "notebooks", "dmscdc"):
         source = HOME / name
@@ -82,7 +78,8 @@ def test_modules_are_what_the_notebooks_export(tmp_path):
         else:
             shutil.copy(source, tmp_path / name)
     for module in (tmp_path / "dmscdc").rglob("*.py"):
-        module.unlink()
+        if module.name != "__init__.py":  # what a package offers, a list of names: test_faces.py
+            module.unlink()
     run = subprocess.run([str(Path(sys.executable).parent / "nbdev_export")], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""})
     assert run.returncode == 0, run.stderr
     ours, made = ({str(path.relative_to(folder)) for path in folder.rglob("*.py")} for folder in (HOME / "dmscdc", tmp_path / "dmscdc"))
@@ -100,7 +97,8 @@ def test_a_notebook_begins_with_its_module_its_subject_and_one_line(path):
     assert re.match(r"# \S", lines[0]) and re.match(r"> \S", lines[1]) and len(lines[1]) <= 100, title
 
 
-ARROWS = {  # the packages, in the order of reading, and those that the exported code of each may import
+ARROWS = {  # the packages, in the order of reading, and those that the exported code of each may import; errors are for all
+    "errors": "",
     "storage": "",
     "landing": "storage",
     "capture": "landing",
@@ -126,7 +124,7 @@ def test_packages_lie_in_the_order_of_reading_with_an_arrow_for_each_import():
     assert list(found) == list(ARROWS)
     upwards = {mine: far for mine, names in ARROWS.items() if (far := [one for one in names.split() if list(ARROWS).index(one) >= list(ARROWS).index(mine)])}
     assert not upwards
-    extra = {mine: far for mine, packages in found.items() if (far := packages - {mine} - set(ARROWS[mine].split()))}
+    extra = {mine: far for mine, packages in found.items() if (far := packages - {mine, "errors"} - set(ARROWS[mine].split()))}
     assert not extra, "an arrow that is not in the table: import it elsewhere, or say here why not"
 
 
@@ -144,12 +142,12 @@ def test_no_two_notebooks_or_packages_of_a_folder_have_one_number():
 
 
 COMMON = {  # beside each other, what asks may use these: files, places and sessions; what one raw row or file says; state, runs and pictures
-    *("storage.aws", "storage.filesystem", "storage.log_store", "storage.bucket_log_store", "landing.files", "landing.load_set", "landing.s3"),
-    *("spark.session", "changes.schema", "changes.read", "changes.tasks", "state.position", "state.leases", "state.items"),
+    *("errors", "storage.filesystem", "storage.log_store", "landing.files", "landing.load_set", "landing.s3"),
+    *("spark.session", "changes.schema", "changes.read", "changes.tasks", "state.position", "state.items", "state.registry"),
     *("runs.store", "runs.log", "runs.report", "runs.charts", "runs.index"),
 }
 SHARED = {  # rooms at which the closure ends, and the names that may be taken from them: how a lake is opened, read and written, never what stands in its rows
-    "lake.table": {"LakeTable", "Commit", "Draft", "Written", "PlainFile", "StaleCommit", "FilesGone", "VERSIONS", "open_table"},
+    "lake.table": {"LakeTable", "Commit", "PendingCommit", "Transaction", "Written", "PlainFile", "VERSIONS", "open_table"},
     "lake.parquet.write": {"lake_columns"},  # the order of the columns
     "changes.stage": {"Batch", "batch_types"},  # the form in which a type-2 table hands its rows to the lake's writer
 }
@@ -233,16 +231,7 @@ def test_notebooks_are_clean(path):
 
 @pytest.mark.parametrize("path", ALL, **NAMES)
 def test_no_machine_and_no_secret_in_what_is_shown(path):
-    text = outputs(path)
-    for what, pattern in {
-        "an absolute path": r"(?<![\w.:/])/(home|root|tmp|work|Users|var|private|opt)/\w",
-        "an address in memory": r" at 0x[0-9a-f]{6,}",
-        "an AWS key": r"\b(AKIA|ASIA)[0-9A-Z]{16}\b",
-        "a URL with a password": r"\w://[^/\s:@\"]*:[^/\s@\"*]+@",
-        "an error": r'"output_type": "error"',
-    }.items():
-        found = re.search(pattern, text)
-        assert not found, f"{path.name} shows {what}: …{text[max(0, found.start() - 60) : found.end() + 20]}…"
+    assert not on_this_machine([cell.get("outputs", []) for cell in cells(path)])
 
 
 @pytest.mark.parametrize("path", JOBS, **NAMES)
@@ -268,9 +257,9 @@ def test_a_job_only_calls(path):
     assert any('record("verdict"' in cell["source"] for cell in cells(path)), "a job records its verdict"
 
 
-@pytest.mark.parametrize("path", JOBS + EXPLORE, **NAMES)
-def test_jobs_and_explorations_are_committed_without_outputs(path):
-    assert outputs(path) == json.dumps([[] for _ in cells(path)])
+@pytest.mark.parametrize("path", JOBS, **NAMES)
+def test_jobs_are_committed_without_outputs(path):
+    assert not any(cell["outputs"] for cell in cells(path)), "a run keeps its own"
 
 
 @pytest.mark.parametrize("folder", ["jobs", "explore"])

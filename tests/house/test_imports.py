@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.lake.table import Draft
+from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.process import plan_standing, stand
+from dmscdc.load.process import plan_standing, load_state
 from dmscdc.runs.log import Ledger
 from dmscdc.service.config import read_config, write_config
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 HOME = Path(__file__).parents[2]
 HEAVY = "nbformat nbconvert papermill jsonschema pandas boto3 botocore altair sqlalchemy pyspark IPython nbclient jupyter_client duckdb"
@@ -66,9 +66,9 @@ def folder(tmp_path_factory) -> Path:
     write_changes(folder / "landing", table, [("U", 1, "uno")], at, types, time=time.time() - 3_600)
     state, landing = open_state(config.state, config.landing), FolderLanding(config.landing)
     state.put_settings(table, key="id")
-    standing = stand(state, table, config.lake)
+    standing = load_state(state, table, config.lake)
     plan = plan_standing(standing, landing, 0)
-    standing.lake.advance(Draft(None, plan.after.to_json(), "test", (), ("id",)))
+    standing.lake.advance(Transaction(None, plan.after.to_json(), "test", (), ("id",))).commit()
     return folder
 
 

@@ -18,7 +18,7 @@ import pytest
 from aws.conftest import aws, moto  # noqa: F401
 
 from dmscdc.capture.shop import create_shop
-from dmscdc.storage.aws import client
+from dmscdc.storage.filesystem import client
 
 HOME = Path(__file__).parents[2]
 README = (HOME / "README.md").read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ from dmscdc.cli.main import app
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.runs.run import run_notebook
 from dmscdc.service.schedule import run_schedule
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_schedule_runs_a_pass_at_each_tick_and_proofs_when_they_are_due(shop, tm
     sqlite3.connect("shop.db").close()
     clock = Clock(datetime(2018, 12, 15, 11, 59, tzinfo=timezone.utc), ticks=3)
     monkeypatch.setattr("dmscdc.service.schedule.run_schedule", partial(run_schedule, now=clock.now, wait=clock.wait))
-    monkeypatch.setattr("dmscdc.cli.reconcile.datetime", clock)
+    monkeypatch.setattr("dmscdc.cli.prove.datetime", clock)
     done = shop("schedule", "--cron", "0 * * * *", *more)
     assert done.exit_code == 0 and done.stdout.strip() == "3 passes ran", done.output
     assert re.findall(r"next pass: \w+ [\d-]+ (\d\d:\d\d) UTC", done.stderr) == ["12:00", "13:00", "14:00", "15:00"]

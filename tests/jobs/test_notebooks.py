@@ -17,7 +17,8 @@ from dmscdc.runs.kernel import Watch, executed
 from dmscdc.runs.log import Ledger, records
 from dmscdc.service.config import read_config, write_config
 from dmscdc.spark.server import serve
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
+from rooms import Room
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 PRODUCT = TableRef.parse("sampledb.product")
@@ -106,10 +107,18 @@ def test_the_tour_shows_the_report_of_a_run_inside_a_frame_of_its_own(tour):
     assert frame.count("<style") == 0  # it must not dress the notebook around it
 
 
-def test_the_page_for_those_who_come_from_2019_runs_and_the_old_lake_goes_on(execute, tmp_path):
-    ran = execute("explore/from_2019", folder=str(tmp_path))
-    assert ran.error is None
-    files, plan, first, rows, again = ran.shown()
+@pytest.fixture(scope="module")
+def from_2019(execute, tmp_path_factory) -> Executed: return execute("explore/from_2019", folder=str(tmp_path_factory.mktemp("from_2019")))
+
+
+@pytest.mark.parametrize("name", ["tour", "from_2019"])
+def test_what_the_page_shows_is_kept(name, tour, from_2019):
+    assert Room(NOTEBOOKS / "explore" / f"{name}.ipynb").executed({"tour": tour[0], "from_2019": from_2019}[name].path).wrong() == []
+
+
+def test_the_page_for_those_who_come_from_2019_runs_and_the_old_lake_goes_on(from_2019):
+    assert from_2019.error is None
+    files, plan, first, rows, again = from_2019.shown()
     assert files.count("old-lake/product/part-00000-") == 2 and files.count("landing/sampledb/product/") == 3
     assert "go on from the 2019 solution (load 1 (1 file), changes up to 20181215-100311204.parquet); 1 change file" in plan
     assert "2 files of the 2019 lake taken over, 25 rows" in first and "1 deleted" in first and "0-adopted-part-00000-91fe" in rows

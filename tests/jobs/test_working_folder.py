@@ -11,7 +11,7 @@ import pytest
 from dmscdc.capture.writer import write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config, write_config
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 FOLDERS = "dmscdc pyspark numpy pandas IPython ipykernel papermill jupyter_client grpc zmq"
 FILES = "typer pyarrow ipykernel_launcher runpy json logging random secrets tempfile zipfile socket ast sitecustomize program"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa, pyarrow.parquet as pq
 from damage import encoded, flipped, rows_of
 from dmscdc.history.lookup import measure
-from dmscdc.lake.parquet.statistics import describe
+from dmscdc.lake.parquet.write import describe
 
 raw, file = encoded(rows_of("U")), Path(sys.argv[1])
 begin, looked, unknown, words = raw.rindex(bytes([2]) + b"id") - 8, 0, 0, 0

@@ -7,11 +7,12 @@ import shutil
 import pytest
 
 from dmscdc.changes.schema import Column
+from dmscdc.errors import MissingDataFile, UnsupportedStore
 from dmscdc.lake.parquet.rewrite import Work
 from dmscdc.lake.parquet.table import ParquetTable, rewrite_touched
-from dmscdc.lake.table import Draft, NotOurs
+from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
-from dmscdc.storage.log_store import Store, Unfit
+from dmscdc.storage.log_store import LogStore
 
 FILE = {"name": "000000000002-a-b.parquet", "aside": "x/y.parquet", "rows": 1, "bytes": 1, "low": [1], "high": [2], "values": []}
 WRONG = [(("facts",), []), (("facts",), "x"), (("files",), [5]), (("files",), "x"), (("adds",), 5), (("number",), 1), (("number",), "2")]
@@ -26,7 +27,7 @@ def table(tmp_path):
     there = ParquetTable(str(tmp_path / "lake"), TableRef("shop", "item"))
     schema, head = (Column("id", "int"),), None
     for run in ("one", "two"):
-        head = there.advance(Draft(head, {}, run, schema, ("id",))).commit
+        head = there.advance(Transaction(head, {}, run, schema, ("id",))).commit().commit
     return there
 
 
@@ -48,7 +49,7 @@ def test_an_entry_with_any_part_wrong_or_gone_is_said_with_its_path(table, ask):
     for case in [*WRONG, *((steps,) for steps in GONE)]:
         open(path, "w").write(sound)
         damage(table, *case)
-        with pytest.raises(NotOurs) as said: ask(table)
+        with pytest.raises(MissingDataFile) as said: ask(table)
         assert str(said.value).startswith(f"{path} is no entry of a journal of ours"), (case, said.value)
         looked += 1
     open(path, "w").write(sound)
@@ -61,13 +62,13 @@ BOUNDS = [("int", "abc"), ("int", 2**40), ("int", 1.5), ("decimal(10,2)", "one")
 @pytest.mark.parametrize("kind, wrong", BOUNDS, ids=str)
 def test_a_bound_that_is_none_of_its_key_s_type_is_said_with_the_path_before_anything_is_read(tmp_path, kind, wrong):
     table = ParquetTable(str(tmp_path / "lake"), TableRef("shop", "item"))
-    head = table.advance(Draft(None, {}, "one", (Column("id", kind),), ("id",))).commit
-    table.advance(Draft(head, {}, "two", head.schema, ("id",)))
+    head = table.advance(Transaction(None, {}, "one", (Column("id", kind),), ("id",))).commit().commit
+    table.advance(Transaction(head, {}, "two", head.schema, ("id",))).commit()
     work = Work("no batch is read", "", "", "", (("id", kind),), ("id",), (), (), False, 1, ())
     for end in ("low", "high"):
         path = damage(table, ("files",), [{**FILE, "low": [None], "high": [None], end: [wrong]}])
         for ask in (table.plain, lambda: rewrite_touched(None, table.journal, table.journal.head(), work, True)):
-            with pytest.raises(NotOurs) as said: ask()
+            with pytest.raises(MissingDataFile) as said: ask()
             assert str(said.value).startswith(f"{path} is no entry of a journal of ours") and f"{wrong!r} as a bound of id {kind}" in str(said.value)
 
 
@@ -75,18 +76,18 @@ def test_the_copy_of_an_entry_under_a_later_number_is_no_commit_of_another_write
     journal = table.journal
     later = journal.store.path(journal.entry_name(4))
     shutil.copy(journal.store.path(journal.entry_name(2)), later)
-    with pytest.raises(NotOurs, match=f"{later} is no entry of a journal of ours .*it says that it is commit 2"): table.head()
+    with pytest.raises(MissingDataFile, match=f"{later} is no entry of a journal of ours .*it says that it is commit 2"): table.head()
 
 
 def test_a_folder_that_is_called_like_an_entry_is_said(table, tmp_path):
     place = tmp_path / "lake" / table.journal.entry_name(3)
     place.mkdir()
-    with pytest.raises(NotOurs, match=f"{place} is no entry of a journal of ours"): table.head()
+    with pytest.raises(MissingDataFile, match=f"{place} is no entry of a journal of ours"): table.head()
 
 
 def test_a_file_in_the_place_of_the_table_s_folder_is_said(tmp_path):
-    store = Store(str(tmp_path))
+    store = LogStore(str(tmp_path))
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop/item").write_text("x")
     (tmp_path / "aside").write_text("rows")
-    with pytest.raises(Unfit, match=f"{tmp_path}/shop/item is a file where the table's folder was expected"): store.copy("aside", "shop/item/a.parquet")
+    with pytest.raises(UnsupportedStore, match=f"{tmp_path}/shop/item is a file where the table's folder was expected"): store.copy("aside", "shop/item/a.parquet")

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from dmscdc.landing.files import FolderLanding, NotADmsName, RawFile, TableRef, classify, parse_name
+from dmscdc.errors import NotADmsName
+from dmscdc.landing.files import FolderLanding, RawFile, TableRef, classify, parse_name
 from dmscdc.landing.s3 import listing_from_keys
 
 T = TableRef("sampledb", "product")

@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.changes.schema import Column, LakeDamaged, read_lake
+from dmscdc.changes.schema import Column, read_lake
 from dmscdc.changes.tasks import unique_columns, write_table
+from dmscdc.errors import CommitConflict, LakeDamaged
 from dmscdc.lake.parquet.rewrite import Work, rewrite
-from dmscdc.lake.parquet.statistics import candidates, describe, unit
+from dmscdc.lake.parquet.write import candidates, describe, unit
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.lake.table import Draft, StaleCommit
+from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.arrivals import Plan
 from dmscdc.load.process import problem_of
@@ -77,15 +78,15 @@ def test_keys_of_dates_that_python_does_not_know_have_no_bounds_and_may_be_anywh
 def test_of_two_states_on_one_lake_the_loser_says_that_another_run_has_committed(tmp_path, error):
     table = ParquetTable(str(tmp_path / "lake"), TableRef("shop", "item"))
     schema, landing, plan = (Column("id", "int"),), FolderLanding(tmp_path / "landing"), Plan(table.table)
-    first = table.advance(Draft(None, {}, "run 1", schema, ("id",))).commit
+    first = table.advance(Transaction(None, {}, "run 1", schema, ("id",))).commit().commit
     standing = SimpleNamespace(lake=table, number=1, item=SimpleNamespace(table=table.table))
     def said(run):
         try: return problem_of(error, landing, plan, standing, (), run)
         except FileNotFoundError as raised: return raised
     assert said("run 2") is error, "nobody has committed since"
-    table.advance(Draft(first, {}, "run of another", schema, ("id",)))
+    table.advance(Transaction(first, {}, "run of another", schema, ("id",))).commit()
     words = "shop.item: commit 2 was made by run of another meanwhile; nothing more of this run is in the table"
-    assert isinstance(said("run 2"), StaleCommit) and words in str(said("run 2"))
+    assert isinstance(said("run 2"), CommitConflict) and words in str(said("run 2"))
     assert said("run of another") is error, "its own commit is none of another"
 
 

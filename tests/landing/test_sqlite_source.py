@@ -16,8 +16,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.capture.sqlite import SqliteSource, WrongValue, capture, load_table, pending, unloaded
+from dmscdc.capture.sqlite import SqliteSource, capture, load_table, pending, unloaded
 from dmscdc.capture.writer import DmsSettings
+from dmscdc.errors import WrongValue
 from dmscdc.landing.files import FolderLanding, TableRef
 
 NOON = datetime(2018, 12, 15, 12, tzinfo=timezone.utc)
@@ -232,7 +233,7 @@ def _random_transaction(source, draw, has_note):
 
 def _flush_and_be_killed(source, landing, settings, now):
     "All files are there, the log knows nothing of it."
-    from dmscdc.capture.sqlite_log import refresh, see_changes, transaction
+    from dmscdc.capture.sqlite import refresh, see_changes, transaction
     from dmscdc.capture.sqlite import name_batches, write_batches
     with closing(source.connect()) as db:
         with transaction(db):
@@ -240,7 +241,7 @@ def _flush_and_be_killed(source, landing, settings, now):
             see_changes(db, now)
             name_batches(db, Path(landing, "sampledb"), settings, now, everything=True)
         db.execute("BEGIN")
-        write_batches(db, landing, "sampledb", settings)
+        list(write_batches(db, landing, "sampledb", settings))
         db.execute("ROLLBACK")
 
 

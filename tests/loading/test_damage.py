@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.changes.read import change_files
-from dmscdc.changes.schema import Unreadable, evolve, read_footers
+from dmscdc.changes.schema import evolve, read_footers
 from dmscdc.changes.stage import stage
+from dmscdc.errors import Unreadable
 
 from damage import DAMAGES, LIBRARIES, ROWS, SOURCE, damages, encoded, in_page, put, rows_of, to_nulls
 from world import World, closed, query

@@ -4,8 +4,9 @@ from __future__ import annotations
 import pytest
 
 from dmscdc.changes.read import change_files
-from dmscdc.changes.schema import Unreadable, evolve
-from dmscdc.lake.table import Draft
+from dmscdc.changes.schema import evolve
+from dmscdc.errors import Unreadable
+from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding
 from dmscdc.load.loader import footers_of, replace_table
 from dmscdc.load.results import Task
@@ -54,5 +55,5 @@ def test_of_a_partitioned_load_as_many_rows_are_written_as_its_files_promised(tm
     files = change_files(footers, urls, evolve("shop.item", (), footers).schema)
     put(w.raw / "LOAD00000002.parquet", encoded(rows_of(None, ROWS).slice(0, 148)))
     with pytest.raises(Unreadable, match="^LOAD00000002.parquet: damaged: 150 rows were promised, 148 are there"):
-        replace_table(spark, task, Draft(None, {}, "run", files.schema, settings["key"], ("site",)), files, 1)
+        replace_table(spark, task, Transaction(None, {}, "run", files.schema, settings["key"], ("site",)), files, 1)
     assert w.lake_table.head() is None

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from dmscdc.changes.schema import Refused
-from dmscdc.history.audit import tell
+from dmscdc.errors import Refused
+from dmscdc.history.audit import audit_row
 from dmscdc.landing.files import FolderLanding
-from dmscdc.load.loader import load_initial
+from dmscdc.load.arrivals import Plan
+from dmscdc.load.loader import prepare_load
 from dmscdc.load.results import Task
 
 from damage import encoded, put
@@ -94,7 +95,7 @@ def test_days_and_times_before_the_year_1_and_after_9999_lay_out_a_lake_that_goe
     number = "datediff(at, date'1970-01-01')" if kind == pa.date32() else "unix_millis(at)"
     found = sorted(map(tuple, w.lake_table.read(spark).selectExpr("id", number, "name").collect()))
     assert found == [(0, values[0], "load"), (1, values[1], "load"), (2, 0, "U"), (3, values[3], "U"), (4, values[0], "U"), (10, values[0], "I"), (12, 0, "I"), (13, values[3], "I")]
-    told = {n: tell(str(w.landing), w.lake_table, {"id": n})[0][0] for n in (1, 3, 4, 13)}
+    told = {n: audit_row(str(w.landing), w.lake_table, {"id": n})[0][0] for n in (1, 3, 4, 13)}
     assert {story.verdict for story in told.values()} == {"agrees"}
     shown = {n: str(story.life.state["at"]) for n, story in told.items()}
     assert [shown[3], shown[1]] == (["10000-01-01", "0000-01-01"] if kind == pa.date32() else ["10000-01-01T00:00:00.123", "-1199-02-15T14:13:20.001"])
@@ -152,7 +153,7 @@ def test_a_key_or_partition_that_cannot_be_is_refused_in_words(tmp_path, spark, 
     w = World(tmp_path, spark, {**SCHEMA, "b": "binary"}).load([(1, "a", None, "x", b"\xff")])
     landing = FolderLanding(w.landing)
     with pytest.raises(Refused, match=re.escape(words)):
-        load_initial(spark, Task(w.ref, landing, w.lake_table, key, partition), landing.files(w.ref).load, 1, {})
+        prepare_load(lambda: spark, Task(w.ref, landing, w.lake_table, key, partition), Plan(w.ref, load=landing.files(w.ref).load, load_number=1), None)
     assert not w.folder.exists()
 
 

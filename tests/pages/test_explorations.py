@@ -17,7 +17,7 @@ from botocore.validate import ParamValidator
 
 from dmscdc.capture.shop import COLUMNS, PRODUCTS
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.cli.cluster import checked
+from dmscdc.cli.main import checked
 from dmscdc.history.statistics import spread
 from dmscdc.runs.kernel import Watch, executed
 from dmscdc.runs.log import Ledger
@@ -26,6 +26,7 @@ from dmscdc.service.config import write_config
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from front_page import a_line, stamp  # noqa: E402
 
+from rooms import Room  # noqa: E402
 from test_pages import a_report, asked  # noqa: E402
 
 EXPLORE = Path(__file__).parents[2] / "notebooks" / "explore"
@@ -48,19 +49,21 @@ def house(tmp_path_factory) -> Path:
     "A load, 40 change files in two hours, and a run for every four of them, 90 seconds after the last."
     home, luck = tmp_path_factory.mktemp("volumes"), random.Random(11)
     write_config(home, landing="landing", lake="lake", settle=0)
-    write_load(home / "landing", TABLE, PRODUCTS, COLUMNS["product"])
+    write_load(home / "landing", TABLE, PRODUCTS, COLUMNS["product"], time=BEGIN)
     paths: list[str] = []
     for number in range(40):
         time = BEGIN + timedelta(seconds=(number // 4) * 600 + (number % 4) * 10)
         rows = [(luck.choice("IUUD"), *luck.choice(PRODUCTS)) for _ in range(luck.randrange(1, 9))]
-        write_changes(home / "landing", TABLE, rows, f"{time:%Y%m%d-%H%M%S}000", COLUMNS["product"])
+        write_changes(home / "landing", TABLE, rows, f"{time:%Y%m%d-%H%M%S}000", COLUMNS["product"], time=time)
         paths.append(f"{time:%Y%m%d-%H%M%S}000.parquet")
         if number % 4 == 3:
             line = {**a_line(TABLE, number, luck), "verdict": "ok", "start": stamp(time), "end": stamp(time + timedelta(seconds=90)), "files": 4}
             files = [{"path": path, "kind": "change", "rows": 1, "bytes": 1} for path in paths[-4:]]
             a_report(home / "runs", line, processed={"files": files})
             Ledger(home / "runs").append(line)
-    for number in range(3): Ledger(home / "runs").append({**a_line("sampledb.store", number, luck), "verdict": "failed", "words": f"row {number} has two addresses"})
+    for number in range(3):
+        span = {"start": stamp(BEGIN + timedelta(minutes=40 * number)), "end": stamp(BEGIN + timedelta(minutes=40 * number, seconds=12))}
+        Ledger(home / "runs").append({**a_line("sampledb.store", number, luck), **span, "verdict": "failed", "words": f"row {number} has two addresses"})
     return home
 
 
@@ -132,6 +135,32 @@ def test_an_exploration_reads_the_nearest_settings_else_the_demo(name, house, ru
     assert said["above"] == said["demo"] != said["other"] and "None" in said["above"][-8:]
     nearest = shown(run(name), explore, other)
     assert nearest != said["demo"] and nearest.splitlines()[:3] == said["other"].splitlines()[:3]
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory) -> Path:
+    "A load, and what happens to product 1001: two new names, its end, and a return."
+    home, (key, name, *kind, price) = tmp_path_factory.mktemp("lived"), PRODUCTS[0]
+    write_config(home, landing="landing", lake="lake", settle=0)
+    write_load(home / "landing", TABLE, PRODUCTS, COLUMNS["product"], time=BEGIN)
+    happened = [("U", "Sample Product", price), ("U", "Trail Lantern 350", "44.00"), ("D", "Trail Lantern 350", "44.00"), ("I", "Trail Lantern 400", "49.00")]
+    for number, (op, name, price) in enumerate(happened):
+        time = BEGIN + timedelta(minutes=20 * number + 3)
+        write_changes(home / "landing", TABLE, [(op, key, name, *kind, price)], time, COLUMNS["product"], time=time)
+    return home
+
+
+@pytest.mark.parametrize("name", LOOKING)
+def test_what_an_exploration_shows_of_a_demo_is_kept(name, house, lived, run, tmp_path, monkeypatch):
+    (tmp_path / "demo").symlink_to(lived if name == "row_history" else house)
+    (tmp_path / "notebooks" / "explore").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "notebooks" / "explore")
+    ran = run(name)
+    assert ran.error is None and Room(EXPLORE / f"{name}.ipynb").executed(ran.path).wrong() == []
+
+
+def test_what_the_page_about_clusters_shows_is_kept(run, tmp_path):
+    assert Room(EXPLORE / "on_a_cluster.ipynb").executed(run("on_a_cluster", folder=str(tmp_path)).path).wrong() == []
 
 
 @pytest.mark.parametrize("name", LOOKING)

@@ -24,8 +24,8 @@ from typer.testing import CliRunner
 from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef, for_shell
 from dmscdc.runs import charts
-from dmscdc.runs import front_page
-from dmscdc.runs.front_page import write_front_page
+from dmscdc.runs import pages as front_page
+from dmscdc.runs.pages import write_front_page
 from dmscdc.runs.log import RECORD, Ledger
 from dmscdc.runs.report import render, report_html, said_html
 from dmscdc.runs.store import FolderShelf
@@ -421,7 +421,7 @@ def test_the_front_page_shows_a_whole_command_whatever_the_table_is_called(tmp_p
 def test_after_a_proof_an_idle_pass_draws_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)  # of the table's page
     drawn, luck, ledger = [], random.Random(4), Ledger(tmp_path)
-    monkeypatch.setattr(front_page, "charts_of", lambda passes: drawn.append(len(passes)) or "charts")
+    monkeypatch.setattr(front_page, "charts_of", lambda lines: [drawn.append(len(lines)) for _ in range("runs" in lines[0])] and "charts")
     proof = {**a_line("shop.a", 2, luck), "job": "reconcile", "verdict": "ok", "words": "equal", "rows": {}, "lag": None}
     idle = {**a_pass(3), "verdict": "nothing", "words": "1 table: 1 nothing"}
     for lines_ in ([a_line("shop.a", 1, luck), a_pass(1)], [proof], [idle]):

@@ -11,21 +11,23 @@ import typer
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
-from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable, read_footer
-from dmscdc.cli.feed import refusals
+from dmscdc.changes.schema import read_footer
+from dmscdc.cli.ask import refusals
 from dmscdc.cli.main import app
+from dmscdc.errors import LakeDamaged, Refused, Unreadable
 from dmscdc.history.audit import rows_in
 from dmscdc.history.lookup import KeyIndex
 from dmscdc.lake.table import PlainFile
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.process import ended_by, said_of
-from dmscdc.runs.front_page import commands_in
+from dmscdc.load.results import ended_by, message_of
+from dmscdc.runs.pages import commands_in
 from dmscdc.runs.log import Ledger
-from dmscdc.scd2.update import Increment, weave_table
+from dmscdc.scd2.update import Increment, update_versions
 from dmscdc.service.config import read_config
-from dmscdc.service.status import Look, input_mark, refusal_words, survey
-from dmscdc.state.items import TableItem, open_state
+from dmscdc.service.status import TableStatus, input_mark, refusal_words, survey
+from dmscdc.state.items import TableItem
+from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
 
 T = TableRef("shop", "item")
@@ -56,7 +58,7 @@ def test_a_cut_journal_entry_is_said_with_its_path_by_every_question(tmp_path, w
 def test_a_column_whose_name_a_type_2_table_needs_is_refused_before_spark_is_started(tmp_path, name):
     put(tmp_path, {"id": "int", name: "string"}, [(1, "a")])
     with pytest.raises(Refused, match=f"shop.item: the source has a column {name}, a name that a type-2 table needs.*Rename it in the task's mapping"):
-        weave_table("shop.item", str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path / 'state.db'}", landed=True, settle=0, spark=lambda: pytest.fail("Spark was started"))
+        update_versions("shop.item", str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path / 'state.db'}", landed=True, settle=0, spark=lambda: pytest.fail("Spark was started"))
     assert not (tmp_path / "lake").exists() or not list((tmp_path / "lake").rglob("*.parquet"))
 
 
@@ -111,7 +113,7 @@ def test_a_type_that_is_refused_is_said_with_table_and_file_and_what_to_do(tmp_p
     pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "price": pa.array([Decimal(1)], pa.decimal256(41, 0))}), folder / "LOAD00000001.parquet")
     expected = "LOAD00000001.parquet: column price has type decimal256(41, 0), which Spark cannot read: a decimal has at most 38 digits. Map it to another type in the task"
     with pytest.raises(Unreadable) as refused: read_footer("LOAD00000001.parquet", str(folder / "LOAD00000001.parquet"))
-    words = said_of(refused.value, "shop.item")
+    words = message_of(refused.value, "shop.item")
     assert words.startswith(f"shop.item: {expected}") and words.endswith(". Then: dmscdc pass --only shop.item") and ".." not in words
     code, said = said_by(tmp_path, "status")
     assert code == 3 and f"shop.item: {expected}" in said and "waits for its key" not in said
@@ -120,9 +122,9 @@ def test_a_type_that_is_refused_is_said_with_table_and_file_and_what_to_do(tmp_p
 
 
 def test_a_refusal_that_holds_names_one_command_and_that_one_works():
-    words = ended_by(Unreadable("x"), said_of(Unreadable("LOAD00000001.parquet: damaged"), "shop.item"), [], None, None)[1]
+    words = ended_by(Unreadable("LOAD00000001.parquet: damaged"), "shop.item", [], None, None)[1]
     assert words == "shop.item: LOAD00000001.parquet: damaged. Then: dmscdc pass --only shop.item"
-    recalled = Look(TableRef("shop", "item"), "ready", TableItem(TableRef("shop", "item")), refusal={"words": f"{words}. The lake is as it was (never loaded)"})
+    recalled = TableStatus(TableRef("shop", "item"), "ready", TableItem(TableRef("shop", "item")), refusal={"words": f"{words}. The lake is as it was (never loaded)"})
     assert commands_in(refusal_words(recalled)) == ["dmscdc pass --only shop.item --retry"]
     assert refusal_words(recalled).endswith("damaged. The lake is as it was (never loaded). Nothing has changed since; the next pass tries it once a file or setting has, and `dmscdc pass --only shop.item --retry` tries it unchanged")
 
@@ -133,9 +135,9 @@ ASKED = [("as-of", "shop.nosuch"), ("feed", "shop.nosuch", "--out", "OUT"), ("sc
 
 @pytest.mark.parametrize("words", ASKED, ids=["-".join(words[:2]) for words in ASKED])
 def test_of_a_table_that_is_not_here_this_is_said_with_those_that_are_before_spark_is_started(tmp_path, monkeypatch, words):
-    monkeypatch.setattr("dmscdc.cli.feed.session", lambda *given: pytest.fail("Spark was started"))
-    monkeypatch.setattr("dmscdc.service.proofs.run_proof", lambda *given, **more: pytest.fail("a run was begun"))
-    monkeypatch.setattr("dmscdc.scd2.update.weave_table", lambda table, *given, **more: pytest.fail("Spark was started") if table == "shop.nosuch" else weave_nothing(table))
+    monkeypatch.setattr("dmscdc.cli.ask.session", lambda *given: pytest.fail("Spark was started"))
+    monkeypatch.setattr("dmscdc.service.schedule.run_proof", lambda *given, **more: pytest.fail("a run was begun"))
+    monkeypatch.setattr("dmscdc.scd2.update.update_versions", lambda table, *given, **more: pytest.fail("Spark was started") if table == "shop.nosuch" else weave_nothing(table))
     put(tmp_path, {"id": "int"}, [(1,)])
     write_load(tmp_path / "landing", "shop.other", [(1,)], {"id": "int"})
     code, said = said_by(tmp_path, *[word.replace("OUT", str(tmp_path / "out")).replace("SOURCE", str(tmp_path / "source.db")) for word in words])
@@ -149,7 +151,7 @@ def weave_nothing(table: str) -> Increment: return Increment(table, "", "nothing
 @pytest.mark.parametrize("words", [("plan",), ("plan", "--json"), ("status",), ("table", "list"), ("history", "shop.item", "--key", "id=1"), ("as-of", "shop.item"), ("feed", "shop.item", "--out", "OUT"), ("scd2", "shop.item"),
                                    ("runs", "list"), ("runs", "show", "abc"), ("reconcile", "shop.item", "--source", "sqlite:SOURCE")], ids=lambda words: "-".join(words[:2]))
 def test_who_only_asks_makes_no_state_and_no_folder(tmp_path, monkeypatch, words):
-    monkeypatch.setattr("dmscdc.cli.feed.session", lambda *given: pytest.fail("Spark was started"))
+    monkeypatch.setattr("dmscdc.cli.ask.session", lambda *given: pytest.fail("Spark was started"))
     write_load(tmp_path / "landing", "shop.item", [(1,)], {"id": "int"})
     (tmp_path / "source.db").touch()
     before = sorted(tmp_path.rglob("*"))

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dmscdc.errors import ConfigError
 from dmscdc.landing.files import TableRef
-from dmscdc.service.config import DEFAULTS, FILE, MEANING, Config, ConfigError, absolute, read_config, write_config
+from dmscdc.service.config import DEFAULTS, FILE, MEANING, Config, absolute, read_config, write_config
 
 names = st.text(st.characters(blacklist_categories=("Cc", "Cs"), blacklist_characters="/:~"), min_size=1).filter(
     lambda t: t.strip() and t not in (".", "..")

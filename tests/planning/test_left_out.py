@@ -8,10 +8,11 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
 from dmscdc.cli.main import app
+from dmscdc.errors import ConfigError
 from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import Ledger
-from dmscdc.service.config import ConfigError, read_config, write_config
-from dmscdc.state.items import open_state
+from dmscdc.service.config import read_config, write_config
+from dmscdc.state.registry import open_state
 
 TABLES = ("shop.item", "shop.tmp_1", "shop.tmp_2", "other.item")
 

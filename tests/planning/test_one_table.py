@@ -16,7 +16,8 @@ from dmscdc.load.process import process_table
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import run_pass
 from dmscdc.service.status import status_of, survey
-from dmscdc.state.items import ATTRIBUTES, open_state
+from dmscdc.state.items import ATTRIBUTES
+from dmscdc.state.registry import open_state
 
 SCHEMA = {"id": "int", "name": "string"}
 
@@ -165,7 +166,7 @@ def test_a_link_back_to_its_own_schema_is_no_table_of_what_cannot_be_read(tmp_pa
 
 
 def test_a_damaged_item_of_the_state_is_the_trouble_of_its_table(tmp_path):
-    from dmscdc.state.leases import transaction
+    from dmscdc.state.sqlite import transaction
 
     home = landed(tmp_path, "shop.good", "shop.bad")
     with transaction(str(home / "state.db")) as db: db.execute("update DMSCDC_Controller set position = '{' where path = 'shop/bad/'")
@@ -194,7 +195,7 @@ LEASES = [("owner", 7), ("owner", None), ("owner", b"\xff"), ("expiry", "soon"),
 
 @pytest.mark.parametrize("column, garbage", LEASES, ids=str)
 def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(tmp_path, column, garbage):
-    from dmscdc.state.leases import transaction
+    from dmscdc.state.sqlite import transaction
 
     home = landed(tmp_path, "shop.good", "shop.bad")
     state = open_state(f"sqlite:{home / 'state.db'}")
@@ -219,7 +220,7 @@ NOT_A_VALUE = {"status": ("[]", "1", "null", '"x"', "NaN", '{"refused": 1}', '{"
 
 @pytest.mark.parametrize("column", [*ATTRIBUTES])
 def test_whatever_stands_in_a_column_of_an_item_is_the_trouble_of_its_table(tmp_path, column):
-    from dmscdc.state.leases import transaction
+    from dmscdc.state.sqlite import transaction
 
     home, looked, told = landed(tmp_path, "shop.good", "shop.bad"), 0, set()
     state = open_state(f"sqlite:{home / 'state.db'}")

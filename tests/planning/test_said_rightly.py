@@ -7,11 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
-from dmscdc.changes.schema import Refused
-from dmscdc.cli import feed as feed_commands
+from dmscdc.cli import ask as feed_commands
 from dmscdc.cli.main import app
+from dmscdc.errors import Refused
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load import process
+from dmscdc.load import results
 from dmscdc.load.loader import note_left_out
 from dmscdc.service.key_inference import suggest_key
 
@@ -40,15 +40,15 @@ def test_changes_left_out_are_counted_and_both_commands_are_named(number, words)
 @pytest.mark.parametrize("rows, first, out, words", [(25, 20, "", "the first 20 of 25 rows; all: --out FOLDER"), (20, 20, "", "20 rows"), (1, 1, "", "1 row"), (25, 20, "new", "25 rows in new")])
 def test_rows_that_are_not_shown_are_said_with_the_way_to_all(monkeypatch, capsys, rows, first, out, words):
     frame = SimpleNamespace(columns=["id"], schema=None, sparkSession=SimpleNamespace(read=SimpleNamespace(schema=lambda schema: SimpleNamespace(parquet=lambda url: frame))))
-    monkeypatch.setattr(feed_commands, "shown", lambda answer, rows_: {"rows": rows, "first": [{"id": n} for n in range(first)]})
-    monkeypatch.setattr(feed_commands, "write_rows", lambda *what: None)
-    feed_commands.show_answer(SimpleNamespace(table="shop.t"), SimpleNamespace(rows=frame, words=["position"]), out, "", False)
+    monkeypatch.setattr(feed_commands, "_shown", lambda answer, rows_: {"rows": rows, "first": [{"id": n} for n in range(first)]})
+    monkeypatch.setattr(feed_commands, "_write_rows", lambda *what: None)
+    feed_commands._show_answer(SimpleNamespace(table="shop.t"), SimpleNamespace(rows=frame, words=["position"], gaps=()), out, "", False)
     assert f"\nshop.t: {words}\n" in "\n" + capsys.readouterr().out
 
 
 def test_a_refusal_after_a_load_says_of_which_of_the_two_nothing_was_applied(monkeypatch):
-    monkeypatch.setattr(process, "did", lambda loads: "1 file, 2 rows read: 2 inserted")
-    verdict, words = process.ended_by(Refused(""), "shop.t: row 1: no key. 1 row like this in this batch; nothing was applied", [object()], None, SimpleNamespace(number=1))
+    monkeypatch.setattr(results, "did", lambda loads: "1 file, 2 rows read: 2 inserted")
+    verdict, words = results.ended_by(Refused("shop.t: row 1: no key. 1 row like this in this batch; nothing was applied"), "shop.t", [SimpleNamespace(is_load=True)], None, SimpleNamespace(number=1))
     assert (verdict, words) == ("refused", "shop.t: row 1: no key. 1 row like this in this batch; nothing of the changes was applied. The load before them was: 1 file, 2 rows read: 2 inserted (commit 1)")
 
 

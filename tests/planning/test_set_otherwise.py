@@ -13,9 +13,9 @@ from dmscdc.cli.main import app
 from dmscdc.lake.parquet.journal import commit
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.runs.front_page import commands_in
+from dmscdc.runs.pages import commands_in
 from dmscdc.service.config import write_config
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
 
 T = TableRef("shop", "t")

@@ -5,7 +5,7 @@ from math import isnan, nan
 
 import pytest
 
-from dmscdc.reconcile.reconciliation import Asked, Proof, prove
+from dmscdc.reconcile.explain import ProofRequest, Proof, prove
 from world import World
 
 KINDS = {"double": {"sqlite": "double", "mysql": "double", "postgresql": "double precision"}, "float": {"sqlite": "float", "mysql": "float", "postgresql": "real"}}
@@ -26,7 +26,7 @@ def test_a_table_of_such_keys_is_equal_and_each_difference_is_found_under_its_ke
     rows = [{"k": k + 0.0, "name": "changed"} for k in keys]
     db.run(f"create table {name} (k {KINDS[kind][db.kind]}, name varchar(20))", f"insert into {name} values (:k, :name)", many=rows)
 
-    def proof() -> Proof: return prove(Asked(w.ref, str(w.landing), str(tmp_path / "lake"), w.places[3], db.source), lambda: spark)
+    def proof() -> Proof: return prove(ProofRequest(w.ref, str(w.landing), str(tmp_path / "lake"), w.places[3], db.source), lambda: spark)
 
     done = proof()
     assert (done.verdict, done.done.lake.rows, {rule.name for rule in done.done.rules if not rule.why}) == ("ok", len(keys), {"k", "name"}), done.words

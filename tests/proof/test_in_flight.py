@@ -12,8 +12,8 @@ import pytest
 from awkward import COLUMNS
 from damage import SOURCE, encoded, more_throughout, put, rows_of
 from dmscdc.capture.writer import DmsSettings, write_changes
-from dmscdc.changes.schema import LakeDamaged, Refused, Unreadable
-from dmscdc.reconcile.reconciliation import Asked, Proof, prove
+from dmscdc.errors import LakeDamaged, Refused, Unreadable
+from dmscdc.reconcile.explain import ProofRequest, Proof, prove
 from world import World, closed
 
 SCHEMA = {"id": "int", "name": "string", "price": "decimal(10,2)"}
@@ -40,7 +40,7 @@ class Shop(World):
 
     def proof(self, **more: Any) -> Proof:
         given = {"clock": lambda: LOOK, "pause": lambda seconds: pytest.fail("it waited"), **more}
-        return prove(Asked(self.ref, str(self.landing), str(self.root / "lake"), f"sqlite:{self.root / 'state.db'}", f"sqlite:{self.db}", **given), lambda: self.spark)
+        return prove(ProofRequest(self.ref, str(self.landing), str(self.root / "lake"), f"sqlite:{self.root / 'state.db'}", f"sqlite:{self.db}", **given), lambda: self.spark)
 
 
 @pytest.fixture

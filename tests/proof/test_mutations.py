@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dmscdc.capture.writer import write_load
-from dmscdc.history.changelog import open_past, read_past
+from dmscdc.history.changelog import open_changelog, read_changelog
 from dmscdc.landing.files import TableRef
 from dmscdc.reconcile.canonical import rules_of
 from dmscdc.reconcile.compare import Comparison, examine, find, spark_side
@@ -120,7 +120,7 @@ def compared(spark, db, landing, table: str, rows: list[dict], limit: int = 1000
     "The source beside a lake of these rows."
     write_load(landing, f"shop.{table}", rows, {"lot": "int", "id": "int", **{name: column[0] for name, column in COLUMNS.items()}})
     ref = TableRef("shop", table)
-    frame, files = read_past(spark, open_past(str(landing), ref))
+    frame, files = read_changelog(spark, open_changelog(str(landing), ref))
     with ExitStack() as stack:
         look = stack.enter_context(snapshot(address(db.source, env=db.env)))
         rules = rules_of(db.kind, files.schema, columns_of(look, ref))

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
 from dmscdc.cli.main import app
-from dmscdc.lake.table import Draft
+from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.process import plan_standing, stand
+from dmscdc.load.process import plan_standing, load_state
 from dmscdc.runs.log import run_at
-from dmscdc.service import proofs as proof_runs
+from dmscdc.service import schedule as proof_runs
 from dmscdc.service.config import read_config, write_config
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 LOADED, NEW, LATER = "shop.loaded", "shop.new", "shop.later"
 
@@ -32,9 +32,9 @@ def home(tmp_path: Path, monkeypatch) -> Path:
     config = read_config(tmp_path)
     state, table = open_state(config.state, config.landing), TableRef.parse(LOADED)
     for name in (LOADED, LATER): state.put_settings(TableRef.parse(name), key="id")
-    standing = stand(state, table, config.lake)
+    standing = load_state(state, table, config.lake)
     position = plan_standing(standing, FolderLanding(config.landing), 0).after
-    commit = standing.lake.advance(Draft(None, position.to_json(), "test", (), ("id",))).commit
+    commit = standing.lake.advance(Transaction(None, position.to_json(), "test", (), ("id",))).commit().commit
     state.save_position(table, position, commit=commit.number, expected_commit=0)
     monkeypatch.setattr(proof_runs, "run_proof", lambda config, table, servers, **more: equal(config, table))
     return tmp_path
@@ -77,7 +77,7 @@ def test_a_name_that_no_table_has_is_wrong_use_before_anything_starts(home, monk
 
 def test_a_lake_that_cannot_be_read_costs_no_other_its_proof(home):
     config = read_config(home)
-    stand(open_state(config.state), TableRef.parse(LATER), config.lake).lake.advance(Draft(None, {}, "test", (), ("id",)))
+    load_state(open_state(config.state), TableRef.parse(LATER), config.lake).lake.advance(Transaction(None, {}, "test", (), ("id",))).commit()
     (entry,) = (home / "lake" / "_dmscdc" / "shop" / "later" / "journal").glob("*.json")
     entry.write_text("{")
     done = typed(home, "reconcile", LATER, LOADED)

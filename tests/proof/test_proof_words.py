@@ -2,7 +2,7 @@
 from collections import Counter
 
 from dmscdc.reconcile.compare import Comparison, Finding, Total
-from dmscdc.reconcile.reconciliation import judge
+from dmscdc.reconcile.explain import judge
 
 WRONG = Comparison(Total(2, 7), Total(2, 8), (), counts=Counter(different=1), findings=(Finding("different", {"id": "1"}, {"price": ("40", "39")}),))
 

@@ -9,10 +9,11 @@ import pytest
 from moto import mock_aws
 
 from databases import SECRET
+from dmscdc.errors import SourceRefused, SourceUnreachable
 from dmscdc.landing.files import TableRef
-from dmscdc.reconcile.source import PASSWORD, SourceRefused, SourceUnreachable, address, columns_of, snapshot
+from dmscdc.reconcile.source import PASSWORD, address, columns_of, snapshot
 from dmscdc.reconcile.source import source_name
-from dmscdc.storage.aws import client
+from dmscdc.storage.filesystem import client
 
 WORD = "hunter2-of-nobody"
 

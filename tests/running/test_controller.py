@@ -16,18 +16,17 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from dmscdc.capture.writer import write_load
-from dmscdc.lake.table import Draft
+from dmscdc.errors import NotWanted, WorkGoesOn
+from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.process import plan_standing, stand
+from dmscdc.load.process import plan_standing, load_state
 from dmscdc.runs.log import Ledger
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import by_size, run_pass
 from dmscdc.service.status import chosen_tables, look_at, survey
-from dmscdc.service.workers import Crew, LeaseKeeper, Servers, run_table, say_line
-from dmscdc.spark.interrupts import WorkGoesOn
-from dmscdc.spark.server import NotWanted
-from dmscdc.state.items import open_state
+from dmscdc.service.workers import Workers, LeaseHeartbeat, Servers, run_table, say_line
+from dmscdc.state.registry import open_state
 
 from test_runs import at_work, kernels_at_work
 
@@ -35,12 +34,12 @@ PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nsett
 DOES = """
 import os, sys, threading
 from pathlib import Path
-from dmscdc.lake.table import Draft
+from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.process import plan_standing, stand
+from dmscdc.load.process import load_state, plan_standing
 from dmscdc.runs.log import record
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 home, name = Path(landing).parent, table.split(".")[1]
 (home / f"{name}.remote").write_text(os.environ["SPARK_REMOTE"])
@@ -48,9 +47,9 @@ home, name = Path(landing).parent, table.split(".")[1]
 
 def load():
     "Commit the position without rows: the part of a load that needs no Spark."
-    standing = stand(open_state(state), TableRef.parse(table), lake)
+    standing = load_state(open_state(state), TableRef.parse(table), lake)
     plan = plan_standing(standing, open_landing(landing), settle)
-    done = standing.lake.advance(Draft(standing.head, plan.after.to_json(), run, (), standing.item.key, ()))
+    done = standing.lake.advance(Transaction(standing.head, plan.after.to_json(), run, (), standing.item.key, ())).commit()
     open_state(state).save_position(standing.item.table, plan.after, done.commit.number, standing.item.commit)
 
 def kill_server():
@@ -343,8 +342,8 @@ def until(condition, seconds=60):
 
 def test_a_run_whose_lease_passes_to_somebody_else_is_ended(tmp_path):
     config, state = a_house(tmp_path, {"slow": "threading.Event().wait(60)"})
-    keeper, table = LeaseKeeper(state, seconds=1), TableRef("shop", "slow")
-    crew = Crew(config, state, Servers(config, classic=True), keeper, "we", None, stand_in(tmp_path), say=quiet)
+    keeper, table = LeaseHeartbeat(state, seconds=1), TableRef("shop", "slow")
+    crew = Workers(config, state, Servers(config, classic=True), keeper, "we", None, stand_in(tmp_path), say=quiet)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run_table, crew, survey(config)[0])
         until(lambda: (tmp_path / "slow.pid").exists())
@@ -376,9 +375,9 @@ def test_two_hundred_idle_tables_need_one_listing_each_no_server_and_no_notebook
     config, state = a_house(tmp_path, {f"t{n:03}": "" for n in range(200)})
     landing = open_landing(config.landing)
     for table in landing.tables():
-        standing = stand(state, table, config.lake)
+        standing = load_state(state, table, config.lake)
         plan = plan_standing(standing, landing, 0)
-        standing.lake.advance(Draft(None, plan.after.to_json(), "earlier", (), ("id",), ()))
+        standing.lake.advance(Transaction(None, plan.after.to_json(), "earlier", (), ("id",), ())).commit()
     looking = open_landing(config.landing)
     looks = [look_at(table, config, looking, state, time.time()) for table in chosen_tables(looking, state)]
     assert looking.listings == len(looks) == 200 and not [look for look in looks if look.has_work]

@@ -6,9 +6,9 @@ from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import run_at
 from dmscdc.service import passes as controller
 from dmscdc.service.passes import status_after
-from dmscdc.service.status import Look
+from dmscdc.service.status import TableStatus
 from dmscdc.service.workers import Outcome
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
 
 
@@ -19,5 +19,5 @@ def test_the_lag_after_a_run_goes_from_the_newest_change_file_in_the_lake_to_the
     run = run_at(datetime(2026, 1, 1, 10, 0, 1, tzinfo=timezone.utc), "3f2a", "process_table", str(table), None, Path(tmp_path))
     run.records["processed"] = {"position": {"after": "changes up to 20260101-100000000.parquet"}, "lake": {"rows": 3}, "lag": 2.0}
     monkeypatch.setattr(controller.time, "time", lambda: datetime(2026, 1, 1, 10, 12, tzinfo=timezone.utc).timestamp())
-    status = status_after(Look(table, "paused", item), Outcome(str(table), "ok", "loaded", run=run), state)
+    status = status_after(TableStatus(table, "paused", item), Outcome(str(table), "ok", "loaded", run=run), state)
     assert (status["lag"], status["rows"]) == (720.0, 3)

@@ -12,11 +12,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from dmscdc.capture.writer import write_changes, write_load
+from dmscdc.errors import ConfigError
 from dmscdc.landing.files import TableRef
-from dmscdc.service.config import ConfigError, read_config
+from dmscdc.service.config import read_config
 from dmscdc.service.metrics import DIMENSIONS, UNITS, open_metrics, with_metrics
 from dmscdc.service.passes import run_pass
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 # docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html, as a schema;
 # units are those of MetricDatum

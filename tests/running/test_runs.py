@@ -17,8 +17,9 @@ import pytest
 from papermill.iorw import LocalHandler
 
 import dmscdc.runs.run as module
+from dmscdc.errors import NoSuchJob, RefusedParameters
 from dmscdc.runs.log import Ledger, rebuild, records
-from dmscdc.runs.run import NoSuchJob, RefusedParameters, close_lost, run_notebook
+from dmscdc.runs.run import close_lost, run_notebook
 
 WAIT = "threading.Event().wait(600)"
 MARK = "only_the_code_says_this = 1"

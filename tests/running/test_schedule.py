@@ -8,7 +8,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from dmscdc.service.schedule import BadSchedule, next_tick, run_schedule, ticks_between, wait_until, zone_of
+from dmscdc.errors import BadSchedule
+from dmscdc.service.schedule import next_tick, run_schedule, ticks_between, wait_until, zone_of
 
 START = datetime(2018, 12, 13, 10, 20, tzinfo=timezone.utc)
 

@@ -20,7 +20,7 @@ from dmscdc.runs.log import Ledger
 from dmscdc.service import passes as controller
 from dmscdc.service import status as survey_room
 from dmscdc.service.passes import run_pass
-from dmscdc.service.workers import Crew, LeaseKeeper, Servers, inherit
+from dmscdc.service.workers import Workers, LeaseHeartbeat, Servers, inherit
 from dmscdc.spark.interrupts import this_process
 
 COLUMNS = {"id": "int", "said": "string"}
@@ -29,10 +29,10 @@ SAYS_NO = "class Refused(Exception): pass\nraise Refused('shop.a: LOAD00000001.p
 
 LOADS_HALF = """
 from dataclasses import replace
-from dmscdc.load.process import after_load
-standing = stand(open_state(state), TableRef.parse(table), lake)
+from dmscdc.load.loader import after_load
+standing = load_state(open_state(state), TableRef.parse(table), lake)
 plan = plan_standing(standing, open_landing(landing), settle)
-done = standing.lake.advance(Draft(standing.head, after_load(plan).to_json(), run, (), standing.item.key, ()))
+done = standing.lake.advance(Transaction(standing.head, after_load(plan).to_json(), run, (), standing.item.key, ())).commit()
 open_state(state).save_position(standing.item.table, after_load(plan), done.commit.number, standing.item.commit)
 """
 
@@ -258,8 +258,8 @@ def test_in_a_spark_of_others_the_session_of_the_dead_is_stopped_before_its_leas
     config, state = a_house(tmp_path, {"a": ""})
     table, stopped = TableRef("shop", "a"), []
     lease = state.acquire(table, owner_of_a_dead(theirs), 600)
-    keeper = LeaseKeeper(state)
-    crew = Crew(config, state, Servers(config), keeper, str(this_process("1002")), None, say=quiet)
+    keeper = LeaseHeartbeat(state)
+    crew = Workers(config, state, Servers(config), keeper, str(this_process("1002")), None, say=quiet)
     crew.stop_work = lambda url, session: stopped.append((url, str(uuid.UUID(session)), state.holder(table)))
     inherit(crew, table)
     keeper.close()
@@ -283,11 +283,11 @@ def test_a_pass_with_nothing_to_do_frees_what_the_dead_held_and_only_that(tmp_pa
 def test_a_lease_stays_while_work_of_the_dead_may_go_on(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_REMOTE", "sc://cluster:15002")
     config, state = a_house(tmp_path, {"a": ""})
-    table, keeper, lines = TableRef("shop", "a"), LeaseKeeper(state), []
+    table, keeper, lines = TableRef("shop", "a"), LeaseHeartbeat(state), []
     state.acquire(table, owner_of_a_dead("sc://cluster:15002"), 600)
     fake = Fake(tmp_path)
     fake.stop_work = lambda url, session: (_ for _ in ()).throw(ConnectionError("no answer"))
-    crew = Crew(config, state, Servers(config), keeper, "we", None, stop_work=fake.stop_work, say=lines.append)
+    crew = Workers(config, state, Servers(config), keeper, "we", None, stop_work=fake.stop_work, say=lines.append)
     inherit(crew, table)
     keeper.close()
     assert state.holder(table) is not None and "its work may go on: no answer" in lines[0]
@@ -295,8 +295,8 @@ def test_a_lease_stays_while_work_of_the_dead_may_go_on(tmp_path, monkeypatch):
 
 def test_the_living_those_of_other_machines_and_those_by_hand_keep_their_leases(tmp_path):
     config, state = a_house(tmp_path, {name: "" for name in "abc"})
-    keeper = LeaseKeeper(state)
-    crew = Crew(config, state, Servers(config, classic=True), keeper, "we", None, say=quiet)
+    keeper = LeaseHeartbeat(state)
+    crew = Workers(config, state, Servers(config, classic=True), keeper, "we", None, say=quiet)
     dead = owner_of_a_dead("")
     machine = this_process().machine
     for name, owner in {"a": str(this_process("1001")), "b": dead.replace(machine, "0" * 8), "c": "by hand, process 999999"}.items():

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.lake.parquet.journal import Journal, LakeFile, commit, settle
+from dmscdc.lake.parquet.journal import Journal, LakeFile, commit, recover
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.lake.parquet.unmanaged import strangers
+from dmscdc.lake.parquet.copy import unmanaged_files
 from dmscdc.landing.files import RawFile
 from dmscdc.service.config import read_config, write_config
 from dmscdc.service.status import status_of, survey
-from dmscdc.state.items import SqliteState
-from dmscdc.storage.log_store import Store
+from dmscdc.state.sqlite import SqliteState
+from dmscdc.storage.log_store import LogStore
 
 from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
 from world import World, closed, query, replay, replayed
@@ -169,7 +169,7 @@ def dying(method, after: int, done: bool):
 def test_a_death_in_the_middle_leaves_the_old_lake_or_the_new_and_the_next_pass_ends_it(tmp_path, spark, monkeypatch, request_, after, done, begun):
     w = more(of_2019(tmp_path, spark))
     theirs = w.lake("id, name, dept, n, Op")
-    where, name = (SqliteState, "save_position") if request_ == "save" else (Store, request_)
+    where, name = (SqliteState, "save_position") if request_ == "save" else (LogStore, request_)
     with monkeypatch.context() as patch, pytest.raises(Death):
         patch.setattr(where, name, dying(getattr(where, name), after, done))
         w.go()
@@ -190,27 +190,27 @@ def test_at_every_request_the_folder_is_theirs_or_ours_once_it_is_settled(tmp_pa
         points += 1
         root = tmp_path / str(points)
         for name in ("part-a.parquet", "day=1/part-b.parquet"): (root / "item" / name).parent.mkdir(parents=True, exist_ok=True), (root / "item" / name).write_text("theirs")
-        journal, adds = Journal(Store(str(root)), "item", "_dmscdc/item"), []
+        journal, adds = Journal(LogStore(str(root)), "item", "_dmscdc/item"), []
         for name in ("000000000001-ab-1.parquet", "day=1/000000000001-ab-2.parquet"):
             path = root / "_dmscdc/item/aside/000000000001-ab" / name
             path.parent.mkdir(parents=True, exist_ok=True), path.write_text("ours")
             adds.append(LakeFile(name, f"000000000001-ab/{name}", 1, 4))
         left = [points]
 
-        class Mortal(Store):
+        class Mortal(LogStore):
             "Each request may be the last."
         for name in ("list", "last", "read", "delete", "copy", "create", "tidy"):
-            def request_(self, *args, method=getattr(Store, name)):
+            def request_(self, *args, method=getattr(LogStore, name)):
                 left[0] -= 1
                 if left[0] == 0: raise Death
                 return method(self, *args)
             setattr(Mortal, name, request_)
         try:
-            commit(replace(journal, store=Mortal(str(root))), None, "ab", adds, strangers(journal), {})
+            commit(replace(journal, store=Mortal(str(root))), None, "ab", adds, unmanaged_files(journal), {})
             ended = True
         except Death: pass
         entry = journal.head()
-        settle(journal, entry), settle(journal, entry)
+        recover(journal, entry), recover(journal, entry)
         found = sorted(str(p.relative_to(root / "item")) for p in (root / "item").rglob("*.parquet"))
         assert found == (sorted(f.name for f in adds) if entry else ["day=1/part-b.parquet", "part-a.parquet"]), f"dead at request {points}"
     assert points > 8
@@ -227,11 +227,11 @@ def test_an_old_schedule_that_works_while_the_lake_is_taken_over_is_noticed_and_
         return spark
     theirs = w.files()
     import dmscdc.lake.parquet.table as parquet
-    copy = parquet.copy_aside
+    copy = parquet.copy_staged
     try:
-        parquet.copy_aside = lambda *args, **how: (copy(*args, **how), meanwhile())[0]
+        parquet.copy_staged = lambda *args, **how: (copy(*args, **how), meanwhile())[0]
         done = w.go()
-    finally: parquet.copy_aside = copy
+    finally: parquet.copy_staged = copy
     assert done.verdict == "failed" and "dept=home/part-00000-new.parquet came or went" in done.words and "stop its Glue trigger" in done.words
     assert w.lake_table.head() is None and set(theirs) < set(w.files())
     (w.folder / "dept=home" / "part-00000-new.parquet").unlink()
@@ -311,7 +311,7 @@ def test_what_cannot_be_taken_over_stays_as_it_is_with_the_command_that_helps(tm
 
 
 def test_items_in_dynamodb_bring_their_lake_with_them(tmp_path, spark, dynamodb_table):  # noqa: F811
-    from dmscdc.storage.aws import client
+    from dmscdc.storage.filesystem import client
 
     w = more(of_2019(tmp_path, spark))
     path = "shop-raw/dms/shop/item/"

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
-from dmscdc.service.config import ConfigError, read_config, write_config
+from dmscdc.errors import ConfigError
+from dmscdc.service.config import read_config, write_config
 from dmscdc.service.status import survey
 from world import World
 

@@ -9,11 +9,14 @@ import time
 import pytest
 
 from dmscdc.capture.writer import DmsSettings, moment_of
+from dmscdc.errors import CommitConflict
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.lake.table import Draft, StaleCommit
+from dmscdc.lake.table import Transaction
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.loader import Task, load_incremental, load_initial
-from dmscdc.state.items import transaction
+from dmscdc.load.arrivals import Plan
+from dmscdc.load.loader import prepare_changes, prepare_load
+from dmscdc.load.results import Task
+from dmscdc.state.sqlite import transaction
 
 from world import World, closed
 
@@ -53,7 +56,7 @@ def test_double_rows_after_a_crash__the_commit_is_whole_or_not_there(w):
     assert w.go().verdict == "ok"
     w.changes(1, [("U", 1, "new"), ("I", 3, "new")])
     table, journal = w.lake_table, w.lake_table.journal
-    draft = Draft(table.head(), {}, "died", table.head().schema, ("id",))
+    draft = Transaction(table.head(), {}, "died", table.head().schema, ("id",))
     left = w.root / "lake" / journal.aside / f"{draft.number:012d}-dead" / f"{draft.number:012d}-dead-0.parquet"
     left.parent.mkdir(parents=True)
     left.write_bytes((w.folder / w.files()[0]).read_bytes())  # written aside, and then its writer died
@@ -115,10 +118,10 @@ def test_files_that_arrive_during_the_run_read_twice__they_wait_for_the_next(w):
 def test_time_out_leaves_two_writers__the_second_to_commit_is_refused_by_the_table(w):
     w.load([(1, "a")])
     assert w.go().verdict == "ok"
-    slow, fast = (Draft(w.lake_table.head(), {"by": who}, who, w.lake_table.head().schema, ("id",)) for who in ("slow", "fast"))
-    w.lake_table.advance(fast)
-    with pytest.raises(StaleCommit, match="another writer made commit 2 meanwhile"):
-        w.lake_table.advance(slow)
+    slow, fast = (Transaction(w.lake_table.head(), {"by": who}, who, w.lake_table.head().schema, ("id",)) for who in ("slow", "fast"))
+    w.lake_table.advance(fast).commit()
+    with pytest.raises(CommitConflict, match="another writer made commit 2 meanwhile"):
+        w.lake_table.advance(slow).commit()
     assert w.lake_table.head().run == "fast"
 
 
@@ -142,10 +145,10 @@ def test_late_file_never_seen__it_is_applied_and_the_newest_wins(w):
 def test_everything_written_to_one_file__files_have_a_good_size_and_only_touched_ones_are_rewritten(w):
     w.load([(key, f"{key:050d}") for key in range(1500)], settings=DmsSettings(row_group_length=100))
     table, landing = ParquetTable(str(w.root / "lake"), w.ref, target_bytes=16_000), open_landing(w.landing)
-    load_initial(w.spark, Task(w.ref, landing, table, ("id",)), landing.files(w.ref).load, 1, {"load": 1})
+    prepare_load(lambda: w.spark, Task(w.ref, landing, table, ("id",)), Plan(w.ref, load=landing.files(w.ref).load, load_number=1), None).commit()
     files = {f.name: (f.low, f.high) for f in table.journal.head().files}
     assert len(files) > 4 and w.lake("count(*), count(distinct id)") == [(1500, 1500)]
     w.changes(1, [("U", 700, "touched")])
-    done = load_incremental(w.spark, Task(w.ref, landing, table, ("id",)), landing.files(w.ref).changes, {"load": 1})
+    done = prepare_changes(lambda: w.spark, Task(w.ref, landing, table, ("id",)), Plan(w.ref, changes=landing.files(w.ref).changes), table.head()).commit()
     assert (done.written.files["rewritten"], done.written.files["opened"]) == (1, 1)
     assert [files[name] for name in table.journal.head().removes] == [(low, high) for low, high in files.values() if low[0] <= 700 <= high[0]]

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from dmscdc.capture.writer import DmsSettings
-from dmscdc.lake.table import Draft
+from dmscdc.lake.table import Transaction
 
 from world import World, closed
 
@@ -151,7 +151,7 @@ def test_another_writer_between_plan_and_commit_fails_the_run_and_harms_nothing(
     w.changes(1, [("U", 1, "b"), ("I", 2, "c")])
     def overtaken():
         head = w.lake_table.head()
-        w.lake_table.advance(Draft(head, head.position, "the other run", head.schema, head.key))
+        w.lake_table.advance(Transaction(head, head.position, "the other run", head.schema, head.key)).commit()
         return w.spark
     done = w.go(spark=overtaken)
     assert done.verdict == "failed" and "the next pass plans anew" in done.words and w.lake("id, name") == [(1, "a")]

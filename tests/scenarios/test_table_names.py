@@ -9,7 +9,7 @@ from dmscdc.changes import stage as batch
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
-from dmscdc.state.items import SqliteState
+from dmscdc.state.sqlite import SqliteState
 
 import duckdb
 

@@ -14,7 +14,7 @@ from world import query
 from dmscdc.capture.writer import write_changes
 from dmscdc.cli.main import app
 from dmscdc.load.process import process_table
-from dmscdc.scd2.update import weave_table
+from dmscdc.scd2.update import update_versions
 
 DATA = Path(__file__).parents[1] / "data" / "written_by_0_1_0"
 TYPES = {"id": "int", "name": "string", "price": "decimal(9,2)"}
@@ -69,7 +69,7 @@ def test_the_next_files_are_applied_and_versions_go_on(shop, spark):
     assert rows(shop, "product", "id, name, price::text") == [*HELD[:2], (4, "Desk", "99.00"), (5, "Shelf", "60.00")]
     assert rows(shop, "store", "id, town, area") == [(10, "Winterthur", "ZH")]
     assert rows(shop, "product_scd2", "id, name, price::text, is_current") == VERSIONS, "as 0.1.0 has left them"
-    done = weave_table(*places(shop, "shop.product"), settle=0, spark=lambda: spark)
+    done = update_versions(*places(shop, "shop.product"), settle=0, spark=lambda: spark)
     assert done.verdict == "ok" and done.files["new"] == 1, done.words
     assert rows(shop, "product_scd2", "id, name, price::text, is_current") == sorted([*VERSIONS[:-1], (4, "Desk", "120.00", False), (4, "Desk", "99.00", True), (5, "Shelf", "60.00", True)], key=str)
     part = said(shop, "feed", "shop.product", "--cursor", str(shop / "cursor.json"), "--out", str(shop / "feed"))

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dmscdc.spark.interrupts import Onlooker, WorkGoesOn, connect_client, session_url, stop_work
-from dmscdc.spark.server import NotWanted, own_log, serve, start_guarded, wait_for_port
+from dmscdc.errors import NotWanted, WorkGoesOn
+from dmscdc.spark.interrupts import ServerMonitor, connect_client, session_url, stop_work
+from dmscdc.spark.server import own_log, serve, start_guarded, wait_for_port
 
 ENDLESS = """
 import sys
@@ -70,8 +71,8 @@ def test_after_a_killed_client_its_work_is_stopped_and_writes_nothing_more(serve
     assert stop_work(server.url, session_id) == 1
 
     written = sorted(os.listdir(folder))
-    assert {work.split()[0].split("=")[0] for work in Onlooker(server.url).at_work()} == {"opId", "TID"}  # only the question
-    assert len(Onlooker(server.url).at_work()) == 2
+    assert {work.split()[0].split("=")[0] for work in ServerMonitor(server.url).at_work()} == {"opId", "TID"}  # only the question
+    assert len(ServerMonitor(server.url).at_work()) == 2
     assert sorted(os.listdir(folder)) == written and len(written) < 50000
 
 
@@ -84,7 +85,7 @@ def test_stopping_one_session_leaves_the_others_at_work(server):
     ]
     for thread in threads:
         thread.start()
-    onlooker = Onlooker(server.url)
+    onlooker = ServerMonitor(server.url)
     until(lambda: len([work for work in onlooker.at_work() if work.startswith("opId")]) == 3)  # theirs and our question
     assert stop_work(server.url, mine) == 1
     for thread in threads:
@@ -94,7 +95,7 @@ def test_stopping_one_session_leaves_the_others_at_work(server):
 
 
 def test_a_task_that_does_not_listen_is_waited_for_and_then_said_to_go_on(server):
-    session_id, onlooker = str(uuid.uuid4()), Onlooker(server.url)
+    session_id, onlooker = str(uuid.uuid4()), ServerMonitor(server.url)
     deaf = "SELECT levenshtein(repeat('a', 30000 + id), repeat('b', 30000)) FROM range(0, 1, 1, 1)"
     thread = threading.Thread(target=query, args=(server.url, session_id, deaf))
     thread.start()

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.changes.tasks import write_table
-from dmscdc.spark.session import SESSION_SETTINGS, PythonMismatch, check_python, has_package, package_zip
+from dmscdc.errors import PythonMismatch
+from dmscdc.spark.session import SESSION_SETTINGS, check_python, _has_package, package_zip
 
 
 def test_every_setting_of_ours_reaches_the_session(spark):
@@ -77,4 +78,4 @@ def test_a_server_with_another_copy_of_the_package_is_refused_in_words():
             get = staticmethod(lambda key, default: "dmscdc 0.0.1 of /elsewhere/dmscdc")
 
     with pytest.raises(PythonMismatch, match=r"started with dmscdc 0\.0\.1 of /elsewhere/dmscdc, this is dmscdc"):
-        has_package(Session)
+        _has_package(Session)

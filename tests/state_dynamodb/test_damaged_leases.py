@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
 from dmscdc.cli.main import app
+from dmscdc.errors import StateUnusable
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config
 from dmscdc.service.status import survey
-from dmscdc.state.items import StateUnusable, open_state
+from dmscdc.state.registry import open_state
 
 GOOD, BAD = TableRef("shop", "good"), TableRef("shop", "o'bad")
 KINDS = ({"NULL": True}, {"BOOL": True}, {"B": b"\xff"}, {"M": {"a": {"S": "b"}}}, {"L": []}, {"SS": ["a"]}, None)

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from dmscdc.errors import BadSetting, StaleState
 from dmscdc.landing.files import RawFile, TableRef
-from dmscdc.state.items import BadSetting, StaleState, open_state
+from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
-from dmscdc.storage.aws import client
+from dmscdc.storage.filesystem import client
 
 PRODUCT, STORE, ORDER = (TableRef("sampledb", name) for name in ("product", "store", "productorder"))
 LANDING, PLACE = "s3://shop-raw/dms", "shop-raw/dms/"

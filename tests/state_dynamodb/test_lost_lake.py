@@ -7,7 +7,7 @@ import boto3
 import pytest
 
 from dmscdc.load.process import process_table
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 from world import World, closed
 
 

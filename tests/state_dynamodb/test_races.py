@@ -17,12 +17,13 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
+from dmscdc.errors import BadSetting, LeaseLost, StaleState
 from dmscdc.landing.files import TableRef
-from dmscdc.service.workers import LeaseKeeper
-from dmscdc.state.items import BadSetting, StaleState, open_state
-from dmscdc.state.leases import Lease, LeaseLost
+from dmscdc.service.workers import LeaseHeartbeat
+from dmscdc.state.registry import open_state
+from dmscdc.state.items import Lease
 from dmscdc.state.position import Position
-from dmscdc.storage.aws import client
+from dmscdc.storage.filesystem import client
 
 PRODUCT = TableRef("sampledb", "product")
 TABLES = [TableRef("sampledb", f"t{n:03}") for n in range(100)]
@@ -329,7 +330,7 @@ def test_the_heartbeat_of_a_lease_outlives_the_errors_of_its_store(how, request,
     broken, kind = BROKEN[how]
     url = f"sqlite:{tmp_path}/state.db" if how == "sqlite" else request.getfixturevalue("url")
     state = Heard(open_state(url, "s3://shop-raw"))
-    keeper = LeaseKeeper(state, seconds=0.2)
+    keeper = LeaseHeartbeat(state, seconds=0.2)
     try:
         with keeper.keep(PRODUCT, "a") as held:
             with broken(request):

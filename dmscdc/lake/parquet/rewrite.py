@@ -17,17 +17,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...changes.fold import FIRST, FRESH, HAS, WRITE, alike
-from ...changes.schema import FILE, OP, ROW, LakeDamaged, arrow_type, read_lake, time_from
+from ...changes.fold import FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, alike
+from ...changes.schema import FILE, OP, ROW, arrow_type, read_lake, time_from
 from ...changes.tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
-from ...storage.filesystem import place
+from ...errors import LakeDamaged
+from ...storage.filesystem import fs_and_path
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 # %% auto #0
 __all__ = ['Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs', 'apply_rows',
-           'rewrite', 'is_replaced', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers', 'insert_numbers']
+           'rewrite', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers', 'insert_numbers']
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-006
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Work:
     "What all units of a commit have in common."
 
     batch: str  # the staged fold, "" for none
-    out: str  # the attempt's place aside
+    out: str  # the staging folder of the attempt
     facts_out: str  # the attempt's workplace, for keys that matched and rows that moved
     prefix: str  # file names begin with it
     schema: tuple[tuple[str, str], ...]  # every column of the lake and its type, ours too
@@ -71,24 +72,24 @@ _CODED = (OP, FILE)
 
 
 def encode_work(work: Any) -> str:
-    "The list that tasks read: a `Work`, or an `Inserting` with its work."
+    "The file that tasks read: a `Work`, or an `Inserting` with its work."
     return json.dumps(asdict(work))
 
 
 @lru_cache(4)
 def load_work(url: str) -> Work:
-    "The list, read once a worker."
+    "The same, read once by each worker."
     return _work(json.loads(get_text(url)))
 
 
-def _work(said: dict[str, Any]) -> Work:
+def _work(stored: dict[str, Any]) -> Work:
     "A list out of JSON."
-    said = _tuples(said)
-    return Work(**{**said, "units": tuple(Unit(**unit) for unit in said["units"])})
+    stored = _tuples(stored)
+    return Work(**{**stored, "units": tuple(Unit(**unit) for unit in stored["units"])})
 
 
 def _tuples(value: Any) -> Any:
-    "JSON's lists as tuples, all the way down."
+    "JSON's lists as tuples, at every level."
     if isinstance(value, dict):
         return {name: _tuples(one) for name, one in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
@@ -105,12 +106,12 @@ def _constant(text: str | None, t: pa.DataType, n: int) -> pa.Array:
 
 
 def _coded(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    "The same rows with these columns as codes."
+    "The same rows with these columns dictionary-encoded."
     return pa.table({n: table[n].dictionary_encode() if n in names else table[n] for n in table.column_names})
 
 
 def _decoded(table: pa.Table) -> pa.Table:
-    "The same rows without codes."
+    "The same rows without dictionary encoding."
     plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
     return pa.table(dict(zip(table.column_names, plain)))
 
@@ -118,7 +119,7 @@ def _decoded(table: pa.Table) -> pa.Table:
 def _columns(
     have: pa.Table, names: Sequence[str], unit: Unit, work: Work
 ) -> dict[str, pa.ChunkedArray | pa.Array]:
-    "Columns of the lake, from what a file has."
+    "Columns of the lake, from those of a file."
     found, values = dict(zip(have.column_names, have.columns)), dict(zip(work.partition, unit.values))
     types, rows, out = work.types, have.num_rows, {}
     for name in names:
@@ -155,7 +156,7 @@ def key_scalar(
 
 
 def _range(unit: Unit, work: Work) -> ds.Expression | None:
-    "The keys that may lie in the unit; None where nothing is known."
+    "The range of keys in the unit; None if it is not known."
     import pyarrow.dataset as ds
 
     found = None
@@ -171,8 +172,8 @@ def read_batch(unit: Unit, work: Work) -> pa.Table:
     "The batch rows whose keys lie between the unit's smallest and largest."
     import pyarrow.dataset as ds
 
-    fs, path = place(work.batch)
-    names = [*work.names, WRITE, FRESH, FIRST, *(f"{HAS}{i}" for i in range(len(work.sets)))]
+    fs, path = fs_and_path(work.batch)
+    names = [*work.names, WRITE, IS_INSERT, FIRST_OP, *(f"{HAS_COLUMNS}{i}" for i in range(len(work.sets)))]
     staged = ds.dataset(path, filesystem=fs, format="parquet")
     rows = staged.to_table(columns=names, filter=_range(unit, work), use_threads=False)
     types = work.types
@@ -197,12 +198,12 @@ def match(
 
 
 def _next_code(code: pa.Array, column: pa.ChunkedArray, values: pa.Array) -> pa.ChunkedArray:
-    "One number for what the columns so far and this one say; null where a value is not among the batch's."
+    "One number for the columns so far and this one; null where a value is not among the batch's."
     return pc.add(pc.multiply(code, len(values)), pc.index_in(column, value_set=values).cast(pa.int64()))
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-024
 def _pick(mask: np.ndarray, yes: pa.ChunkedArray, no: pa.ChunkedArray) -> pa.ChunkedArray:
-    "Row by row the one or the other."
+    "Chooses one or the other, row by row."
     if mask.all():
         return yes
     return pc.if_else(pa.array(mask), yes, no) if mask.any() else no
@@ -227,7 +228,7 @@ def _values(
     "The source's columns: known ones from the batch, others as they were; null for a row that starts afresh."
     out = {}
     for i, names in enumerate(work.sets):
-        known = write & _flag(new, f"{HAS}{i}")
+        known = write & _flag(new, f"{HAS_COLUMNS}{i}")
         for n in names:
             rest = _pick(write & afresh & ~known, pa.chunked_array([pa.nulls(len(old), old[n].type)]), old[n])
             out[n] = old[n] if n in work.keys else _pick(known, new[n], rest)
@@ -235,7 +236,7 @@ def _values(
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-027
 def _died_before(old: pa.Table, new: pa.Table) -> np.ndarray:
-    "Which rows of the lake are marked, by a change before the one that the batch row names."
+    "Which rows of the lake were marked as deleted by a change before the one that the batch row names."
     places = [(pc.replace_substring_regex(t[FILE], "^.*/", ""), t[FILE], t[ROW]) for t in (old, new)]
     out = pa.chunked_array([pa.repeat(False, len(old))])
     for a, b in reversed(list(zip(*places))):
@@ -251,7 +252,7 @@ def apply_rows(
     "Apply batch rows to lake rows, one to one."
     write, was_dead = _flag(new, WRITE), _died_before(old, new)
     says = write | (~was_dead & work.soft)  # the batch row's Op, file and row are the row's from now on
-    out = _values(old, new, work, write, was_dead | _flag(new, FRESH))
+    out = _values(old, new, work, write, was_dead | _flag(new, IS_INSERT))
     out |= {n: _pick(says, new[n], old[n]) for n in (OP, FILE, ROW)}
     return pa.table({n: out[n] for n in work.names}), ~write & (not work.soft)
 
@@ -262,7 +263,7 @@ def _write_lake(
     work: Work,
     size: int,  # bytes that the unit's files had
 ) -> list[str]:
-    "Write a unit's rows aside; names below the attempt's place."
+    "Writes a unit's rows to staged files; returns names below the staging folder."
     rows, names = rows.drop_columns(list(work.partition)), []
     pieces = max(1, round(size / work.target_bytes)) if rows.num_rows else 0
     for part in range(pieces):
@@ -284,7 +285,7 @@ def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
 
 def _size(unit: Unit) -> int:
     "Bytes of the unit's files. Raises `LakeDamaged` where the journal knows other ones: a file was replaced."
-    places = map(place, unit.files)
+    places = map(fs_and_path, unit.files)
     found = [fs.get_file_info(path).size for fs, path in places]
     for url, size, promised in zip(unit.files, found, unit.sizes or found):
         if size is None or size != promised:
@@ -293,12 +294,12 @@ def _size(unit: Unit) -> int:
     return sum(found)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-036
-def _told(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
-    "What became of the matched rows, and the keys and rows that are put down."
+def _counts_of(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
+    "Counts of the matched rows, and the files of matched keys and moved rows."
     write, same = _flag(new, WRITE), ~differs(old, after, work.names) & ~removed
     moved = differs(old, after, work.partition) & ~removed
     dies = removed | (pc.equal(after[OP], "D").to_numpy() & pc.not_equal(old[OP], "D").to_numpy())
-    patches = write & ~_flag(new, FRESH) & pc.fill_null(pc.equal(new[FIRST], "U"), False).to_numpy()
+    patches = write & ~_flag(new, IS_INSERT) & pc.fill_null(pc.equal(new[FIRST_OP], "U"), False).to_numpy()
     counts = {"writes": write, "patches": patches, "moves": moved, "gone": removed}
     counts |= {"deleted": dies, "unchanged": same, "updated": ~same & ~dies}
     files = {
@@ -312,20 +313,20 @@ def rewrite(
     unit: Unit,
     work: Work,
 ) -> dict[str, Any]:  # adds, removes, matched, moved: names; counts
-    "Rewrite one unit with the batch rows of its keys, or leave it alone."
+    "Rewrites one unit with the batch rows of its keys, or leaves it alone."
     batch = read_batch(unit, work) if work.batch else None
     if not unit.force and not batch.num_rows and not work.replaces:
         return {}
     size, keys = _size(unit), read_rows(unit, work, work.keys)
     at = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
-    hit, stale = np.flatnonzero(at >= 0), np.flatnonzero((at < 0) & is_replaced(keys, work))
+    hit, stale = np.flatnonzero(at >= 0), np.flatnonzero((at < 0) & _is_replaced(keys, work))
     done = {"opened": len(unit.files), "bytes_read": size}
     if not len(hit) and not len(stale):
         return done | (_replaced(read_rows(unit, work, work.names), unit, work, size) if unit.force else {})
     rows = read_rows(unit, work, work.names)
     old, new = _decoded(rows.take(hit)), batch.take(at[hit])
     after, removed = apply_rows(old, new, work)
-    done |= _told(old, new, after, removed, work)
+    done |= _counts_of(old, new, after, removed, work)
     done |= {name: done[name] + len(stale) for name in ("gone", "deleted")}
     if done["unchanged"] == len(hit) and not len(stale) and not unit.force:
         return done
@@ -334,11 +335,11 @@ def rewrite(
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-038
 def _replaced(rows: pa.Table, unit: Unit, work: Work, size: int) -> dict[str, Any]:
-    "The unit's files give way to these rows."
+    "Replaces the unit's files by these rows."
     return {"removes": unit.names, "adds": _write_lake(rows, unit, work, size)}
 
 
-def is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
+def _is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
     "Which rows come from a file whose rows the batch replaces."
     if not work.replaces:
         return np.zeros(keys.num_rows, bool)
@@ -348,7 +349,7 @@ def is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
 def _woven(
     rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray, stale: np.ndarray, work: Work
 ) -> pa.Table:
-    "The rows with the matched ones as they are now, in their places, without those that leave and the stale ones."
+    "The rows with the matched ones changed in place, without moved, removed and stale ones."
     place = np.arange(rows.num_rows)
     place[stale] = -1
     place[hit] = np.where(leaves, -1, rows.num_rows + np.arange(len(hit)))
@@ -367,17 +368,17 @@ class Inserting:
 
 def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
     "Rows of a batch file that are written and that no file of the table held."
-    work, held = inserting.work, [read_lake(url) for url in inserting.matched]
+    work, matched = inserting.work, [read_lake(url) for url in inserting.matched]
     rows = read_lake(piece, None, [*work.names, WRITE])
     rows = rows.filter(rows[WRITE]).select(work.names)
-    if held:
-        at = match(rows, pa.concat_tables(held), work.keys)
+    if matched:
+        at = match(rows, pa.concat_tables(matched), work.keys)
         rows = rows.filter(pa.array(at < 0))
     return rows
 
 
 def insert(piece: str, inserting: Inserting) -> list[str]:
-    "Write the new rows of a batch file; names below the attempt's place."
+    "Writes the new rows of a batch file; returns names below the staging folder."
     work, home = inserting.work, Unit((piece,), (), "", (), (), ())
     rows = fresh_rows(piece, inserting)
     return _write_lake(_coded(rows, work.coded), home, work, _size(home))
@@ -392,7 +393,7 @@ def rewrite_numbers(batches: Batches, url: str) -> Batches:
 
 def insert_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of batch files in, a line of facts a file out."
-    said = json.loads(get_text(url))
-    inserting = Inserting(_work(said["work"]), tuple(said["matched"]), tuple(said["pieces"]))
+    stored = json.loads(get_text(url))
+    inserting = Inserting(_work(stored["work"]), tuple(stored["matched"]), tuple(stored["pieces"]))
     for i in numbers_in(batches):
         yield facts_out({"adds": insert(inserting.pieces[i], inserting)})

@@ -1,0 +1,73 @@
+"""Which tests `make quick`, `make test` and `make proof` run. Each test belongs to one tier:
+
+* `quick`: needs no Java. `make quick` takes less than a minute.
+* `test`: needs Spark in its own process, or takes seconds. `make test` runs it with the quick ones and with every notebook.
+* `proof`: needs a server, a kernel, a browser, a database or a cluster, kills something, or sweeps over many names, tables or files. `make proof` runs it;
+  what is drawn at random is drawn from seeds that are fixed (`seeds.py`).
+
+`make torture` runs everything, with what is marked `torture` too: all kill points, more histories, other seeds.
+"""
+from __future__ import annotations
+
+import re
+from typing import Any
+
+TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS decides before it
+    "adversary": "proof",
+    "asking": "test",
+    "asking/test_asked_": "proof",  # sweeps over names, tables and archives
+    "asking/test_damaged_": "proof",  # every command over every damage
+    "asking/test_feed.py::test_a_key_on_a_day": "proof",
+    "asking/test_feed_and_lake.py": "proof",
+    "asking/test_first_day.py": "proof",
+    "asking/test_history.py": "quick",
+    "asking/test_scd2.py::test_a_reload_closes": "proof",
+    "asking/test_scd2.py::test_both_zeros": "proof",
+    "asking/test_width.py": "proof",
+    "aws": "proof",
+    "cluster": "proof",
+    "contracts": "test",
+    "contracts/test_commit.py": "quick",
+    "contracts/test_state.py": "quick",
+    "crashes": "proof",
+    "crashes/test_protocol.py::test_two_writers": "quick",
+    "histories": "test",
+    "house": "quick",
+    "house/test_fresh.py": "proof",
+    "house/test_imports.py": "test",
+    "house/test_pythons.py": "proof",
+    "house/test_rooms.py": "test",
+    "house/test_typed.py": "proof",
+    "house/test_wheel.py": "proof",
+    "jobs": "proof",
+    "jobs/test_cli.py": "test",
+    "jobs/test_cli.py::test_conformance_": "proof",
+    "landing": "quick",
+    "loading": "test",
+    "loading/test_damaged_loads.py": "proof",
+    "loading/test_names.py": "proof",
+    "pages": "proof",
+    "planning": "quick",
+    "planning/test_asked_in_trouble.py": "test",
+    "planning/test_one_table.py": "test",
+    "planning/test_set_otherwise.py": "test",
+    "proof": "proof",
+    "proof/test_in_flight.py": "test",
+    "proof/test_proof_words.py": "quick",
+    "running": "proof",
+    "running/test_metrics.py": "test",
+    "running/test_schedule.py": "test",
+    "scenarios": "test",
+    "scenarios/test_table_names.py": "proof",
+    "session": "proof",
+    "session/test_session.py": "test",
+    "state_dynamodb": "proof",
+}
+SERVERS = {"aws", "bucket", "browser", "cluster", "dynamodb", "dynamodb_local", "dynamodb_table", "mariadb", "moto", "postgresql"}
+
+
+def tier_of(name: str, fixtures: Any = ()) -> str:
+    "The tier of a test: `asking/test_feed.py::test_…`, with the names of its fixtures."
+    if SERVERS & {*fixtures, *re.split(r"[\W_]", name.partition("[")[2])}: return "proof"
+    tier = TIERS[max((key for key in TIERS if name.startswith(key)), key=len)]  # a folder without a tier is an error here
+    return "test" if tier == "quick" and "spark" in fixtures else tier
