@@ -19,7 +19,8 @@ __all__ = ['HOLD', 'table_of', 'lost_since', 'load_state', 'needs_all', 'plan_st
 
 # %% ../../notebooks/08_load/05_process.ipynb #cell-004
 from ..changes.tasks import explained
-from ..errors import Busy, CommitConflict, DmscdcError, FilesGone, InputChanged, LakeDamaged, Refused, is_expected
+from ..errors import Busy, CommitConflict, DmscdcError, FilesGone, InputChanged, LakeDamaged, LandingUnreachable
+from ..errors import Refused, is_expected
 from ..lake.glue import SyncResult, sync_table
 from ..lake.table import Clock, Commit, LakeTable, Transaction, check_mirror, open_table, set_otherwise
 from ..landing.files import FolderLanding, TableRef, for_shell
@@ -252,6 +253,16 @@ def overtaken(
     words = f"commit {head.number} was made by {by} meanwhile; nothing more of this run is in the table"
     return CommitConflict(f"{standing.item.table}: {words}. Two states or two controllers seem to write to one lake")
 
+# %% ../../notebooks/08_load/05_process.ipynb #5d0a91f3
+def _input_problem(landing: FolderLanding, plan: Plan) -> InputChanged | LandingUnreachable | None:
+    "What has become of the inputs since the plan; None: they are as they were."
+    try:
+        if plan.inputs:
+            check_inputs(landing, plan)
+    except (InputChanged, LandingUnreachable) as problem:
+        return problem
+    return None
+
 # %% ../../notebooks/08_load/05_process.ipynb #cell-031
 def problem_of(
     error: Exception,  # that ended a run
@@ -262,15 +273,16 @@ def problem_of(
     run: str = "",  # the run's id
 ) -> DmscdcError:
     "What to say of an error; one that nobody expected is raised on."
+    if isinstance(error, Refused):  # a file that changed while it was read is not what it says
+        changed = _input_problem(landing, plan)
+        return changed if isinstance(changed, InputChanged) else error
     if is_expected(error) and not isinstance(error, LakeDamaged):
         return error
     if standing and (stale := overtaken(standing, done, run)):
         return stale
     if isinstance(error, LakeDamaged):
         return error
-    try:
-        check_inputs(landing, plan)
-    except InputChanged as changed:
+    if changed := _input_problem(landing, plan):
         return changed
     files = (*plan.load, *plan.changes, *plan.late, *plan.again)
     lake = standing.lake.location if standing else ""
