@@ -31,7 +31,7 @@ def versions(spark, folder):
     made, state = [], f"sqlite:{folder / 'state.db'}"
     open_state(state).put_settings(T, key="id")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scd2_table, "stage_versions", lambda spark, scd2, made, rows, *more: made.append(rows) or sys.exit())
+        patch.setattr(scd2_table, "stage_versions", lambda spark, scd2, transaction, rows, *more: made.append(rows) or sys.exit())
         with pytest.raises(SystemExit): scd2_table.update_versions(str(T), str(folder), f"{folder}-lake", state, landed=True, settle=0, spark=lambda: spark)
     return made[0]
 
