@@ -46,13 +46,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.add_typer(tables, name="table")
-app.add_typer(kept, name="runs")
 app.command(epilog="Example: dmscdc history sampledb.product --key id=1001")(with_config(history))
 app.command("as-of", epilog="Example: dmscdc as-of sampledb.product --at 2026-01-01T12:00Z")(as_of_command)
 app.command("feed", epilog="Example: dmscdc feed sampledb.product --out parts --cursor cursor.json")(feed_command)
 app.command("scd2", epilog="Example: dmscdc scd2 sampledb.product --ignore last_seen")(scd2_command)
 app.command("reconcile", epilog="Example: dmscdc reconcile sampledb.product --source sqlite:shop.db")(reconcile_command)
+app.add_typer(tables, name="table")
+app.add_typer(kept, name="runs")
 
 # %% ../../notebooks/14_cli/07_main.ipynb #cell-009
 @app.command(epilog="Example: dmscdc demo ./demo")
