@@ -22,7 +22,7 @@ import typer
 from .. import __version__
 from .ask import as_of_command, feed_command, history, scd2_command
 from .options import Json, Only, console, described, events, exit_codes, fail, show_json, show_table
-from .options import with_config
+from .options import with_config, with_settings
 from .prove import proven_by_clock, reconcile as reconcile_command
 from .runs import kept
 from .tables import tables
@@ -75,31 +75,13 @@ def demo(
 
 # %% ../../notebooks/14_cli/07_main.ipynb #cell-013
 @app.command(epilog="Example: dmscdc init --landing /data/dms --lake /data/lake")
+@with_settings
 def init(
     folder: Annotated[Path, typer.Option(help="Where dmscdc.toml is written")] = Path("."),
-    *,
-    landing: Annotated[str, described("landing")],
-    lake: Annotated[str, described("lake")],
-    state: Annotated[Optional[str], described("state")] = None,
-    runs: Annotated[Optional[str], described("runs")] = None,
-    format: Annotated[Optional[str], described("format")] = None,
-    workers: Annotated[Optional[int], described("workers")] = None,
-    settle: Annotated[Optional[float], described("settle")] = None,
-    timeout: Annotated[Optional[float], described("timeout")] = None,
-    driver_memory: Annotated[Optional[str], described("driver_memory")] = None,
-    master: Annotated[Optional[str], described("master")] = None,
-    catalog: Annotated[Optional[str], described("catalog")] = None,
-    include: Annotated[Optional[str], described("include")] = None,
-    exclude: Annotated[Optional[str], described("exclude")] = None,
-    archive: Annotated[Optional[str], described("archive")] = None,
-    metrics: Annotated[Optional[str], described("metrics")] = None,
-    source: Annotated[Optional[str], described("source")] = None,
-    secret: Annotated[Optional[str], described("secret")] = None,
+    **settings: Any,
 ) -> None:
     "Write dmscdc.toml."
-    given = {name: value for name, value in locals().items() if name != "folder"}
-    with exit_codes():
-        print(f"wrote {write_config(folder, **given)}; next: dmscdc plan")
+    print(f"wrote {write_config(folder, **settings)}; next: dmscdc plan")
 
 # %% ../../notebooks/14_cli/07_main.ipynb #cell-016
 _TROUBLE = ("attention", "failed", "refused")  # verdicts for which a person must look

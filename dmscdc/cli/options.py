@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import wraps
-from typing import Annotated, Any, Optional, TextIO
+from typing import Annotated, Any, Optional, TextIO, get_type_hints
 
 import typer
 from rich.console import Console
@@ -23,11 +23,11 @@ from typer.models import OptionInfo
 from ..errors import DmscdcError
 from ..runs.log import say
 from ..runs.report import duration
-from ..service.config import read_config
+from ..service.config import DEFAULTS, FILE, MEANING, Config, read_config
 
 # %% auto #0
 __all__ = ['Json', 'Name', 'Only', 'console', 'cell', 'show_table', 'show_json', 'events', 'described', 'fail', 'exit_codes',
-           'with_config']
+           'with_config', 'with_settings']
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-006
 def console(
@@ -133,44 +133,33 @@ def events(
         yield _log_line
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-006
-_FLAGS: dict[str, tuple[Any, str]] = {  # type and help of each setting
-    "folder": (str, "Folder of dmscdc.toml"),
-    "landing": (str, "Where DMS writes"),
-    "lake": (str, "Where lake tables are written"),
-    "state": (str, "Settings, positions, leases: sqlite:FILE"),
-    "runs": (str, "Where runs are kept"),
-    "format": (str, "Table format of new tables"),
-    "workers": (int, "Notebooks at a time"),
-    "settle": (float, "Seconds without a new file until a full load is complete"),
-    "timeout": (float, "Seconds that a run of a table may take"),
-    "driver_memory": (str, "Memory of the Spark server"),
-    "catalog": (str, "Catalogue that is told of commits: glue:DATABASE"),
-    "include": (str, "Tables that are meant, by patterns: sampledb.*,shop.order?; else all"),
-    "exclude": (str, "Tables that are left out, by patterns: *.tmp_*"),
-    "metrics": (str, "Where a pass says what it has done: emf, jsonl, jsonl:FILE"),
-    "archive": (str, "Where old change files were moved, built like the landing"),
-    "source": (str, "Database to compare with, without a password: sqlite:FILE, mariadb://USER@HOST/DB, env:NAME"),
-    "secret": (str, "Where the source's password is: env:NAME, aws:SECRET_ID; else DMSCDC_SOURCE_PASSWORD"),
-    "master": (str, "Where Spark runs: local[2], spark://host:7077; SPARK_REMOTE wins"),
-}
+_TYPES = get_type_hints(Config)
+
+
+def _help(
+    name: str,  # of a setting
+) -> str:
+    "What a setting means, as a sentence of the help."
+    words = MEANING.get(name, f"folder of {FILE}").replace('; "": ', "; else ")
+    return words[:1].upper() + words[1:]
 
 
 def described(
     name: str,  # of a setting
 ) -> OptionInfo:
-    "A setting as an option of a command that writes it."
-    return typer.Option(help=_FLAGS[name][1])
+    "A setting as an option of a command that has it among its own."
+    return typer.Option(help=_help(name))
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-009
 def _flag(
     name: str,  # of a setting
+    panel: str | None = f"Settings (else from {FILE})",  # of the help; None: among the command's own options
+    default: Any = None,  # None: not given, so the file says it; `Parameter.empty`: it must be given
 ) -> inspect.Parameter:
     "A setting as a parameter that typer understands."
-    kind, text = _FLAGS[name]
-    words = "--" + name.replace("_", "-")
-    option = typer.Option(words, help=text, rich_help_panel="Settings (else from dmscdc.toml)")
-    default = "." if name == "folder" else None
-    annotation = Annotated[Optional[kind], option]
+    option = typer.Option("--" + name.replace("_", "-"), help=_help(name), rich_help_panel=panel)
+    kind = _TYPES[name] if default is inspect.Parameter.empty else Optional[_TYPES[name]]
+    annotation = Annotated[kind, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-012
@@ -206,11 +195,16 @@ def exit_codes() -> Iterator[None]:
         fail(error, 2)
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-020
-def _signature(command: Callable) -> inspect.Signature:
-    "A command's own parameters without `config`, and a flag for every setting."
-    given = inspect.signature(command, eval_str=True).parameters.values()
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in given if p.name != "config"]
-    return inspect.Signature(own + [_flag(name) for name in _FLAGS])
+def _with_flags(
+    command: Callable,  # what typer shall run
+    own: Callable,  # its own parameters are those of this function, but for `config` and `**settings`
+    flags: list[inspect.Parameter],
+) -> None:
+    "Show typer another signature: a command's own parameters, and flags."
+    given = inspect.signature(own, eval_str=True).parameters.values()
+    kept = [p for p in given if p.name != "config" and p.kind is not inspect.Parameter.VAR_KEYWORD]
+    command.__signature__ = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept] + flags)
+    command.__annotations__ = {p.name: p.annotation for p in command.__signature__.parameters.values()}
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-021
 def with_config(
@@ -221,9 +215,23 @@ def with_config(
     @wraps(command)
     def run(**given: Any) -> None:
         with exit_codes():
-            settings = {name: given.pop(name) for name in _FLAGS}
-            command(config=read_config(settings.pop("folder"), **settings), **given)
+            folder, settings = given.pop("folder"), {name: given.pop(name) for name in MEANING}
+            command(config=read_config(folder, **settings), **given)
 
-    run.__signature__ = _signature(command)
-    run.__annotations__ = {p.name: p.annotation for p in run.__signature__.parameters.values()}
+    _with_flags(run, command, [_flag("folder", default="."), *map(_flag, MEANING)])
+    return run
+
+# %% ../../notebooks/14_cli/01_options.ipynb #b94e6c27
+def with_settings(
+    command: Callable,  # takes its own options and `**settings`
+) -> Callable:  # takes its own options and the flags
+    "Give a command that writes settings a flag for each of them."
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        with exit_codes():
+            command(**given)
+
+    needed = inspect.Parameter.empty
+    _with_flags(run, command, [_flag(name, None, None if name in DEFAULTS else needed) for name in MEANING])
     return run

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib.metadata import entry_points
 from itertools import combinations
 from math import inf
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError
@@ -27,42 +28,58 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 # %% auto #0
-__all__ = ['FILE', 'FORMATS', 'MEANING', 'DEFAULTS', 'Config', 'is_wanted', 'check_names', 'check_value', 'absolute',
-           'read_config', 'write_config', 'nearest_config']
+__all__ = ['FILE', 'MEANING', 'DEFAULTS', 'FORMATS', 'Config', 'table_parameters', 'is_wanted', 'check_names', 'check_value',
+           'absolute', 'read_config', 'write_config', 'nearest_config']
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-007
+def _setting(
+    meaning: str,  # after a ";" what an empty text stands for
+    default: Any = MISSING,  # none: it must be given
+) -> Any:
+    "A field of `Config` that says what it means."
+    return field(default=default, metadata={"meaning": meaning})
+
+
 @dataclass(frozen=True)
 class Config:
     "All settings, checked; paths are absolute."
 
-    landing: str  # where DMS writes: a folder of <schema>/<table>/, or s3://bucket/prefix
-    lake: str  # where the lake tables lie: a folder, or s3://bucket/prefix
-    state: str = "sqlite:state.db"  # settings, positions and leases: sqlite:FILE or dynamodb:TABLE
-    runs: str = "runs"  # kept runs and the front page: a folder, or s3://bucket/prefix
-    format: str = "parquet"  # of new lake tables: parquet, delta, iceberg or hudi
-    workers: int = 2  # notebooks at a time; 0 runs them one by one inside the pass
-    settle: float = 300  # seconds without a new file after which a full load counts as complete
-    timeout: float = 3600  # seconds that one run of a table may take
-    driver_memory: str = "3g"  # of the Spark server
-    master: str = "local[*]"  # where Spark runs, unless SPARK_REMOTE says it: local[2], spark://host:7077
-    catalog: str = ""  # that is told of every commit: glue:DATABASE; "" for none
-    include: str = ""  # patterns of the tables that are meant, a.*,b.c; "" for all
-    exclude: str = ""  # patterns of tables that are left out; "" for none
-    metrics: str = ""  # where a pass says what it has done: emf, jsonl, or jsonl:FILE; "" for nowhere
-    archive: str = ""  # where change files from before the look-back window were moved; "" for nowhere
-    source: str = ""  # that tables are compared with: sqlite:FILE, mariadb://USER@HOST/DB, env:NAME; "" for none
-    secret: str = ""  # where the source's password is: env:NAME or aws:SECRET_ID; "": DMSCDC_SOURCE_PASSWORD
+    landing: str = _setting("where DMS writes: the folder above <schema>/<table>/, or s3://bucket/prefix")
+    lake: str = _setting("where the lake tables are written: a folder, or s3://bucket/prefix")
+    state: str = _setting("settings, positions and leases of tables: sqlite:FILE or dynamodb:TABLE", "sqlite:state.db")
+    runs: str = _setting("where runs, reports and the front page are kept: a folder, or s3://bucket/prefix", "runs")
+    format: str = _setting("table format of new tables: parquet", "parquet")
+    workers: int = _setting("notebooks at a time; 0: one after the other", 2)
+    settle: float = _setting("seconds without a new file after which a full load is complete; 0: at once", 300)
+    timeout: float = _setting("seconds that one run of a table may take", 3600)
+    driver_memory: str = _setting("memory of the Spark server", "3g")
+    master: str = _setting(
+        "where Spark runs, unless SPARK_REMOTE names a server: local[2], spark://host:7077, yarn", "local[*]"
+    )
+    catalog: str = _setting('catalogue that is told of commits: glue:DATABASE or glue:DATABASE?create; "": none', "")
+    include: str = _setting('tables that are meant, by patterns: sampledb.*,shop.order?; "": all', "")
+    exclude: str = _setting('tables that are left out, by patterns: *.tmp_*,sampledb.audit; "": none', "")
+    metrics: str = _setting('where a pass says what it has done: emf, jsonl or jsonl:FILE; "": nowhere', "")
+    archive: str = _setting('where old change files were moved, laid out like the landing; "": nowhere', "")
+    source: str = _setting('database to compare with: sqlite:FILE, mariadb://USER@HOST/DB, env:NAME; "": none', "")
+    secret: str = _setting('its password: env:NAME, aws:SECRET_ID; "": DMSCDC_SOURCE_PASSWORD, if it is set', "")
     folder: str = "."  # where dmscdc.toml lies
 
-    def parameters(
-        self,
-        table: TableRef,  # of this run
-        **more,  # further plain values: run, lease, …
-    ) -> dict[str, str | float]:  # by the names in the job's parameters cell
-        "What the job notebook of a table is given: plain values, nothing computed, no secret."
-        named = {name: getattr(self, name) for name in ("landing", "lake", "state", "format", "settle")}
-        told = {name: value for name in ("catalog", "archive") if (value := getattr(self, name))}
-        return {"table": str(table), **named, **told, **more}
+
+FILE = "dmscdc.toml"
+MEANING = {f.name: f.metadata["meaning"] for f in fields(Config) if f.metadata}
+DEFAULTS = {f.name: f.default for f in fields(Config) if f.metadata and f.default is not MISSING}
+
+# %% ../../notebooks/13_service/01_config.ipynb #7be0c3d2
+def table_parameters(
+    config: Config,
+    table: TableRef,  # of this run
+    **more: Any,  # further plain values: run, lease, …
+) -> dict[str, Any]:  # by the names in the job's parameters cell
+    "What the job notebook of a table is given: plain values, nothing computed, no secret."
+    named = {name: getattr(config, name) for name in ("landing", "lake", "state", "format", "settle")}
+    told = {name: value for name in ("catalog", "archive") if (value := getattr(config, name))}
+    return {"table": str(table), **named, **told, **more}
 
 # %% ../../notebooks/13_service/01_config.ipynb #a292627c
 def is_wanted(
@@ -75,27 +92,7 @@ def is_wanted(
     return (among[0] or not config.include) and not among[1]
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-009
-FILE = "dmscdc.toml"
 FORMATS = ("parquet", "delta", "iceberg", "hudi")
-MEANING = {
-    "landing": "where DMS writes: the folder, or s3://bucket/prefix, above <schema>/<table>/LOAD00000001.parquet",
-    "lake": "where the lake tables are written: a folder",
-    "state": "settings, positions and leases of the tables: sqlite:FILE",
-    "runs": "where executed notebooks, reports and the front page are kept: a folder, or s3://bucket/prefix",
-    "format": "table format of the lake: parquet",
-    "workers": "notebooks at a time; 0: one after the other",
-    "settle": "seconds without a new file after which a full load counts as complete; 0: at once",
-    "timeout": "seconds that one run of a table may take",
-    "driver_memory": "memory of the Spark server",
-    "master": "where Spark runs, unless SPARK_REMOTE names a server: local[2], spark://host:7077, yarn",
-    "catalog": "catalogue that is told of every commit: glue:DATABASE, or glue:DATABASE?create; \"\": none",
-    "include": "tables that are meant, by patterns with * and ?, like sampledb.*,shop.order?; \"\": all",
-    "exclude": "tables that are left out of them, by patterns: *.tmp_*,sampledb.audit; \"\": none",
-    "metrics": "where a pass says what it has done, in lines of JSON: emf or jsonl, or jsonl:FILE; \"\": nowhere",
-    "archive": "where change files older than the look-back window were moved, laid out as there; \"\": none",
-    "source": "database that tables are compared with, without a password: sqlite:FILE or mariadb://USER@HOST/DB",
-    "secret": "where the source's password is: env:NAME or aws:SECRET_ID; \"\": DMSCDC_SOURCE_PASSWORD, if it is set",
-}
 _TABLES = (
     r"[^,]*[.*][^,]*(,[^,]*[.*][^,]*)*",
     "patterns of schema.table, separated by commas, like sampledb.*,*.tmp_*",
@@ -114,7 +111,6 @@ _OPTIONAL = {  # pattern and words; "" is for none
     ),
     "secret": (r"env:\w+|aws:.+", "env:NAME or aws:SECRET_ID"),
 }
-DEFAULTS = {f.name: f.default for f in fields(Config) if f.default is not MISSING and f.name in MEANING}
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-012
 def check_names(

@@ -20,7 +20,7 @@ from ..load.process import HOLD
 from ..runs.log import Run
 from ..runs.run import run_notebook
 from ..runs.store import open_shelf
-from .config import Config
+from .config import Config, table_parameters
 from .status import TableStatus, busy_words, input_mark, problem_words, refusal_words
 from ..spark.interrupts import MARK, end_all, is_gone, owner_in, print_of
 from ..spark.interrupts import session_of, session_url, spoken, stop_work, this_process
@@ -294,7 +294,7 @@ def _run_job(
     try:
         run = run_notebook(
             crew.job,
-            {**crew.config.parameters(look.table), **given},
+            {**table_parameters(crew.config, look.table), **given},
             runs=crew.config.runs,
             table=name,
             env={"SPARK_REMOTE": session_url(url, session) if url else "", "DMSCDC_MASTER": crew.config.master},

@@ -28,7 +28,7 @@ from dmscdc.runs.pages import write_front_page
 from dmscdc.runs.log import Ledger, rebuild
 from dmscdc.runs.run import claimed, close_lost, run_notebook
 from dmscdc.runs.store import BucketShelf, open_shelf, write_whole
-from dmscdc.service.config import read_config
+from dmscdc.service.config import read_config, table_parameters
 from dmscdc.service.passes import run_pass
 from dmscdc.state.registry import open_state
 from dmscdc.storage.filesystem import client
@@ -47,7 +47,7 @@ def a_job(folder: Path, *cells: str) -> Path:
     "A notebook that takes what a controller gives, and has these cells."
     folder.mkdir(parents=True, exist_ok=True)
     config = read_config(folder, landing="landing", lake="lake")
-    given = "\n".join(f'{name} = ""' for name in config.parameters(TableRef("shop", "good"), run="", owner="", fence=0))
+    given = "\n".join(f'{name} = ""' for name in table_parameters(config, TableRef("shop", "good"), run="", owner="", fence=0))
     meta = {"kernelspec": {"name": "python3", "language": "python", "display_name": "python3"}}
     book = new_notebook(cells=[new_code_cell(given, metadata={"tags": ["parameters"]}), *map(new_code_cell, cells)], metadata=meta)
     nbformat.write(book, folder / "job.ipynb")

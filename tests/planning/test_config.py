@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dmscdc.errors import ConfigError
 from dmscdc.landing.files import TableRef
-from dmscdc.service.config import DEFAULTS, FILE, MEANING, Config, absolute, read_config, write_config
+from dmscdc.service.config import DEFAULTS, FILE, MEANING, Config, absolute, read_config, table_parameters, write_config
 
 names = st.text(st.characters(blacklist_categories=("Cc", "Cs"), blacklist_characters="/:~"), min_size=1).filter(
     lambda t: t.strip() and t not in (".", "..")
@@ -121,7 +121,7 @@ def test_no_user_or_password_is_taken_from_an_address(tmp_path, name):
 
 
 def test_the_parameters_of_a_job_are_literals_that_name_the_table(tmp_path):
-    given = read_config(tmp_path, landing="raw", lake="lake").parameters(TableRef("sampledb", "product"), run="r1")
+    given = table_parameters(read_config(tmp_path, landing="raw", lake="lake"), TableRef("sampledb", "product"), run="r1")
     assert given == {
         "table": "sampledb.product",
         "landing": f"{tmp_path}/raw",

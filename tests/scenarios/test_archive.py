@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
 from dmscdc.errors import ConfigError
-from dmscdc.service.config import read_config, write_config
+from dmscdc.service.config import read_config, table_parameters, write_config
 from dmscdc.service.status import survey
 from world import World
 
@@ -65,7 +65,7 @@ def test_the_setting_reaches_plan_and_history(tmp_path):
     write_config(tmp_path, landing="landing", lake="lake", settle=0, archive="archive")
     [look] = survey(read_config(tmp_path))
     assert [file.name for file in look.plan.changes] == [f"{OLD}.parquet", f"{NEW}.parquet"] and look.plan.archived == (f"{OLD}.parquet",)
-    assert read_config(tmp_path).parameters(w.ref)["archive"] == str(tmp_path / "archive")
+    assert table_parameters(read_config(tmp_path), w.ref)["archive"] == str(tmp_path / "archive")
     done = CliRunner().invoke(app, ["history", "shop.item", "--key", "id=2", "--json", "--folder", str(tmp_path)])
     steps = json.loads(done.stdout)["lives"][0]["steps"]
     assert [step["file"].partition("#")[0] for step in steps] == ["LOAD00000001.parquet", f"{OLD}.parquet"], done.output
