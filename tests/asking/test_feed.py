@@ -1,6 +1,7 @@
 "Changes with before and after: what a reader has, and a feed, make what SQL says; and whoever follows a table gets everything once, whatever dies."
 from __future__ import annotations
 
+import json
 import os
 import random
 from dataclasses import replace
@@ -231,6 +232,21 @@ def test_a_cursor_of_another_table_or_of_more_files_than_are_there_is_refused(sp
     with pytest.raises(NoFeed, match="1 change file from before the look-back window .*0 of them lie in landing or archive.*--archive"):
         follow(spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
     assert read_cursor(url, T).files == 2 and len(visible(Path(out))) == 1
+
+
+def test_a_cursor_of_0_1_0_whose_position_has_no_tally_counts_its_files(spark, shop, tmp_path):
+    url, out, old = tmp_path / "cursor.json", str(tmp_path / "parts"), "20181101-100000000"
+    change(shop, old, ("U", 3, "long ago", 0))
+    past = open_changelog(str(shop), T)
+    follow(spark, past, ["id"], out, str(url), read_cursor(str(url), T), landed(past), True)
+    told = json.loads(url.read_text())
+    assert told["position"].pop("applied")
+    url.write_text(json.dumps(told))
+    (shop / "shop" / "item" / f"{old}.parquet").unlink()
+    change(shop, 2, ("U", 3, "now", 0))
+    past = open_changelog(str(shop), T)
+    with pytest.raises(NoFeed, match="the cursor has read 2 change files of load 1, of which 1 are still there.*--archive"):
+        follow(spark, past, ["id"], out, str(url), read_cursor(str(url), T), landed(past), True)
 
 
 def test_a_position_made_of_what_landed_holds_exactly_that(tmp_path):
