@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, Row, SparkSession
 
 # %% auto #0
-__all__ = ['is_rising', 'keys_of_file', 'can_tell', 'are_ranges_apart', 'are_apart', 'check_unique', 'check_counted', 'is_null']
+__all__ = ['is_rising', 'keys_of_file', 'can_tell', 'are_ranges_apart', 'are_apart', 'check_unique', 'check_counted']
 
 # %% ../../notebooks/05_changes/05_key_check.ipynb #cell-006
 def is_rising(
@@ -118,7 +118,7 @@ def check_counted(table: str, frame: DataFrame, keys: Sequence[str], rows: int) 
     from pyspark.sql import functions as F
 
     names = [quoted(k) for k in keys]
-    counts = F.count_if(is_null(keys)).alias("nulls"), F.count_distinct(*names).alias("keys")
+    counts = F.count_if(_is_null(keys)).alias("nulls"), F.count_distinct(*names).alias("keys")
     row = frame.select(*names).agg(*counts, F.count("*").alias("rows")).first()
     check_rows(f"{table}: the files of the load", row["rows"], rows)
     if row["nulls"]:
@@ -127,7 +127,7 @@ def check_counted(table: str, frame: DataFrame, keys: Sequence[str], rows: int) 
         _refuse_twice(table, frame, keys)
 
 
-def is_null(keys: Sequence[str]) -> SparkColumn:
+def _is_null(keys: Sequence[str]) -> SparkColumn:
     "Whether a part of the key is null."
     from pyspark.sql import functions as F
 
@@ -136,7 +136,7 @@ def is_null(keys: Sequence[str]) -> SparkColumn:
 # %% ../../notebooks/05_changes/05_key_check.ipynb #cell-015
 def _refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int) -> None:
     "Raise `Refused` naming the first row without a key."
-    row = frame.where(is_null(keys)).orderBy(FILE, ROW).select(FILE, ROW, *[quoted(k) for k in keys]).first()
+    row = frame.where(_is_null(keys)).orderBy(FILE, ROW).select(FILE, ROW, *[quoted(k) for k in keys]).first()
     key = next(k for k in keys if row[k] is None)
     such = "such row" if number == 1 else "such rows"
     raise Refused(

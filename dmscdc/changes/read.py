@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'ChangeFiles', 'change_files',
-           'quoted', 'value_of', 'path_of', 'place_of', 'numbered', 'read_group', 'read_changes', 'refuse_lost',
-           'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column', 'check_key',
-           'check_ops']
+           'quoted', 'value_of', 'read_group', 'read_changes', 'refuse_lost', 'sequence_span', 'is_sequence', 'proves',
+           'first_texts', 'not_loaded', 'sequence_column', 'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/02_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -97,9 +96,9 @@ def value_of(
     return raw.cast(c.type).alias(c.name)
 
 # %% ../../notebooks/05_changes/02_read.ipynb #cell-016
-def path_of(
+def _path_of(
     footers: Sequence[Footer],  # of files that lie equally deep
-    read: SparkColumn,  # what Spark says of the row, see `place_of`
+    read: SparkColumn,  # what Spark says of the row, see `_place_of`
 ) -> SparkColumn:
     "Where a row's file lies below the table's folder."
     from pyspark.sql import functions as F
@@ -112,7 +111,7 @@ def path_of(
     return F.url_decode(F.replace(tail, F.lit("+"), F.lit("%2B")))
 
 
-def place_of(frame: DataFrame) -> SparkColumn:
+def _place_of(frame: DataFrame) -> SparkColumn:
     "What Spark says of a row: its number, and the name and the path of its file."
     from pyspark.sql import functions as F
 
@@ -123,7 +122,7 @@ def place_of(frame: DataFrame) -> SparkColumn:
 NOT_UTF8 = "there is a text that is not UTF-8 in"  # Spark then says of which file
 
 
-def numbered(
+def _numbered(
     texts: Sequence[SparkColumn],  # a file's columns of text
     number: SparkColumn,  # of the row in its file
     file: SparkColumn,  # its address
@@ -154,10 +153,10 @@ def read_group(
     natural = tuple(Column(c.name, "int" if c.type == "time" else c.type) for c in footers[0].schema)
     frame = spark.read.schema(ddl(natural)).parquet(*[read_url(urls[f.path]) for f in footers])
     op = F.col(OP) if OP in file else F.lit(None).cast("string")
-    read = place_of(frame)
+    read = _place_of(frame)
     texts = [F.col(quoted(c.name)) for c in natural if c.type == "string"]
-    number = numbered(texts, read["row_index"], read["file_path"])
-    place = [path_of(footers, read).alias(FILE), number.alias(ROW), read["file_name"].alias(NAME)]
+    number = _numbered(texts, read["row_index"], read["file_path"])
+    place = [_path_of(footers, read).alias(FILE), number.alias(ROW), read["file_name"].alias(NAME)]
     return frame.select(op.alias(OP), *[value_of(c, file) for c in schema], *place)
 
 # %% ../../notebooks/05_changes/02_read.ipynb #cell-021

@@ -24,9 +24,8 @@ from ..storage.filesystem import fs_and_path
 # %% auto #0
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'Column', 'columns', 'ddl', 'column_type',
            'arrow_type', 'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw',
-           'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'is_sound',
-           'statistics', 'promised_nulls', 'read_footer', 'read_footers', 'wider', 'Evolution', 'check_names', 'stored',
-           'missing', 'evolve']
+           'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'statistics',
+           'promised_nulls', 'read_footer', 'read_footers', 'wider', 'Evolution', 'stored', 'evolve']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -296,7 +295,7 @@ AWAY = 64 << 20  # zeros, of which hardly one is touched, in the place of pages
 _NO_PAGES = ("Invalid column metadata", "Couldn't deserialize thrift")  # what is said of a sound column without pages
 
 
-def is_sound(
+def _is_sound(
     end: pq.ParquetFile,  # the end of a file, without pages
     group: int,
     column: int,
@@ -321,7 +320,7 @@ def statistics(
     end = pq.ParquetFile(pa.BufferReader(pa.py_buffer(bare)), pre_buffer=True)
     for number in range(meta.num_row_groups):
         group = meta.row_group(number)
-        chunks = [group.column(at) if is_sound(end, number, at) else None for at in columns]
+        chunks = [group.column(at) if _is_sound(end, number, at) else None for at in columns]
         pairs = [(c, meta.schema.column(at).physical_type) for c, at in zip(chunks, columns)]
         found.append([c.statistics if c is not None and c.physical_type == kind else None for c, kind in pairs])
     return found
@@ -437,7 +436,7 @@ def _grown(table: str, have: str, c: Column, path: str) -> str:
     )
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #1088031e
-def check_names(
+def _check_names(
     table: str,  # for messages
     footer: Footer,  # of a raw file
 ) -> None:
@@ -465,7 +464,7 @@ def stored(
     return Column(c.name, "string" if c.type == "time" else c.type)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-032
-def missing(
+def _missing(
     lake: Schema,
     footers: Sequence[Footer],  # the files of a batch in their order
     absent: Sequence[str],  # columns that were absent before
@@ -488,7 +487,7 @@ def evolve(
     "What the columns become. Raises `Refused`, by file and column, for what is neither added nor widened."
     have, said = {c.name: c.type for c in lake}, []
     for footer in footers:
-        check_names(table, footer)
+        _check_names(table, footer)
         for c in (stored(c) for c in footer.schema if c.name not in (OP, FILE, ROW)):
             old = have.get(c.name)
             have[c.name] = new = _grown(table, old, c, footer.path) if old else c.type
@@ -496,5 +495,5 @@ def evolve(
                 said.append(f"column {c} added by {footer.path}")
             elif lake and new != old:
                 said.append(f"column {c.name} widened from {old} to {new} by {footer.path}")
-    gone, words = missing(lake, footers, absent)
+    gone, words = _missing(lake, footers, absent)
     return Evolution(tuple(Column(*item) for item in have.items()), (*said, *words), gone)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'read_file', 'fold_files', 'fold_shuffled',
-           'Batch', 'batch_frame', 'together', 'odd_nulls', 'fold_all', 'stage', 'refuse_bad']
+__all__ = ['DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'read_file', 'fold_shuffled', 'Batch',
+           'batch_frame', 'together', 'odd_nulls', 'stage', 'refuse_bad']
 
 # %% ../../notebooks/05_changes/06_stage.ipynb #cell-007
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def read_file(
     return pa.table({**ours, **lake_values(have, schema, path), **place})
 
 
-def fold_files(batches: Batches, url: str) -> Batches:
+def _fold_files(batches: Batches, url: str) -> Batches:
     "For `in_tasks`: all files in one piece."
     staging = load_staging(url)
     for _ in numbers_in(batches):
@@ -190,7 +190,7 @@ def odd_nulls(
 DIRECT = 128 << 20  # bytes of changes, before compression, up to which one task folds them all
 
 
-def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) -> dict[str, Any]:  # facts
+def _fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) -> dict[str, Any]:  # facts
     "Fold and write down, in one task or in shares."
     direct = int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
     shuffled = files.rows > 0 and files.bytes > direct
@@ -199,7 +199,7 @@ def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) ->
     else:
         places = tuple((files.urls[f.path], f.path, *files.place[f.path]) for f in files.footers)
         staged = encode_staging(Staging(out, how, places))
-        facts = together(in_tasks(spark, f"{out}.json", staged, 1, fold_files))
+        facts = together(in_tasks(spark, f"{out}.json", staged, 1, _fold_files))
     nulls, all_files = facts.pop("nulls"), f"{len(files.footers):,} files of this batch"
     if (read := facts.get("rows", 0) + facts.get("left_out", 0)) != files.rows:
         refuse_lost(spark, files)
@@ -221,7 +221,7 @@ def stage(
     "Fold and write down. Where one row lacks the sequence, it proves nothing: the files' order decides."
     at = f"{url}/by-{'sequence' if sequence else 'file'}"
     how = Folding(files.schema, tuple(keys), files.sets, sequence=sequence, **more)
-    facts = fold_all(spark, files, at, how)
+    facts = _fold_all(spark, files, at, how)
     if sequence and facts["unproven"]:
         return stage(spark, files, keys, url, **more)
     sets = tuple(names for _, names in files.sets)

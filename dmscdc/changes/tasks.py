@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['Batches', 'UNREAD', 'AT_ONCE', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in', 'put_text',
-           'get_text', 'is_text', 'first_bad', 'typed', 'lake_values', 'look_through', 'explained', 'check_sound',
-           'in_sentences', 'footer', 'write_table', 'unique_columns']
+           'get_text', 'lake_values', 'explained', 'check_sound', 'in_sentences', 'footer', 'write_table',
+           'unique_columns']
 
 # %% ../../notebooks/05_changes/03_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
@@ -103,7 +102,7 @@ def get_text(url: str) -> str:
         return file.read().decode()
 
 # %% ../../notebooks/05_changes/03_tasks.ipynb #f262ca89
-def is_text(column: pa.ChunkedArray) -> bool:
+def _is_text(column: pa.ChunkedArray) -> bool:
     "All texts are UTF-8. Bytes below 128 are, and that is found out at once."
     return all(map(_is_ascii, column.chunks)) or _holds(lambda: column.validate(full=True))
 
@@ -125,7 +124,7 @@ def _holds(check: Callable[[], Any]) -> bool:
     return True
 
 # %% ../../notebooks/05_changes/03_tasks.ipynb #2e446cf1
-def first_bad(
+def _first_bad(
     column: pa.ChunkedArray,  # in which one value does not fit
     fits: Callable[[pa.ChunkedArray], bool],
 ) -> int:
@@ -137,7 +136,7 @@ def first_bad(
     return low
 
 
-def typed(
+def _typed(
     column: pa.ChunkedArray,  # as the file has it
     c: Column,  # as the lake will hold it
     path: str,  # of the file, for messages
@@ -147,14 +146,14 @@ def typed(
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     t, is_string = arrow_type(c.type), pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    if is_string and not is_text(column):
-        row = first_bad(column, is_text)
+    if is_string and not _is_text(column):
+        row = _first_bad(column, _is_text)
         odd = column.slice(row, 1).cast(pa.large_binary())[0].as_py()
         raise Unreadable(f"row {first + row} of {path}: column {c.name} is not UTF-8: {odd!r:.60}. {WAY}")
     try:
         return column.cast(t)
     except pa.ArrowInvalid as error:
-        row = first_bad(column, lambda some: _holds(lambda: some.cast(t)))
+        row = _first_bad(column, lambda some: _holds(lambda: some.cast(t)))
         words = f"row {first + row} of {path}: column {c.name} holds a value that does not fit {c.type}"
         raise Unreadable(f"{words}: {brief(error)}. {WAY}") from error
 
@@ -166,9 +165,9 @@ def lake_values(
     first: int = 0,  # number in the file of the first row
 ) -> dict[str, pa.ChunkedArray | pa.Array]:  # by column
     "The source's columns in the lake's types. Raises `Unreadable` for a value that is none of its type."
-    found = dict(zip(have.column_names, have.columns))
+    found, rows = dict(zip(have.column_names, have.columns)), have.num_rows
     return {
-        c.name: typed(found[c.name], c, path, first) if c.name in found else pa.nulls(have.num_rows, arrow_type(c.type))
+        c.name: _typed(found[c.name], c, path, first) if c.name in found else pa.nulls(rows, arrow_type(c.type))
         for c in schema
     }
 
@@ -183,7 +182,7 @@ def _cause(error: Exception) -> str:
 UNREAD = re.compile(rf"(?:error while reading file|{NOT_UTF8}) (\S+?)[.'\"]*(?:\s|$)")
 
 
-def look_through(
+def _look_through(
     path: str,  # what messages call it
     url: str,
 ) -> None:
@@ -209,7 +208,7 @@ def explained(
     known = ((path, url) for path, url in (urls or {}).items() if address.endswith(fs_and_path(url)[1]))
     path, url = next(known, (address, re.sub("^/+", "/", address)))
     try:
-        look_through(path, url)
+        _look_through(path, url)
     except Refused as said:
         return said
     except OSError:
@@ -230,12 +229,12 @@ def check_sound(
 
     def look(batches: Batches) -> Batches:
         for number in numbers_in(batches):
-            look_through(*files[number])
+            _look_through(*files[number])
             yield facts_out({})
 
     if size <= AT_ONCE:
         for path, url in files:
-            look_through(path, url)
+            _look_through(path, url)
         return
     numbers = spark.range(0, len(files), 1, min(len(files), 1000))
     facts_in(numbers.mapInArrow(with_access(look, *urls.values()), "done string"))

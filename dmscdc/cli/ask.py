@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from dmscdc.scd2.update import Increment
 
 # %% auto #0
-__all__ = ['key_of', 'moment_of', 'table_of', 'lost_of', 'lives', 'history', 'answer', 'TableQuestion', 'asked', 'refusals',
-           'session', 'as_of_command', 'feed_command', 'scd2_command']
+__all__ = ['key_of', 'moment_of', 'table_of', 'lost_of', 'lives', 'history', 'TableQuestion', 'asked', 'refusals', 'session',
+           'as_of_command', 'feed_command', 'scd2_command']
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-007
 def key_of(
@@ -165,10 +165,10 @@ def history(
     lost = lost_of(config, table)
     _save(table, stories, svg, html)
     words = [*filter(None, [open_state(config.state, config.landing, ask=True).message]), *words]
-    answer(table, stories, words, json, lost)
+    _answer(table, stories, words, json, lost)
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-014
-def answer(
+def _answer(
     table: str,
     stories: Sequence[RowAudit],
     words: Sequence[str],  # about the question

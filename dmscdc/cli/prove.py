@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['show_runs', 'as_json', 'worst', 'reconcile', 'proven_by_clock', 'suite_folder', 'sessions', 'run_suite']
+__all__ = ['show_runs', 'as_json', 'worst', 'reconcile', 'proven_by_clock', 'suite_folder', 'run_suite']
 
 # %% ../../notebooks/14_cli/06_prove.ipynb #88b776a0
 _COLUMNS = ("kind", "key", "column", "source", "lake", "in_flight")
@@ -110,7 +110,7 @@ def suite_folder() -> Path:
     raise SuiteMissing(f"the suite was expected at {here / 'contracts'}: install dmscdc from its wheel")
 
 # %% ../../notebooks/14_cli/06_prove.ipynb #cell-009
-def sessions() -> ModuleType:  # a plugin of pytest
+def _sessions() -> ModuleType:  # a plugin of pytest
     "Gives the tests their Spark session."
     import pytest
 
@@ -139,4 +139,4 @@ def run_suite(
         raise SuiteMissing("the suite needs pytest: pip install pytest") from error
     os.environ["DMSCDC_FORMAT"] = format  # what the suite is asked for
     options = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=short"]
-    return int(pytest.main([str(suite_folder() / "test_tables.py"), *options], plugins=[sessions()]))
+    return int(pytest.main([str(suite_folder() / "test_tables.py"), *options], plugins=[_sessions()]))

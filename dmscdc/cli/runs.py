@@ -21,7 +21,7 @@ from ..runs.store import borrowed, open_shelf
 from ..service.config import Config
 
 # %% auto #0
-__all__ = ['kept', 'LISTED', 'chosen', 'runs_list', 'find_run', 'runs_show', 'runs_html']
+__all__ = ['kept', 'LISTED', 'runs_list', 'find_run', 'runs_show', 'runs_html']
 
 # %% ../../notebooks/14_cli/04_runs.ipynb #cell-005
 kept = typer.Typer(help="Kept runs.", no_args_is_help=True)
@@ -30,7 +30,7 @@ kept = typer.Typer(help="Kept runs.", no_args_is_help=True)
 LISTED = ["run", "job", "table", "start", "verdict", "cause", "files", "words"]
 
 
-def chosen(
+def _chosen(
     config: Config,
     table: str | None,  # of this table only
     verdict: str | None,  # only those that ended so
@@ -55,7 +55,7 @@ def runs_list(
     json: Json = False,
 ) -> None:
     "The newest runs."
-    lines = list(islice(chosen(config, table, verdict, since), most))[::-1]
+    lines = list(islice(_chosen(config, table, verdict, since), most))[::-1]
     if json:
         show_json(lines)
     else:

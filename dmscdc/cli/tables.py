@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from dmscdc.load.process import TableState
 
 # %% auto #0
-__all__ = ['tables', 'LISTED', 'BEFORE', 'NEW', 'CHANGES', 'table_list', 'of_deleted', 'of_lake', 'table_set', 'instruct',
-           'table_rewind', 'table_replay', 'table_accept', 'table_rebuild', 'table_forget', 'table_init']
+__all__ = ['tables', 'LISTED', 'BEFORE', 'NEW', 'CHANGES', 'table_list', 'of_deleted', 'of_lake', 'table_set', 'table_rewind',
+           'table_replay', 'table_accept', 'table_rebuild', 'table_forget', 'table_init']
 
 # %% ../../notebooks/14_cli/03_tables.ipynb #cell-005
 tables = typer.Typer(help="Settings of tables, and instructions for their next pass.", no_args_is_help=True)
@@ -224,7 +224,7 @@ def table_set(
         print(words)
 
 # %% ../../notebooks/14_cli/03_tables.ipynb #cell-022
-def instruct(
+def _instruct(
     config: Config,
     table: str,  # schema.table
     instruction: dict[str, Any],  # with its `kind`
@@ -251,7 +251,7 @@ def table_rewind(
     if reload == bool(to):
         raise BadSetting("rewind needs either --to FILE or --reload")
     again = {"kind": "reload", "changes": "keep" if changes else "supersede"}
-    instruct(config, table, again if reload else {"kind": "rewind", "to": to})
+    _instruct(config, table, again if reload else {"kind": "rewind", "to": to})
 
 # %% ../../notebooks/14_cli/03_tables.ipynb #cell-029
 @tables.command("replay", epilog="Example: dmscdc table replay sampledb.product 20181215-100311204.parquet")
@@ -262,7 +262,7 @@ def table_replay(
     files: Annotated[list[str], typer.Argument(help="Change files")],
 ) -> None:
     "Apply change files again, and what follows them for their keys."
-    instruct(config, table, {"kind": "replay", "files": files})
+    _instruct(config, table, {"kind": "replay", "files": files})
 
 
 @tables.command("accept", epilog="Example: dmscdc table accept sampledb.product")
@@ -272,7 +272,7 @@ def table_accept(
     table: Name,
 ) -> None:
     "Say that what is asked about is right as it is."
-    instruct(config, table, {"kind": "accept"})
+    _instruct(config, table, {"kind": "accept"})
 
 # %% ../../notebooks/14_cli/03_tables.ipynb #cell-033
 def _known_tables(

@@ -18,13 +18,12 @@ from ..changes.schema import FILE, OP
 from ..errors import CommitConflict, FilesGone, NoPast
 from .changelog import Changelog, check_told, closed_by, held_by, lost_of, read_files
 from .changelog import read_changelog, upto
-from .replay import can_apply, current_rows, every_state, has_key
+from .replay import current_rows, every_state, has_key
 from ..lake.table import LakeTable
 from ..state.position import Position
 
 # %% auto #0
-__all__ = ['STAMP', 'CommitClock', 'clock_of', 'commit_time', 'closing_time', 'instant', 'AsOf', 'left_out', 'said', 'as_of',
-           'as_known', 'replayed']
+__all__ = ['STAMP', 'CommitClock', 'clock_of', 'commit_time', 'closing_time', 'instant', 'AsOf', 'left_out', 'as_of', 'as_known']
 
 # %% ../../notebooks/10_history/07_as_of.ipynb #cell-020
 STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
@@ -146,7 +145,7 @@ def left_out(
     return dict(zip(reasons, rows.agg(*counts).collect()[0]))
 
 
-def said(past: Changelog) -> str:
+def _said(past: Changelog) -> str:
     "A line's end in words."
     load = f"load {past.number}" if past.load else "no load"
     return f"{load}, changes up to {past.changes[-1].path}" if past.changes else f"{load}, no changes yet"
@@ -173,7 +172,7 @@ def as_of(
     elif at:
         rows = rows.limit(0)
     found = current_rows(every_state(rows, key, files, clock.sequence, past.number))
-    return AsOf(found, said(past), str(clock) if at else "position", past.begins, past.gaps, left_out(rows, key))
+    return AsOf(found, _said(past), str(clock) if at else "position", past.begins, past.gaps, left_out(rows, key))
 
 # %% ../../notebooks/10_history/07_as_of.ipynb #cell-030
 def _committed_by(
@@ -204,11 +203,11 @@ def as_known(
         rows, gaps = lake.read(spark, number).where(F.col(OP) != "D").drop(OP), ()
         told = ("commit of the lake", f"the lake's commits, of which {number} is still there", gaps)
     except (CommitConflict, FilesGone):
-        rows, *told = replayed(spark, line(), position, commit.key)
+        rows, *told = _replayed(spark, line(), position, commit.key)
     return AsOf(rows, f"commit {number}: {position}", *told)
 
 
-def replayed(
+def _replayed(
     spark: SparkSession,
     past: Changelog,
     position: Position,

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'of_lake', 'may_hold', 'rows_in', 'lake_rows', 'holds',
-           'Commits', 'Difference', 'differences', 'verdict', 'RowAudit', 'held', 'within', 'beside', 'story_of',
-           'keys_with', 'audit_row']
+__all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'may_hold', 'rows_in', 'lake_rows', 'Commits', 'Difference',
+           'verdict', 'RowAudit', 'story_of', 'keys_with', 'audit_row']
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-009
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class LakeRow:
     row: int | None  # `_cdc_row`
 
 
-def of_lake(
+def _of_lake(
     row: Mapping[str, Any],  # all columns
 ) -> LakeRow:
     "A row with its own columns apart from ours."
@@ -92,7 +91,7 @@ def rows_in(
         if inside and file.rows is not None and (there := index.get(raw)).kinds:
             check_rows(file.url, sum(group.rows for group in there.groups), file.rows)
     partition = {name: _in_partition(text, kinds[name]) for name, text in file.values.items()}
-    return [of_lake({**values, **partition}) for _, _, values in found]
+    return [_of_lake({**values, **partition}) for _, _, values in found]
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-012
 def lake_rows(
@@ -128,13 +127,13 @@ def _rows_by_spark(
     frame = table.read(spark)
     for name, value in key.items():
         frame = frame.where(F.col(quoted(name)) == F.lit(value))
-    return [of_lake(row.asDict()) for row in frame.limit(10).collect()]
+    return [_of_lake(row.asDict()) for row in frame.limit(10).collect()]
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-018
 SLACK = timedelta(hours=1)  # by which the clocks of DMS and of the lake may differ
 
 
-def holds(
+def _holds(
     past: Changelog,
     file: RawFile,
     position: Position,  # of the commit
@@ -178,7 +177,7 @@ class Commits:
         if commit.number not in self._held:
             position = Position.from_json(commit.position)
             self._held[commit.number] = position, is_held(past, position)
-        return holds(past, file, *self._held[commit.number])
+        return _holds(past, file, *self._held[commit.number])
 
     def first(self, past: Changelog, file: RawFile) -> Known | None:
         "The first commit that holds a file, if entries still tell."
@@ -200,7 +199,7 @@ class Difference:
     lake: Any  # what the lake holds
 
 
-def differences(
+def _differences(
     head: Commit,
     state: Mapping[str, Any],  # what the files make of the row
     row: LakeRow,
@@ -236,7 +235,7 @@ def verdict(
         return OPEN, "the files that would tell are gone or were not read", ()
     if there != (state is not None):
         return DIFFERS, f"the lake {'holds' if there else 'does not hold'} the row, the files say otherwise", ()
-    found = differences(head, state, rows[0], is_whole) if there else ()
+    found = _differences(head, state, rows[0], is_whole) if there else ()
     return (DIFFERS if found else AGREES), ", ".join(d.column for d in found), found
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-024
@@ -267,7 +266,7 @@ def _with_known(
     return tuple(replace(step, known=first[step.file]) for step in steps)
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-025
-def held(
+def _held(
     past: Changelog,
     head: Commit | None,
 ) -> Changelog | str:  # a sentence where it cannot be told
@@ -280,7 +279,7 @@ def held(
         return str(error)
 
 
-def within(line: Changelog, part: Changelog) -> Changelog:
+def _within(line: Changelog, part: Changelog) -> Changelog:
     "A line without the files that are not in a part of it."
     load, changes = (tuple(f for f in mine if f in theirs) for mine, theirs in
                      ((line.load, {*part.load}), (line.changes, {*part.changes})))
@@ -292,7 +291,7 @@ def _as_stored(key: Mapping[str, Any], rows: Sequence[RawChange]) -> Mapping[str
     return {name: rows[0].values.get(name, value) for name, value in key.items()} if rows else key
 
 
-def beside(
+def _beside(
     line: Changelog,  # as far as the lake has applied it
     head: Commit,
     rows: Sequence[RawChange],  # of the files
@@ -320,17 +319,17 @@ def story_of(
     head, there = lake_rows(table, _as_stored(key, rows), spark)
     told, could = steps_of(past, rows, late_files(past), stamp, key, found.broken), without(past, found.broken)
     steps = _with_known(told, {row.name: row.file for row in rows}, Commits(table, head), every)
-    life, line = RowLife(key, steps, could.begins, (*past.gaps, *found.words)), held(every, head)
+    life, line = RowLife(key, steps, could.begins, (*past.gaps, *found.words)), _held(every, head)
     there, unread = there if there is None else tuple(there), tuple(file.path for file in found.broken)
     if isinstance(line, str) or not compare or unread:
         why = f"{unread[0]} cannot be read" if unread else "changes after the time asked for were not read"
         return RowAudit(life, could.ends, head, there, OPEN, line if isinstance(line, str) else why, (), (), unread)
-    line = within(line, past)
+    line = _within(line, past)
     applied = {f.path for f in line.changes} | {f"{f.path}#{past.number}" for f in line.load}
     undone = tuple(step for step in steps if not step.before and step.file not in applied)
     out = {path for path, _ in Position.from_json(head.position).left_out}
     waiting, left_out = (tuple(s.number for s in undone if (s.file in out) == is_out) for is_out in (False, True))
-    return RowAudit(life, past.ends, head, there, *beside(line, head, rows, there), waiting, left_out=left_out)
+    return RowAudit(life, past.ends, head, there, *_beside(line, head, rows, there), waiting, left_out=left_out)
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-031
 MANY = 10  # keys that are told of when others are asked for

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..changes.read import GROUP, KIND, NAME, ChangeFiles, change_files, read_changes
+from ..changes.read import KIND, ChangeFiles, change_files, read_changes
 from ..changes.schema import FILE, OP, evolve, read_footers
 from ..changes.tasks import check_sound
 from ..errors import NoPast
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_changes', 'more', 'put_again',
-           'lost_older', 'number_of', 'open_changelog', 'upto', 'check_told', 'closed_by', 'is_held', 'applied',
-           'lost_of', 'held_by', 'read_changelog', 'read_files']
+__all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_changes', 'put_again',
+           'lost_older', 'open_changelog', 'upto', 'check_told', 'closed_by', 'is_held', 'applied', 'lost_of',
+           'held_by', 'read_changelog', 'read_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
@@ -138,11 +138,11 @@ def lost_changes(
     gone = [path for path, size in window if path not in here]
     other = [path for path, size in window if here.get(path, size) != size]
     ends = {"is no longer in landing or archive": gone, "was changed after it was applied": other}
-    told = {f"{paths[0]}{more(paths)} {end}": paths for end, paths in ends.items() if paths}
+    told = {f"{paths[0]}{_more(paths)} {end}": paths for end, paths in ends.items() if paths}
     return [f"{table}: {words}: what it changed is unknown" for words in told]
 
 
-def more(paths: Sequence[str]) -> str:
+def _more(paths: Sequence[str]) -> str:
     "How many come after the first."
     return f" (and {len(paths) - 1:,} more)" if paths[1:] else ""
 
@@ -219,7 +219,7 @@ def _overwritten(
     return [f"{table}: {which} has replaced what was there before; of that only changes can be told, not the rows"]
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-022
-def number_of(
+def _number_of(
     load: Sequence[RawFile],
     position: Position | None,
 ) -> int:
@@ -255,7 +255,7 @@ def open_changelog(
     if not load and not changes:
         also = f" or in {archive}" if archive else ""
         raise NoPast(f"{table}: no Parquet file of DMS below {here.url(table)}{also}. Tables: dmscdc plan")
-    before, number = obsolete(load, changes, position, moved), number_of(load, position)
+    before, number = obsolete(load, changes, position, moved), _number_of(load, position)
     urls = {f.path: (there if f.path in moved else here).url(table, f.path) for f in (*load, *changes)}
     lost = _lost_load(table, position, load)
     past = Changelog(table, load, number, changes[len(before):], urls, before, (), not (words or lost), moved)

@@ -27,9 +27,8 @@ from ..state.position import Position, tally
 from ..storage.filesystem import is_bucket, new_fs_and_path, fs_and_path, read_url, spark_url
 
 # %% auto #0
-__all__ = ['CHANGE_TYPE', 'PLACE', 'landed', 'Span', 'whole', 'span', 'check_names', 'image', 'Feed', 'feed', 'Cursor',
-           'read_cursor', 'save_cursor', 'choose', 'is_visible', 'write_part', 'move_on', 'Delivered', 'deliver',
-           'follow']
+__all__ = ['CHANGE_TYPE', 'PLACE', 'landed', 'Span', 'span', 'Feed', 'feed', 'Cursor', 'read_cursor', 'save_cursor', 'choose',
+           'write_part', 'Delivered', 'deliver', 'follow']
 
 # %% ../../notebooks/10_history/08_feed.ipynb #cell-009
 def landed(past: Changelog) -> Position:
@@ -66,7 +65,7 @@ class Span:
         return not self.reset and not self.new
 
 # %% ../../notebooks/10_history/08_feed.ipynb #cell-014
-def whole(
+def _whole(
     past: Changelog,
     position: Position,
 ) -> Changelog:
@@ -86,8 +85,8 @@ def span(
 ) -> Span:
     "What lies between two positions. Raises `NoPast` where that cannot be told."
     until = until or landed(past)
-    line, reset = whole(past, until), since is None or not stands_on(since, past.load)
-    known = frozenset() if reset else frozenset(f.path for f in whole(past, since).changes)
+    line, reset = _whole(past, until), since is None or not stands_on(since, past.load)
+    known = frozenset() if reset else frozenset(f.path for f in _whole(past, since).changes)
     number = since.load + reset if since else 0
     line = replace(line, number=max(line.number, number))
     here = {f.path for f in line.changes}
@@ -102,7 +101,7 @@ def span(
 CHANGE_TYPE, PLACE, _COMMIT_TIME = "_change_type", "_position", "_commit_time"
 
 
-def check_names(
+def _check_names(
     table: str,  # for messages
     files: ChangeFiles,
 ) -> None:
@@ -112,7 +111,7 @@ def check_names(
         raise Refused(f"{table}: the source has a column {taken[0]}, {words}")
 
 
-def image(kind: str, row: SparkColumn) -> SparkColumn:
+def _image(kind: str, row: SparkColumn) -> SparkColumn:
     "One row of the feed."
     return F.struct(F.lit(kind).alias(CHANGE_TYPE), row.alias("row"))
 
@@ -123,9 +122,9 @@ def _images(
 ) -> DataFrame:  # _change_type, the source's columns, _position, _commit_time, _cdc_file, _cdc_row
     "The rows of the feed: two for an update, else one."
     was, now = F.col(BEFORE), F.col(AFTER)
-    update = F.array(image("update_preimage", was), image("update_postimage", now))
-    new = F.when(was.isNull(), F.array(image("insert", now))).otherwise(update)
-    each = F.explode(F.when(now.isNotNull(), new).otherwise(F.array(image("delete", gone))))
+    update = F.array(_image("update_preimage", was), _image("update_postimage", now))
+    new = F.when(was.isNull(), F.array(_image("insert", now))).otherwise(update)
+    each = F.explode(F.when(now.isNotNull(), new).otherwise(F.array(_image("delete", gone))))
     rows = told.select(each.alias("_cdc_image"), F.col(POSITION).alias(PLACE), _COMMIT_TIME, FILE, ROW)
     return rows.select(f"_cdc_image.{CHANGE_TYPE}", "_cdc_image.row.*", PLACE, _COMMIT_TIME, FILE, ROW)
 
@@ -228,7 +227,7 @@ def feed(
         raise NoFeed(f"{past.table}: there is nothing to tell before its first file")
     rows, files = read_changelog(spark, between.line, between.known)
     check_key(str(past.table), files.schema, key, files.footers)
-    check_names(str(past.table), files)
+    _check_names(str(past.table), files)
     clock = clock_of(files, key, time_column)
     rows = rows.withColumn(_COMMIT_TIME, commit_time(clock))
     new = rows if between.reset else rows.where(F.col(KIND) == "new")
@@ -303,7 +302,7 @@ def choose(
     return noted
 
 # %% ../../notebooks/10_history/08_feed.ipynb #08973137
-def is_visible(
+def _is_visible(
     folder: str,  # of a part
 ) -> bool:
     "It is there, and whole: Spark's mark is written last."
@@ -329,7 +328,7 @@ def write_part(
     fs.move(aside, path)
 
 
-def move_on(url: str, cursor: Cursor) -> Cursor:
+def _move_on(url: str, cursor: Cursor) -> Cursor:
     "The part is there: the follower stands at its end."
     moved = Cursor(cursor.table, cursor.until, cursor.full_files)
     if url:
@@ -360,7 +359,7 @@ def deliver(
 ) -> Delivered:
     "Write the part that was noted, unless it is there."
     folder, unchanged, told = f"{out}/{cursor.part}", None, None
-    if not is_visible(folder):
+    if not _is_visible(folder):
         told = feed(spark, past, key, cursor.position, cursor.until, cursor.net, time_column)
         write_part(told, out, cursor.part)
     rows = spark.read.parquet(read_url(folder)).groupBy(CHANGE_TYPE).count().collect()  # at most five
@@ -386,8 +385,8 @@ def follow(
     done = []
     if cursor.part:
         done.append(deliver(spark, past, key, out, cursor, time_column))
-        cursor = move_on(url, cursor)
+        cursor = _move_on(url, cursor)
     if noted := choose(url, cursor, past, until, net):
         done.append(deliver(spark, past, key, out, noted, time_column))
-        move_on(url, noted)
+        _move_on(url, noted)
     return done

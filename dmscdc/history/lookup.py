@@ -23,8 +23,7 @@ from ..landing.files import RawFile
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['ROOM', 'WHOLE', 'utc', 'typed', 'plain_key', 'spellings', 'TypedKeys', 'Query', 'inside', 'FileStats', 'measure',
-           'KeyIndex', 'in_file', 'read_rows', 'look']
+__all__ = ['ROOM', 'WHOLE', 'utc', 'typed', 'plain_key', 'TypedKeys', 'Query', 'inside', 'FileStats', 'KeyIndex', 'look']
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-006
 def utc(
@@ -76,7 +75,7 @@ def plain_key(value: Any) -> Any:
     return value if not isinstance(value, float) else _NAN if value != value else value + 0.0
 
 
-def spellings(values: Iterable[Any]) -> list[Any]:
+def _spellings(values: Iterable[Any]) -> list[Any]:
     "Values as files may hold them: a zero with either sign."
     return [one for value in values for one in ((0.0, -0.0) if type(value) is float and value == 0 else (value,))]
 
@@ -117,7 +116,7 @@ class Query:
                 raise BadKey(f"the key {self.keys[number]} is asked for twice")
             if None not in values:
                 scalars.append(values)
-        sets = (pa.array(spellings(row[i].as_py() for row in scalars), kind) for i, kind in enumerate(kinds))
+        sets = (pa.array(_spellings(row[i].as_py() for row in scalars), kind) for i, kind in enumerate(kinds))
         return TypedKeys(numbers, tuple(sets))
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-014
@@ -162,7 +161,7 @@ def _ends(told: pq.Statistics | None) -> tuple[Any, Any]:
         return None, None
 
 
-def measure(
+def _measure(
     raw: pq.ParquetFile,
     columns: Sequence[str],  # of the key
 ) -> FileStats:
@@ -242,7 +241,7 @@ def _lots(groups: Sequence[int], kept: FileStats) -> Iterable[list[int]]:
         yield lot
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-021
-def in_file(
+def _in_file(
     index: KeyIndex,
     file: RawFile,
     raw: pq.ParquetFile,
@@ -274,7 +273,7 @@ def _python_rows(rows: pa.Table) -> list[dict[str, Any]]:
     return [dict(zip(rows.column_names, values)) for values in zip(*columns)]
 
 
-def read_rows(
+def _read_rows(
     raw: pq.ParquetFile,
     kept: FileStats,
     rows: Sequence[int],  # of the file, rising
@@ -302,7 +301,7 @@ def look(
     if kept is None:
         raw = index.open(file, url)
         with in_words(file.path, f"a value of {', '.join(index.columns)}"):
-            kept = measure(raw, index.columns)
+            kept = _measure(raw, index.columns)
         index.put(file, kept)
     wanted = asked.wanted(kept.kinds) if kept.kinds else TypedKeys({}, ())
     if not any(group.may_hold(key) for group in kept.groups for key in wanted.numbers):
@@ -311,8 +310,8 @@ def look(
         hits = _matches(kept.keys, wanted)
     else:
         raw = raw or index.open(file, url)
-        hits = in_file(index, file, raw, kept, wanted)
+        hits = _in_file(index, file, raw, kept, wanted)
     if not hits:
         return []
-    rows = read_rows(raw or index.open(file, url), kept, [row for row, _ in hits], file.path)
+    rows = _read_rows(raw or index.open(file, url), kept, [row for row, _ in hits], file.path)
     return [(number, row, values) for (row, number), values in zip(hits, rows)]

@@ -16,7 +16,7 @@ from ..changes.schema import FILE, OP, ROW
 
 # %% auto #0
 __all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'SET', 'has_key', 'can_apply', 'order_text', 'order_key', 'struct', 'carried',
-           'states', 'inserts', 'every_state', 'only', 'is_standing', 'current_rows', 'touched', 'key_only']
+           'states', 'every_state', 'only', 'is_standing', 'current_rows', 'touched', 'key_only']
 
 # %% ../../notebooks/10_history/06_replay.ipynb #cell-009
 def has_key(key: Sequence[str]) -> SparkColumn:
@@ -105,7 +105,7 @@ def states(
     "A row a change that can be applied, with the table's row before it and after it; our other columns stay."
     ours = [name for name in rows.columns if name not in {*key, *[c.name for c in files.schema]}]
     if not key:
-        return inserts(rows, files, number).select(*ours, POSITION, BEFORE, AFTER, LAST)
+        return _inserts(rows, files, number).select(*ours, POSITION, BEFORE, AFTER, LAST)
     at = Window.partitionBy(*map(quoted, key)).orderBy(POSITION)
     earlier = at.rowsBetween(Window.unboundedPreceding, -1)
     deletes, upsert = F.count(F.when(F.col(OP) == "D", 1)).over(earlier), F.col(OP) != "D"
@@ -120,7 +120,7 @@ def states(
     return changes.withColumns(images).select(*ours, *map(quoted, key), POSITION, BEFORE, AFTER, LAST)
 
 
-def inserts(rows: DataFrame, files: ChangeFiles, number: int) -> DataFrame:
+def _inserts(rows: DataFrame, files: ChangeFiles, number: int) -> DataFrame:
     "Of a table without a key: every insert is a row of its own."
     row = struct({c.name: quoted(c.name) for c in files.schema})
     ours = {POSITION: order_key((), "", number), AFTER: row, LAST: F.lit(True)}
@@ -142,7 +142,7 @@ def every_state(
     named = changes.select(*map(quoted, key)).distinct()
     load, moved = [only(whole.where(is_load), named, key, how) for how in ("left_anti", "left_semi")]
     told = states(moved.unionByName(changes), key, files, sequence, number)
-    return told.unionByName(inserts(load, files, number).select(*map(quoted, told.columns)))
+    return told.unionByName(_inserts(load, files, number).select(*map(quoted, told.columns)))
 
 
 def only(

@@ -22,9 +22,9 @@ from ..landing.files import RawFile, TableRef
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawChange', 'Matches', 'said', 'find_rows', 'check_files', 'sequence_of',
-           'in_order', 'committed', 'late_files', 'Cell', 'Known', 'RowChange', 'Row', 'same', 'meaning', 'after',
-           'unknown', 'RowLife', 'steps_of', 'put_at', 'states_of', 'without', 'between']
+__all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawChange', 'Matches', 'find_rows', 'sequence_of', 'in_order',
+           'late_files', 'Cell', 'Known', 'RowChange', 'Row', 'same', 'meaning', 'after', 'RowLife', 'steps_of',
+           'states_of', 'without', 'between']
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-010
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Matches:
     broken: tuple[RawFile, ...] = ()  # files that cannot be read
 
 
-def said(
+def _said(
     table: TableRef,
     files: Sequence[RawFile],
     what: str,  # about them
@@ -83,15 +83,15 @@ def find_rows(
                 op = "I" if file in loads else values.get(OP)
                 values = {n: value for n, value in values.items() if n != OP}
                 rows[number].append(RawChange(file, name, row, op, values, place))
-    lacking = check_files(past, asked, index)
+    lacking = _check_files(past, asked, index)
     broken.sort(key=lambda one: files.index(one[0]))
     lost = [file for file, _ in broken]
     known = "From there on only what later files carry is known"
-    words = said(past.table, lost, f"cannot be read: {broken[0][1]}. {known}") if broken else []
+    words = _said(past.table, lost, f"cannot be read: {broken[0][1]}. {known}") if broken else []
     return Matches(tuple(map(tuple, rows)), (*words, *lacking), tuple(lost))
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-014
-def check_files(
+def _check_files(
     past: Changelog,
     asked: Query,
     index: KeyIndex,  # after all files were looked at
@@ -108,7 +108,7 @@ def check_files(
             raise BadKey(f"{past.table}: {key} names no row: {words}")
     without = [f for f, kept in looked.items() if not kept.kinds]
     lacks = f"without {', '.join(asked.columns)}: what it changed of the row cannot be told"
-    return said(past.table, without, lacks)
+    return _said(past.table, without, lacks)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-019
 def sequence_of(
@@ -136,7 +136,7 @@ def in_order(
     return sorted(rows, key=order)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-022
-def committed(
+def _committed(
     row: RawChange,
     sequence: str,  # column of the change sequence, or ""
     stamp: str,  # column of the commit time, or ""
@@ -261,7 +261,7 @@ def after(
     whole = row.is_whole or (begins and op == "I")
     return Row({**(row.values or {}), **values}, whole, row.lives + begins)
 
-def unknown(row: Row) -> Row:
+def _unknown(row: Row) -> Row:
     "The row after changes that cannot be read: perhaps there, in the life that it had."
     return Row(None, False, row.lives - (row.values is not None))
 
@@ -298,17 +298,17 @@ def steps_of(
     for part, row in ((old, Row(None, False)), (new, Row(None, whole))):
         for raw in in_order(part, sequence):
             if gaps and gaps[0] < raw.place:
-                gaps, row = [at for at in gaps if at > raw.place], unknown(row)
+                gaps, row = [at for at in gaps if at > raw.place], _unknown(row)
             cells = row.cells(raw.values, quiet) if raw.op in ("I", "U") else ()
             meant, row = meaning(row, raw.op, bool(cells)), after(row, raw.op, raw.values)
-            at = committed(raw, sequence, stamp), raw.file.stamp, put_at(past, raw.file), raw.file in late
+            at = _committed(raw, sequence, stamp), raw.file.stamp, _put_at(past, raw.file), raw.file in late
             number, lives = len(steps) + 1, row.lives
             step = RowChange(number, raw.name, raw.row, raw.op, meant, cells, row.values, lives, part is old, *at)
             steps.append(step)
     return steps
 
 
-def put_at(past: Changelog, file: RawFile) -> datetime | None:
+def _put_at(past: Changelog, file: RawFile) -> datetime | None:
     "When a file was put; the time of one that was moved is that of the moving."
     return None if file.path in past.moved else moment(file.time)
 

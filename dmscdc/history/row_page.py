@@ -21,9 +21,8 @@ from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, RowLife, RowChange
 from ..runs.report import render
 
 # %% auto #0
-__all__ = ['LONG', 'KINDS', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'clock', 'later', 'life_lines',
-           'lake_sentence', 'sentences', 'to_plain', 'lane', 'bars', 'marks', 'unknown', 'chart', 'picture', 'key_text',
-           'steps_table', 'lake_table', 'page']
+__all__ = ['LONG', 'KINDS', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'life_lines', 'lake_sentence',
+           'sentences', 'to_plain', 'bars', 'unknown', 'picture', 'key_text', 'steps_table', 'lake_table', 'page']
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-009
 LONG = 60  # characters of a value that are shown
@@ -66,15 +65,15 @@ def when(
     return (step.closed, "closed") if step.closed else (step.put, "put")
 
 
-def clock(time: datetime | None) -> str:
+def _clock(time: datetime | None) -> str:
     "A time to the second, a fraction where there is one."
     return time.replace(tzinfo=None).isoformat(" ", "milliseconds" if time.microsecond else "seconds") if time else ""
 
 
-def later(step: RowChange, time: datetime | None) -> str:
+def _later(step: RowChange, time: datetime | None) -> str:
     "A time beside that of the step: without the date where it is the same."
     day = when(step)[0]
-    return clock(time)[11:] if time and day and time.date() == day.date() else clock(time)
+    return _clock(time)[11:] if time and day and time.date() == day.date() else _clock(time)
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-013
 def _change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not there
@@ -92,12 +91,12 @@ def _changes_of(step: RowChange) -> list[str]:
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-014
 def _line_of(step: RowChange) -> dict[str, Any]:
     "A step as a line of a table."
-    made = later(step, utc(datetime.fromisoformat(step.known.at.replace("Z", "+00:00")))) if step.known else ""
-    put = later(step, step.put)
+    made = _later(step, utc(datetime.fromisoformat(step.known.at.replace("Z", "+00:00")))) if step.known else ""
+    put = _later(step, step.put)
     return {
         "step": step.number,
         "life": f"{step.life}, before the load" if step.before else step.life,
-        "when": clock(when(step)[0]),
+        "when": _clock(when(step)[0]),
         "time of": when(step)[1],
         "what": step.meant,
         "changes": "; ".join(_changes_of(step)),
@@ -173,7 +172,7 @@ _OTHER = ("triangle-right", "#8f5b00")
 _FADED, LATE, LAKE = "#b9bec2", "#c2410c", "lake"
 
 
-def lane(step: RowChange) -> str:
+def _lane(step: RowChange) -> str:
     "The line of the picture on which a step stands."
     return "before the load" if step.before else f"life {max(step.life, 1)}"
 
@@ -182,7 +181,7 @@ def bars(life: RowLife) -> list[dict[str, Any]]:
     "From where to where each life goes."
     found: dict[str, dict[str, Any]] = {}
     for step in life.steps:
-        bar = found.setdefault(lane(step), {"lane": lane(step), "start": step.number - 0.3 * step.before})
+        bar = found.setdefault(_lane(step), {"lane": _lane(step), "start": step.number - 0.3 * step.before})
         bar["end"] = step.number if step.state is None else len(life.steps) + 0.6
         bar["colour"] = _FADED if step.before else "#cfe3d6"
     if life.steps and life.steps[-1].before is False and "before the load" in found:
@@ -190,7 +189,7 @@ def bars(life: RowLife) -> list[dict[str, Any]]:
     return list(found.values())
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-024
-def marks(life: RowLife) -> list[dict[str, Any]]:
+def _marks(life: RowLife) -> list[dict[str, Any]]:
     "A mark for each step, with what it shows."
     found = []
     for step in life.steps:
@@ -198,7 +197,7 @@ def marks(life: RowLife) -> list[dict[str, Any]]:
         words = next((f"{cell.column} → {shown(cell.new)}" for cell in step.cells), step.meant)
         text = words if len(words) < 28 else f"{words[:27]}…"
         ring = LATE if step.is_late else colour
-        known = {"step": step.number, "lane": lane(step), "text": text}
+        known = {"step": step.number, "lane": _lane(step), "text": text}
         found.append({**known, "shape": shape, "colour": colour, "ring": ring})
     return found
 
@@ -209,8 +208,8 @@ def unknown(life: RowLife) -> list[dict[str, Any]]:
     found = []
     for step in late:
         last = max(other.number for other in life.steps if other.put and other.put <= step.put)
-        span = {"lane": lane(step), "start": step.number, "end": max(last, step.number + 0.4)}
-        found.append({**span, "text": f"late: put {later(step, step.put)}"})
+        span = {"lane": _lane(step), "start": step.number, "end": max(last, step.number + 0.4)}
+        found.append({**span, "text": f"late: put {_later(step, step.put)}"})
     return found
 
 
@@ -236,12 +235,12 @@ def _axes(steps: Iterable[RowChange], lanes: list[str]) -> tuple[Any, Any]:  # o
     return alt.X("step:Q", scale=scale, axis=axis), y
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-027
-def chart(story: RowAudit) -> Any:  # of Altair
+def _chart(story: RowAudit) -> Any:  # of Altair
     "The picture as a chart."
     import altair as alt
 
     steps, held = story.life.steps, _lake_marks(story)
-    lanes = [*dict.fromkeys(map(lane, steps)), *([LAKE] if held else [])]
+    lanes = [*dict.fromkeys(map(_lane, steps)), *([LAKE] if held else [])]
     x, y = _axes(steps, lanes)
 
     def layer(rows: list[dict[str, Any]]) -> Any:
@@ -256,9 +255,9 @@ def chart(story: RowAudit) -> Any:  # of Altair
     put = put.encode(x=x.copy(), y=y, text="text:N")
     put.encoding.x.shorthand = "end:Q"
     point = {"x": x, "y": y, "color": colour}
-    dots = layer(marks(story.life)).mark_point(filled=True, size=110, opacity=1, strokeWidth=2.5)
+    dots = layer(_marks(story.life)).mark_point(filled=True, size=110, opacity=1, strokeWidth=2.5)
     dots = dots.encode(**point, shape=alt.Shape("shape:N", scale=None), stroke=alt.Stroke("ring:N", scale=None))
-    texts = layer(marks(story.life)).mark_text(dy=-16, fontSize=11).encode(x=x, y=y, text="text:N")
+    texts = layer(_marks(story.life)).mark_text(dy=-16, fontSize=11).encode(x=x, y=y, text="text:N")
     row = layer(held).mark_point(filled=True, shape="diamond", size=170, opacity=1).encode(**point)
     return alt.layer(whole, late, put, dots, texts, row).properties(
         width=min(1040, max(360, 150 * len(steps))), height=58 * len(lanes), padding=8)
@@ -274,7 +273,7 @@ def picture(story: RowAudit) -> Markup:  # SVG, no script
     import vl_convert
 
     config = {"view": {"stroke": None}, "axis": {"grid": False, "domain": False, "ticks": False, "labelFontSize": 11}}
-    spec = {**chart(story).to_dict(), "config": {**config, "background": "white"}}
+    spec = {**_chart(story).to_dict(), "config": {**config, "background": "white"}}
     words = f"{len(story.life.steps)} steps in the life of {key_text(story.life.key)}"
     return Markup(vl_convert.vegalite_to_svg(spec).replace(">", f"><title>{Markup.escape(words)}</title>", 1))
 

@@ -5,7 +5,6 @@
 # %% ../../notebooks/10_history/09_statistics.ipynb #cell-004
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ import pyarrow.compute as pc
 from ..changes.schema import OP, open_raw, read_raw, statistics
 from ..errors import Refused
 from ..landing.files import RawFile, TableRef, parse_name
-from ..landing.s3 import open_landing
 from ..runs.charts import seconds_of
 from ..runs.log import Ledger, records
 from ..runs.store import Shelf, open_shelf

@@ -5,7 +5,7 @@
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-004
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..landing.files import Listing, RawFile, TableRef, change_order, day_before, for_shell

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['footers_of', 'files_of', 'check_columns', 'partition_texts', 'check_rows', 'after_load', 'prepare_load',
-           'replace_table', 'replaced_columns', 'change_sequence', 'fold_files', 'note_left_out', 'with_high_watermark',
-           'note_unmatched', 'prepare_empty', 'prepare_changes', 'is_migration', 'ahead_of', 'migrated_schema',
-           'prepare_migration']
+__all__ = ['footers_of', 'files_of', 'partition_texts', 'after_load', 'prepare_load', 'replace_table', 'replaced_columns',
+           'note_left_out', 'note_unmatched', 'prepare_empty', 'prepare_changes', 'is_migration', 'ahead_of',
+           'migrated_schema', 'prepare_migration']
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-006
 def footers_of(
@@ -67,7 +66,7 @@ def _load_rows(
     return raw.select(F.lit("I").alias(OP), *columns, F.concat(FILE, F.lit(f"#{number}")).alias(FILE), ROW)
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-010
-def check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None:
+def _check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None:
     "Key and partition must be columns of the table; every file must carry the key. Raises `Refused`."
     check_key(str(task.table), schema, task.key, footers)
     types = {c.name: c.type for c in schema}
@@ -143,7 +142,7 @@ def _check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles) -> None
         )
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-011
-def check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
+def _check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
     "The key must identify the rows of a load, and each partition be fit to name a folder. Raises `Refused`."
     _check_load_ops(spark, task, files)
     if task.key:
@@ -167,10 +166,10 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
     with clock.step("footers"):
         urls, footers = footers_of(task, plan.load)
     schema = evolve(str(task.table), (), footers).schema
-    check_columns(task, schema, footers)
+    _check_columns(task, schema, footers)
     load = change_files(footers, urls, schema)
     with clock.step("check key"):
-        check_rows(spark(), task, load)
+        _check_rows(spark(), task, load)
     position = after_load(plan) if plan.changes else plan.after
     transaction = Transaction(head, position.to_commit(), task.run, schema, task.key, task.partition)
     pending = replace_table(spark(), task, transaction, load, plan.load_number)
@@ -213,14 +212,14 @@ def replaced_columns(
     return (*added, *gone, *other)
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-022
-def change_sequence(task: Task, files: ChangeFiles, load: Sequence[RawFile]) -> str:
+def _change_sequence(task: Task, files: ChangeFiles, load: Sequence[RawFile]) -> str:
     "The column that orders changes, empty for none; the load, if it is still there, has a say."
     if not task.key:
         return ""
     return sequence_column(files, {f.path: task.landing.url(task.table, f.path) for f in load[:1]})
 
 
-def fold_files(
+def _fold_files(
     spark: SparkSession,
     task: Task,
     files: ChangeFiles,
@@ -228,7 +227,7 @@ def fold_files(
     load: Sequence[RawFile] = (),  # the load set that the table stands on
 ) -> Batch:
     "Stage the fold; a batch with rows that cannot be applied is refused."
-    texts, sequence = partition_texts(files.schema, task.partition), change_sequence(task, files, load)
+    texts, sequence = partition_texts(files.schema, task.partition), _change_sequence(task, files, load)
     how = {"soft": task.soft, "only_inserts": not task.key, "texts": texts}
     batch = stage(spark, files, task.row_key, url, sequence, **how)
     if batch.facts["bad"]:
@@ -250,7 +249,7 @@ def note_left_out(task: Task, batch: Batch) -> str:
     )
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-024
-def with_high_watermark(
+def _with_high_watermark(
     position: Position,  # after the batch, as the plan has it
     base: Position,  # before it
     batch: Batch,
@@ -334,7 +333,7 @@ def _columns_after(task: Task, head: Commit | None, footers: Sequence[Footer]) -
     check_ops(str(task.table), footers)
     absent = Position.from_json(head.position).absent if head else ()
     grown = evolve(str(task.table), head.schema if head else (), footers, absent)
-    check_columns(task, grown.schema, footers)
+    _check_columns(task, grown.schema, footers)
     return grown
 
 
@@ -365,8 +364,8 @@ def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) ->
     staged = f"{task.lake.staging_dir(transaction)}/staged"
     with clock.step("fold"):
         chosen = change_files(footers, urls, grown.schema, kinds)
-        batch = fold_files(spark(), task, chosen, staged, plan.after.load_files)
-    position = with_high_watermark(plan.after, Position.from_json(head.position), batch, grown)
+        batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files)
+    position = _with_high_watermark(plan.after, Position.from_json(head.position), batch, grown)
     pending = task.lake.apply(spark(), batch, replace(transaction, position=position.to_commit()))
 
     def result(written: Written) -> LoadResult:

@@ -13,8 +13,8 @@ from ..landing.files import Listing, RawFile, TableRef, change_order, for_shell
 from ..landing.load_set import CutOff, LoadSet, clock, find_cutoff, first_cutoff, forced_cutoff, is_copy
 from ..landing.load_set import judge_load
 from ..state.position import Position, bound, take_over, tally
-from .arrivals import (Arrivals, Plan, advance, before_csv, by_tally, changed_inputs, count, gone_names,
-                                  is_copied, is_same_input, some, sort_out, split_at, split_late, union)
+from .arrivals import Arrivals, Plan, advance, before_csv, by_tally, count, gone_names, is_copied, some
+from .arrivals import sort_out, split_at, split_late, union
 
 # %% auto #0
 __all__ = ['Situation', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',

@@ -19,8 +19,8 @@ from ..changes.schema import Column, Schema
 
 # %% auto #0
 __all__ = ['PYTHON', 'KINDS', 'LONG', 'SPARK', 'ENGINES', 'DAY', 'MD5', 'NUMBER', 'SUM', 'WHOLE', 'PLAIN', 'PART', 'real',
-           'of_sqlite', 'number_of', 'Total', 'teach', 'SourceColumn', 'kind_of', 'family', 'Rule', 'rules_of',
-           'joined', 'shown', 'bare', 'text_of', 'row_text', 'hash_of']
+           'of_sqlite', 'number_of', 'teach', 'SourceColumn', 'kind_of', 'Rule', 'rules_of', 'shown', 'text_of',
+           'row_text', 'hash_of']
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-006
 def real(
@@ -109,7 +109,7 @@ def number_of(
     return int(hashlib.md5(text.encode()).hexdigest()[:15], 16)
 
 
-class Total:
+class _Total:
     "A sum of any size."
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ def teach(
     db.create_function("dmscdc_hash", 1, number_of, deterministic=True)
     db.create_function("dmscdc_md5", 1, lambda text: hashlib.md5(text.encode()).hexdigest(), deterministic=True)
     db.create_function("dmscdc_part", 3, lambda n, low, width: (int(n) - int(low)) // int(width), deterministic=True)
-    db.create_aggregate("dmscdc_sum", 1, Total)
+    db.create_aggregate("dmscdc_sum", 1, _Total)
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-008
 KINDS = {
@@ -190,7 +190,7 @@ _FORMS = {
 LONG = ("text", "char", "time", "word", "figures")  # forms of any length and content: their length goes first
 
 
-def family(
+def _family(
     type: str,  # of the lake
 ) -> str:
     "What a lake type holds."
@@ -217,11 +217,11 @@ class Rule:
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-016
 def _rule(engine: str, c: Column, source: SourceColumn, millis: bool) -> Rule:
     "The rule of a column that both sides have."
-    form = _FORMS.get((family(c.type), kind_of(engine, source.type)), "")
+    form = _FORMS.get((_family(c.type), kind_of(engine, source.type)), "")
     why = "" if form else f"{source.type} of the source and {c.type} of the lake have no form in common"
     scale = re.fullmatch(r"decimal\(\d+,(\d+)\)", c.type)
     digits = (3 if millis else 6) if form == "timestamp" else int(scale[1]) if scale else 0
-    return Rule(c.name, source.name, form, digits, why, family(c.type))
+    return Rule(c.name, source.name, form, digits, why, _family(c.type))
 
 
 def rules_of(
@@ -258,7 +258,7 @@ def _real_text(
     return f"CASE WHEN {x} = 0 THEN '0' ELSE {text} END"
 
 
-def joined(
+def _joined(
     *parts: str,  # SQL of texts
 ) -> str:
     "One text after the other, where CONCAT takes whatever it is given."
@@ -287,7 +287,7 @@ def shown(
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-024
-def bare(
+def _bare(
     text: str,  # SQL of a number's text
     at: str,  # SQL of a point's place in a text
 ) -> str:
@@ -305,9 +305,9 @@ def _finite(x: str, infinity: str, nan: str, text: str) -> str:
 def _real_of(engine: str, x: str) -> str:
     "A double's text in an engine."
     if engine == "mysql":
-        return _real_text(x, "LOG2({})", "POW(2e0, {})", "CAST({} AS SIGNED)", joined)
+        return _real_text(x, "LOG2({})", "POW(2e0, {})", "CAST({} AS SIGNED)", _joined)
     if engine == "spark":
-        text = _real_text(x, "LOG2({})", "POW(2e0, {})", "CAST({} AS BIGINT)", joined)
+        text = _real_text(x, "LOG2({})", "POW(2e0, {})", "CAST({} AS BIGINT)", _joined)
         return _finite(x, "DOUBLE('Infinity')", f"isnan({x})", text)
     eight = "CAST({} AS float8)"
     log, two = f"(LN({{}}) / LN({eight.format(2)}))", f"POWER({eight.format(2)}, {eight})"
@@ -316,20 +316,20 @@ def _real_of(engine: str, x: str) -> str:
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-025
 SPARK = {
-    "number": bare("CAST({c} AS STRING)", "instr"),
-    "figures": bare("{c}", "instr"),
+    "number": _bare("CAST({c} AS STRING)", "instr"),
+    "figures": _bare("{c}", "instr"),
     "truth": "CASE WHEN CAST({c} AS INT) <> 0 THEN '1' WHEN CAST({c} AS INT) = 0 THEN '0' END",
     "float": _real_of("spark", "CAST(CAST({c} AS FLOAT) AS DOUBLE)"),
     "double": _real_of("spark", "CAST({c} AS DOUBLE)"),
     "date": "CAST({c} AS STRING)",
     "timestamp": "LEFT(DATE_FORMAT({c}, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), 20 + {n})",
     "text": "{c}", "word": "{c}", "char": "TRIM(TRAILING ' ' FROM {c})",
-    "time": bare("{c}", "instr"),
+    "time": _bare("{c}", "instr"),
     "binary": "LOWER(HEX({c}))",
 }
 _MYSQL = {
-    "number": bare("CAST({c} + 0 AS CHAR)", "INSTR"),
-    "figures": bare("CAST({c} + 0 AS CHAR)", "INSTR"),
+    "number": _bare("CAST({c} + 0 AS CHAR)", "INSTR"),
+    "figures": _bare("CAST({c} + 0 AS CHAR)", "INSTR"),
     "truth": "CAST({c} + 0 <> 0 AS CHAR)",
     "float": _real_of("mysql", "({c} + 0e0)"),
     "double": _real_of("mysql", "({c} + 0e0)"),
@@ -338,12 +338,12 @@ _MYSQL = {
                  "THEN LEFT(DATE_FORMAT({c}, '%Y-%m-%d %H:%i:%s.%f'), 20 + {n}) END",
     "text": "CONVERT({c} USING utf8mb4)",
     "char": "TRIM(TRAILING ' ' FROM CONVERT({c} USING utf8mb4))",
-    "time": bare("CAST({c} AS CHAR)", "INSTR"),
+    "time": _bare("CAST({c} AS CHAR)", "INSTR"),
     "binary": "LOWER(HEX({c}))",
 }
 _POSTGRESQL = {
-    "number": bare("CAST({c} AS numeric)::text", "strpos"),
-    "figures": bare("CAST({c} AS numeric)::text", "strpos"),
+    "number": _bare("CAST({c} AS numeric)::text", "strpos"),
+    "figures": _bare("CAST({c} AS numeric)::text", "strpos"),
     "truth": "CASE WHEN {c}::int <> 0 THEN '1' WHEN {c}::int = 0 THEN '0' END",
     "float": _real_of("postgresql", "CAST({c} AS float8)"),
     "double": _real_of("postgresql", "CAST({c} AS float8)"),
@@ -351,7 +351,7 @@ _POSTGRESQL = {
     "timestamp": "LEFT(TO_CHAR({c}, 'YYYY-MM-DD HH24:MI:SS.US'), 20 + {n})",
     "text": "{c}::text", "char": "TRIM(TRAILING ' ' FROM {c}::text)",
     "word": "CASE WHEN {c} THEN 'true' WHEN NOT {c} THEN 'false' END",
-    "time": bare("TO_CHAR({c}, 'HH24:MI:SS.MS')", "strpos"),
+    "time": _bare("TO_CHAR({c}, 'HH24:MI:SS.MS')", "strpos"),
     "binary": "ENCODE({c}, 'hex')",
 }
 
@@ -413,7 +413,7 @@ def row_text(
     named: Callable[[Rule], str],  # SQL of a rule's column
 ) -> str:  # SQL of a row's text
     "All columns of a row as one text."
-    join = joined if engine in ("spark", "mysql") else _barred
+    join = _joined if engine in ("spark", "mysql") else _barred
     pieces = []
     for rule in rules:
         text = text_of(engine, rule, named(rule))

@@ -21,8 +21,7 @@ from .source import Side, Total
 
 # %% auto #0
 __all__ = ['PARTS', 'FEW', 'ROWS', 'Place', 'States', 'CUT', 'AT_ONCE', 'spark_side', 'Layout', 'total_of', 'layout_of', 'Span',
-           'split', 'differing', 'condition', 'Difference', 'hashes', 'judged', 'walk', 'Finding', 'Comparison', 'find',
-           'examine']
+           'condition', 'Difference', 'Finding', 'Comparison', 'find', 'examine']
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-006
 _A_PART = 200_000  # rows of the lake's stream that come to the driver at a time
@@ -131,7 +130,7 @@ class Span:
         return max(self.source.rows, self.lake.rows)
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-014
-def split(
+def _split(
     sides: tuple[Side, Side],
     layout: Layout,
     span: Span,
@@ -151,15 +150,15 @@ def split(
     return [Span(low, min(low + width - 1, span.high), source, lake) for low, source, lake in start]
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-015
-def differing(
+def _differing(
     sides: tuple[Side, Side],
     layout: Layout,
     whole: Span,
 ) -> list[Span]:  # by place
     "The ranges that hold every difference. A lonely far key makes ranges long: some cuts may be needed."
-    spans = split(sides, layout, whole)
+    spans = _split(sides, layout, whole)
     while len(spans) <= FEW and sum(s.rows for s in spans) > ROWS and any(s.high > s.low for s in spans):
-        spans = [part for s in spans for part in split(sides, layout, s, PARTS // len(spans))]
+        spans = [part for s in spans for part in _split(sides, layout, s, PARTS // len(spans))]
     return spans
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-016
@@ -175,7 +174,7 @@ def condition(
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-018
 Place = tuple[int, str]  # of a row: its number, and the md5 of its key
-States = Callable[[Sequence[Span]], Iterable[tuple]]  # ranges -> a stream as `hashes` takes it
+States = Callable[[Sequence[Span]], Iterable[tuple]]  # ranges -> a stream as `_hashes` takes it
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ class Difference:
     in_flight: bool = False  # landed changes lead to what the source has
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-019
-def hashes(
+def _hashes(
     rows: Iterable[tuple],  # place, id and hash, by place and id; no hash: the key is gone
 ) -> Iterator[tuple[Place, Counter]]:
     "The hashes of each key."
@@ -208,7 +207,7 @@ def _side_by_side(
         heads = [next(s, None) if is_mine else head for s, head, is_mine in zip(streams, heads, mine)]
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-021
-def judged(
+def _judged(
     place: Place,
     source: Counter,
     lake: Counter,
@@ -223,7 +222,7 @@ def judged(
     return Difference(place, kind, max(more.total(), less.total()), led)
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-022
-def walk(
+def _walk(
     sides: tuple[Side, Side],
     layout: Layout,
     spans: Sequence[Span],
@@ -235,10 +234,10 @@ def walk(
         place = layout.place(side)
         where, values = condition(spans, place)
         asked = f"SELECT {place} AS place, {layout.id(side)} AS id, {layout.hash(side)} AS hash FROM {side.table}"
-        streams.append(hashes(side.stream(f"{asked} WHERE {where}", sum(s.rows for s in spans), **values)))
-    more = hashes(states(spans)) if states else iter(())
+        streams.append(_hashes(side.stream(f"{asked} WHERE {where}", sum(s.rows for s in spans), **values)))
+    more = _hashes(states(spans)) if states else iter(())
     for place, (lake, source, led) in _side_by_side(*streams, more):
-        if found := judged(place, source, lake, led):
+        if found := _judged(place, source, lake, led):
             yield found
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-024
@@ -336,7 +335,7 @@ def find(
     found = Comparison(*totals, tuple(rules))
     if found.is_equal:
         return found, layout
-    return replace(found, spans=tuple(differing(sides, layout, Span(low, high, *totals)))), layout
+    return replace(found, spans=tuple(_differing(sides, layout, Span(low, high, *totals)))), layout
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-031
 def examine(
@@ -349,7 +348,7 @@ def examine(
     "The rows of the ranges that differ. The counts are exact."
     counts: dict[bool, Counter] = {False: Counter(), True: Counter()}
     first: dict[bool, list[Difference]] = {False: [], True: []}
-    for one in walk(sides, layout, found.spans, states):
+    for one in _walk(sides, layout, found.spans, states):
         counts[one.in_flight][one.kind] += 1
         if len(first[one.in_flight]) < limit:
             first[one.in_flight].append(one)

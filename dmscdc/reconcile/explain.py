@@ -34,8 +34,8 @@ from ..state.registry import open_state
 from ..state.position import Position
 
 # %% auto #0
-__all__ = ['GONE', 'Pending', 'pending', 'states_of', 'stream_of', 'told_after', 'in_milliseconds', 'Proof', 'counted', 'judge',
-           'ProofRequest', 'lake_table', 'explained', 'beside', 'again', 'prove', 'rows_shown']
+__all__ = ['GONE', 'Pending', 'pending', 'states_of', 'told_after', 'in_milliseconds', 'Proof', 'judge', 'ProofRequest',
+           'lake_table', 'again', 'prove', 'rows_shown']
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-006
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def states_of(
     return told.unionByName(left.select(*map(quoted, told.columns)))
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-012
-def stream_of(
+def _stream_of(
     side: Side,  # of `states_of`
     layout: Layout,
 ) -> States:
@@ -208,7 +208,7 @@ def _key_words(
     return f"{key[:200]} ({', '.join(one.columns)})" if one.columns else key[:200]
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #23422621
-def counted(
+def _counted(
     done: Comparison,
     in_flight: bool,
 ) -> str:
@@ -240,13 +240,13 @@ def judge(
     if done.is_equal:
         return "ok", f"equal as of {position}: {here}, hash {done.lake.hash:x}{note}"
     rows = f"as of {position} the source has {there}, the lake {done.lake.rows:,}"
-    waits = f"in flight in {under_way}: {counted(done, True)}" if done.in_flight else ""
+    waits = f"in flight in {under_way}: {_counted(done, True)}" if done.in_flight else ""
     if done.in_flight and not done.counts:
         return "ok", f"{rows}. All differences are {waits}{note}"
     why = f"different ({decided})" if decided else "not explained by a change that waits"
     if done.counts and without_key:
         why += _LEFT_OUT.format(for_shell(without_key))
-    differ = f"{counted(done, False) or 'the totals differ, and no row was found that does'}, {why}"
+    differ = f"{_counted(done, False) or 'the totals differ, and no row was found that does'}, {why}"
     return ("failed" if decided else "attention"), f"{rows}. {differ}{'; ' * bool(waits)}{waits}{note}"
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #a53031d6
@@ -288,7 +288,7 @@ def lake_table(
     raise Refused(f"{asked.table}: the lake at {there.location} has no commit, so nothing can be proven: dmscdc plan")
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-017
-def explained(
+def _explained(
     asked: ProofRequest,
     spark: SparkSession,
     look: Snapshot,
@@ -304,7 +304,7 @@ def explained(
         told, past = told_after(asked.landing, asked.table, due), asked.past(position)
         under = pending(past, position) if past else None
         if seen is None or (under and under.files != seen):
-            seen, done = under.files if under else (), beside(asked, spark, head, sides, found, layout, under)
+            seen, done = under.files if under else (), _beside(asked, spark, head, sides, found, layout, under)
         words = under.words if under else "no file"
         if told or not done.counts:
             return done, words, f"{told} was closed later than the look plus {asked.interval:g} s" if told else ""
@@ -313,7 +313,7 @@ def explained(
         asked.pause(max(0.1, min(5.0, (end - asked.clock()).total_seconds())))
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-018
-def beside(
+def _beside(
     asked: ProofRequest, spark: SparkSession, head: Commit, sides: tuple[Side, Side],
     found: Comparison, layout: Layout, under: Pending | None,
 ) -> Comparison:  # with findings
@@ -322,7 +322,7 @@ def beside(
         states = None
         if under and under.files:
             frame = states_of(spark, under, head.key, head.schema, spark.table(sides[1].table))
-            states = stream_of(stack.enter_context(spark_side(spark, frame)), layout)
+            states = _stream_of(stack.enter_context(spark_side(spark, frame)), layout)
         return examine(sides, found, layout, asked.limit, states)
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-019
@@ -355,7 +355,7 @@ def prove(
         sides = source_side(look, source_name(look, name)), stack.enter_context(spark_side(session, rows))
         done, layout = find(sides, rules, head.key)
         if not done.is_equal:
-            done, under, decided = explained(asked, session, look, head, sides, done, layout)
+            done, under, decided = _explained(asked, session, look, head, sides, done, layout)
     verdict, words = judge(done, str(position), under, decided, "" if head.key else str(asked.table))
     if done.in_flight and not done.counts:
         command = f"dmscdc pass --only {for_shell(asked.table)}"

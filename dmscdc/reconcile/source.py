@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
 # %% auto #0
-__all__ = ['PASSWORD', 'BEGIN', 'AT_ONCE', 'COLUMNS', 'sqlalchemy', 'read_secret', 'holds_password', 'address', 'Snapshot',
-           'snapshot', 'source_name', 'columns_of', 'Total', 'Side', 'source_side']
+__all__ = ['PASSWORD', 'BEGIN', 'AT_ONCE', 'COLUMNS', 'read_secret', 'address', 'Snapshot', 'snapshot', 'source_name',
+           'columns_of', 'Total', 'Side', 'source_side']
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-007
-def sqlalchemy() -> Any:
+def _sqlalchemy() -> Any:
     "The library, which only those need who compare."
     try:
         import sqlalchemy
@@ -91,7 +91,7 @@ _HOW = (
 )
 
 
-def holds_password(
+def _holds_password(
     source: str,  # an address
 ) -> bool:
     "Does it carry a password, or something like one?"
@@ -104,7 +104,7 @@ def _sqlite_url(source: str) -> URL:
     path = Path(re.sub(r"^sqlite:(///)?", "", source))
     if not path.is_file():
         raise SourceRefused(f"no SQLite database at {path}")
-    return sqlalchemy().URL.create("sqlite", database=str(path.absolute()))
+    return _sqlalchemy().URL.create("sqlite", database=str(path.absolute()))
 
 
 def address(
@@ -116,7 +116,7 @@ def address(
     env = os.environ if env is None else env
     if source.startswith("env:"):
         source = _variable(source[4:], env)
-    elif holds_password(source):
+    elif _holds_password(source):
         raise SourceRefused(f"the address of the source holds a password. {_HOW}")
     if source.startswith("sqlite:"):
         return _sqlite_url(source)
@@ -130,8 +130,8 @@ def _server_url(source: str) -> URL:
         known = "sqlite:FILE, mysql://USER@HOST/DB, mariadb://USER@HOST/DB, postgresql://USER@HOST/DB or env:NAME"
         raise SourceRefused(f"a source is {known}")
     try:
-        return sqlalchemy().make_url(source).set(drivername=_DRIVERS[kind])
-    except (sqlalchemy().exc.ArgumentError, ValueError):
+        return _sqlalchemy().make_url(source).set(drivername=_DRIVERS[kind])
+    except (_sqlalchemy().exc.ArgumentError, ValueError):
         raise SourceRefused("the address of the source cannot be read: KIND://USER@HOST:PORT/DATABASE") from None
 
 
@@ -158,14 +158,14 @@ def _open_engine(
     url: URL,  # of `address`
 ) -> Engine:
     "SQLAlchemy's engine; connects to nothing yet."
-    how: dict[str, Any] = {"poolclass": sqlalchemy().pool.NullPool, "hide_parameters": True}
+    how: dict[str, Any] = {"poolclass": _sqlalchemy().pool.NullPool, "hide_parameters": True}
     if url.drivername == "sqlite":
-        return sqlalchemy().create_engine("sqlite://", creator=lambda: _open_sqlite(url.database), **how)
+        return _sqlalchemy().create_engine("sqlite://", creator=lambda: _open_sqlite(url.database), **how)
     if url.drivername.startswith("mysql"):
         url = url.update_query_dict({"charset": "utf8mb4"})
     how |= {"connect_args": {"connect_timeout": 10}, "isolation_level": "AUTOCOMMIT"}
     try:
-        return sqlalchemy().create_engine(url, **how)
+        return _sqlalchemy().create_engine(url, **how)
     except ImportError as error:
         raise SourceRefused(f"{error.name} is needed for this source: pip install 'dmscdc[source]'") from None
 
@@ -177,7 +177,7 @@ def _without_secret(
     "What the driver has to say, without the password, and without the trail of calls that holds it."
     try:
         yield
-    except sqlalchemy().exc.SQLAlchemyError as error:
+    except _sqlalchemy().exc.SQLAlchemyError as error:
         said = " ".join(str(getattr(error, "orig", None) or error).split())
     else:
         return
@@ -216,13 +216,13 @@ class Snapshot:
     def rows(self, sql: str, **values: Any) -> list[tuple]:
         "A few rows; `:name` in the SQL is a bound parameter."
         with _without_secret(self.url):
-            return [tuple(row) for row in self.connection.execute(sqlalchemy().text(sql), values)]
+            return [tuple(row) for row in self.connection.execute(_sqlalchemy().text(sql), values)]
 
     def stream(self, sql: str, **values: Any) -> Iterator[tuple]:
         "Any number of rows, `AT_ONCE` of them in memory. Nothing else can be asked until it has ended."
         with _without_secret(self.url):
             asked = self.connection.execution_options(yield_per=AT_ONCE)
-            with asked.execute(sqlalchemy().text(sql), values) as found:
+            with asked.execute(_sqlalchemy().text(sql), values) as found:
                 yield from map(tuple, found)
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-023

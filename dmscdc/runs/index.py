@@ -21,8 +21,7 @@ from .store import Shelf, open_shelf
 
 # %% auto #0
 __all__ = ['BACK', 'WORDS', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'read_on', 'row_of',
-           'file_of', 'with_lines', 'pages_of', 'without_closed', 'index_of', 'news_of', 'table_of', 'incomplete',
-           'brought_up_to_date']
+           'file_of', 'with_lines', 'pages_of', 'without_closed', 'index_of', 'table_of', 'brought_up_to_date']
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-007
 BACK = 200  # bytes in front of a place that its fingerprint is made of
@@ -258,7 +257,7 @@ class _News:
         return Reading(source.start, lines, source.end)
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-028
-def news_of(
+def _news_of(
     shelf: Shelf,
     afresh: bool = False,  # as if nothing had been kept
 ) -> _News:
@@ -315,7 +314,7 @@ def _close(news: _News, table: str, written: dict[str, Any]) -> None:
         news.shelf.revise(file_of(table, kind="json"), edit)
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-031
-def incomplete(
+def _incomplete(
     shelf: Shelf,
     index: dict[str, Any],
 ) -> set[str]:
@@ -332,9 +331,9 @@ def brought_up_to_date(
 ) -> list[str]:  # tables whose pages were written
     "Let the chronicle and the tables' pages grow by what the ledger says. Raises `ShelfError`."
     shelf = open_shelf(runs)
-    news = news_of(shelf, afresh)
+    news = _news_of(shelf, afresh)
     told = {line.get("table") or "" for _, line in news.reading.lines if not _is_idle(line)}
-    tables = sorted(told | incomplete(shelf, news.index))
+    tables = sorted(told | _incomplete(shelf, news.index))
     for table in tables:
         written = _grown(news, table)
         write(shelf, news.index, table)

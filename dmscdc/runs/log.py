@@ -18,11 +18,11 @@ from urllib.parse import quote
 
 from ..errors import ShelfError
 from ..landing.files import for_shell
-from .store import Shelf, open_shelf, write_whole
+from .store import Shelf, open_shelf
 
 # %% auto #0
-__all__ = ['RECORD', 'EXIT_CODES', 'as_json', 'say', 'names_in', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso',
-           'run_at', 'ledger_line', 'read_lines', 'by_end', 'Ledger', 'shelve', 'shelved', 'facts_of', 'rebuild']
+__all__ = ['RECORD', 'EXIT_CODES', 'as_json', 'say', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso', 'run_at',
+           'ledger_line', 'read_lines', 'by_end', 'Ledger', 'shelve', 'shelved', 'facts_of', 'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -69,7 +69,7 @@ def _grid(value: dict | list) -> tuple[list[str], list[list[str]]]:
     return head, [[say(one.get(name)) for name in head] for one in value]
 
 
-def names_in(value: Any) -> list[str]:
+def _names_in(value: Any) -> list[str]:
     "Names of a dict, or of the columns of a list of dicts, in their order."
     return _grid(value)[0] if _is_grid(value) else list(value) if isinstance(value, dict) else []
 
@@ -108,7 +108,7 @@ def record(
         "text/html": f"<p><b>{html.escape(name)}</b></p>{table_html(value)}",
         "text/plain": f"{name}: {say(value)}",
     }
-    display(forms, metadata={RECORD: names_in(value)}, raw=True)
+    display(forms, metadata={RECORD: _names_in(value)}, raw=True)
 
 # %% ../../notebooks/09_runs/02_log.ipynb #30290d24
 def in_order(

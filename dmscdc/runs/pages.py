@@ -25,10 +25,9 @@ from .report import render, took
 from .store import Shelf, open_shelf
 
 # %% auto #0
-__all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'UNKNOWN', 'LOADS', 'COMMAND', 'fitting', 'own_script', 'unnamed', 'rank',
-           'verdicts_of', 'mark_of', 'table_page', 'write_table_pages', 'below', 'first_sentence', 'name_parts',
-           'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry', 'sentence', 'front_page',
-           'write_front_page']
+__all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'UNKNOWN', 'LOADS', 'COMMAND', 'fitting', 'unnamed', 'table_page', 'write_table_pages',
+           'below', 'first_sentence', 'name_parts', 'table_line', 'commands_in', 'with_code', 'needs_person',
+           'as_entry', 'sentence', 'front_page', 'write_front_page']
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-007
 LIMIT = 480_000  # bytes of a page
@@ -46,7 +45,7 @@ def fitting(
     return words if cut == words else f"{cut}…"
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-010
-def own_script() -> dict[str, str]:  # values for a template
+def _own_script() -> dict[str, str]:  # values for a template
     "The script of our pages, and how a browser knows it."
     text = (files("dmscdc") / "pages" / "filter.js").read_text(encoding="utf-8")
     digest = b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -64,19 +63,19 @@ def unnamed(
 WORST_FIRST = ["failed", "refused", "attention", "waiting", "busy", "ok", "nothing"]
 
 
-def rank(
+def _rank(
     verdict: str,
 ) -> int:  # 0 is the worst; a word that is no verdict of ours wants somebody to look
     "To sort by how bad it is."
     return WORST_FIRST.index(verdict if verdict in WORST_FIRST else "attention")
 
 
-def verdicts_of(
+def _verdicts_of(
     rows: list[dict[str, Any]],  # with a `verdict`
 ) -> dict[str, int]:  # verdict → how many, the worst first
     "What a filter offers."
     counts = Counter(row["verdict"] for row in rows)
-    return {verdict: counts[verdict] for verdict in sorted(counts, key=rank)}
+    return {verdict: counts[verdict] for verdict in sorted(counts, key=_rank)}
 
 
 def _shown(row: dict[str, Any], table: str, room: int) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def _older(table: str, found: dict[str, Any], number: int) -> list[dict[str, Any
     return [{"file": file_of(table, one), "first": at + 1, "last": at + ends[one]} for one, at in before.items()]
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-017
-def mark_of(
+def _mark_of(
     found: dict[str, Any],  # of the chronicle
     number: int,  # of a page
 ) -> str:  # the same where the page would show the same
@@ -114,15 +113,15 @@ def table_page(
     rows = pages_of(found)[number][::-1]
     values = {
         "title": table or "Runs about no single table",
-        "mark": mark_of(found, number),
+        "mark": _mark_of(found, number),
         "total": found["closed"] * PAGE + len(found["rows"]),
         "charts": charts_of(found["rows"]) if table and not number else "",
-        "chips": verdicts_of(rows),
+        "chips": _verdicts_of(rows),
         "older": _older(table, found, number),
         "newest": file_of(table),
         "top": "../../" if number else "../",
         "now": (now or datetime.now(timezone.utc)).isoformat(),
-        **own_script(),
+        **_own_script(),
     }
     for room in SAID:
         page = render("table.html", number=number, rows=[_shown(row, table, room) for row in rows], **values)
@@ -142,7 +141,7 @@ def write_table_pages(
         def edit(before: bytes, number: int = number) -> bytes | None:
             found = table_of(shelf, index, table)
             is_gone = number not in pages_of(found)
-            is_there = not is_gone and f'data-shows="{escape(mark_of(found, number))}"'.encode() in before[:1_000]
+            is_there = not is_gone and f'data-shows="{escape(_mark_of(found, number))}"'.encode() in before[:1_000]
             return None if is_gone or is_there else table_page(table, found, number).encode()
 
         shelf.revise(file_of(table, number), edit)
@@ -182,7 +181,8 @@ def _last_word(
 ) -> dict[str, Any]:  # a run; empty where there is none
     "The run that says how a table stands: the worst of the newest of each job, for one job's success is not another's."
     rows = [row for row in known["last"].values() if not (is_done and _is_overtaken(row))]
-    return min(sorted(rows, key=lambda row: row["end"], reverse=True), key=lambda row: rank(row["verdict"]), default={})
+    newest_first = sorted(rows, key=lambda row: row["end"], reverse=True)
+    return min(newest_first, key=lambda row: _rank(row["verdict"]), default={})
 
 
 def _volume_of(
@@ -322,7 +322,7 @@ def sentence(
     "The state of all tables in one sentence, the worst first."
     if not lines:
         return ""
-    parts = ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts_of(lines).items())
+    parts = ", ".join(f"{count:,} {verdict}" for verdict, count in _verdicts_of(lines).items())
     return f"{len(lines):,} {'table' if len(lines) == 1 else 'tables'}: {parts}."
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-043
@@ -344,7 +344,7 @@ def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: Shelf, now
     every = [*tables, *({"table": table} for table in known if table and table not in given)]
     seen = [known.get(one["table"], UNKNOWN) for one in every]
     lines = [table_line({"lag": _lag_until(of, now), **one}, of, runs) for one, of in zip(every, seen)]
-    return sorted(lines, key=lambda line: (rank(line["verdict"]), line["table"]))
+    return sorted(lines, key=lambda line: (_rank(line["verdict"]), line["table"]))
 
 
 def _worded(one: dict[str, Any] | str) -> dict[str, Any]:
@@ -366,7 +366,7 @@ def _page_values(
     return {
         "tables": lines,
         "sentence": sentence(lines),
-        "chips": verdicts_of(lines),
+        "chips": _verdicts_of(lines),
         "people": entries,
         "people_count": len(people),
         "more_people": len(people) - len(entries),
@@ -390,7 +390,7 @@ def front_page(
     for most in (MARKS_SHOWN, 6, 3, 1, 0):
         for line in found["tables"]:
             line["marks"] = line["marks"][len(line["marks"]) - most :] if most < len(line["marks"]) else line["marks"]
-        page = render("index.html", now=now, legend=_LEGEND, **found, **own_script(), **values)
+        page = render("index.html", now=now, legend=_LEGEND, **found, **_own_script(), **values)
         if len(page.encode()) <= LIMIT:
             break
     return page

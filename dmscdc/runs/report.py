@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ast
-import html
 import json
 import re
 import sys

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 import dmscdc
 from ..errors import NoSuchJob, Refused, RefusedParameters
-from .log import EXIT_CODES, Ledger, Run, facts_of, iso, ledger_line, record, records, run_at, shelve
+from .log import EXIT_CODES, Run, facts_of, iso, ledger_line, records, run_at, shelve
 from .log import shelved
 from .report import report_html
 from .store import Shelf, locked_whole, open_shelf, write_whole

@@ -23,8 +23,8 @@ from ..storage.filesystem import client, code_of, is_bucket, split_url
 from ..storage.log_store import OLD_BOTO3, get_object
 
 # %% auto #0
-__all__ = ['LINES', 'KINDS', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole', 'write_whole', 'Folder', 'FolderShelf',
-           'encryption', 'asked', 'Bucket', 'change', 'cache_of', 'BucketShelf', 'open_shelf', 'borrowed']
+__all__ = ['LINES', 'KINDS', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole', 'write_whole', 'FolderShelf', 'encryption',
+           'asked', 'Bucket', 'change', 'cache_of', 'BucketShelf', 'open_shelf', 'borrowed']
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-007
 @contextmanager
@@ -69,7 +69,7 @@ _TAIL = 1 << 16  # bytes at its end in which a line is looked for before it is a
 _TURN = ".pages.lock"  # held while a page or what it shows is read, edited and written
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-016
-class Folder:
+class _Folder:
     "Files in a folder, by their names."
 
     def __init__(self, folder: Path | str) -> None:
@@ -93,7 +93,7 @@ class Folder:
         return sorted((self.name_of(path), path.stat().st_size) for path in found)
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-017
-class _FolderPages(Folder):
+class _FolderPages(_Folder):
     "Pages in a folder, and what they show."
 
     @contextmanager

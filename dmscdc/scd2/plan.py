@@ -19,8 +19,8 @@ from ..state.items import TableItem
 from ..state.position import Position, plus, tally
 
 # %% auto #0
-__all__ = ['versions_of', 'Scd2Position', 'scd2_position_of', 'check_free', 'unseen', 'target_of', 'ChangeSpan', 'load_files',
-           'first_step', 'overtaken', 'next_step', 'is_whole', 'next_scd2_position', 'load_time']
+__all__ = ['versions_of', 'Scd2Position', 'scd2_position_of', 'check_free', 'unseen', 'target_of', 'ChangeSpan', 'first_step',
+           'next_step', 'next_scd2_position', 'load_time']
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-005
 def versions_of(table: TableRef) -> TableRef:
@@ -138,7 +138,7 @@ class ChangeSpan:
         return (*self.load, *sorted({*self.ended, *self.again, *self.new}, key=lambda f: f.order))
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-010
-def load_files(past: Changelog, number: int) -> tuple[RawFile, ...]:
+def _load_files(past: Changelog, number: int) -> tuple[RawFile, ...]:
     "The files of a load by its number; none where the table started empty. Raises `NoPast` where they have gone."
     if number and (past.number != number or not past.load or not past.is_whole):
         lost = next((gap for gap in past.gaps if f"load {number}" in gap), f"the earliest position is {past.begins}")
@@ -148,10 +148,10 @@ def load_files(past: Changelog, number: int) -> tuple[RawFile, ...]:
 
 def first_step(past: Changelog, number: int, changes: Sequence[RawFile]) -> ChangeSpan:
     "Everything that is there."
-    return ChangeSpan(number, load_files(past, number), new=tuple(changes), whole=tuple(changes))
+    return ChangeSpan(number, _load_files(past, number), new=tuple(changes), whole=tuple(changes))
 
 
-def overtaken(past: Changelog, woven: Scd2Position) -> tuple[str, ...]:
+def _overtaken(past: Changelog, woven: Scd2Position) -> tuple[str, ...]:
     "Sentences about files put since the last weaving that belong before the load: they come too late."
     since, here = woven.position.listed_at, [f for f in past.before if f.path not in past.moved]
     late = [f for f in here if is_first_put(f) and f.time > since]
@@ -169,11 +169,11 @@ def next_step(past: Changelog, number: int, changes: Sequence[RawFile], woven: S
     if number == at.load:
         late = tuple(f for f in new if f.order <= change_order(at.last))
         whole = tuple(sorted({*old, *new}, key=lambda f: f.order))
-        step = ChangeSpan(number, new=new, late=late, whole=whole, notes=overtaken(past, woven))
+        step = ChangeSpan(number, new=new, late=late, whole=whole, notes=_overtaken(past, woven))
         return _with_late(past, step, woven)
     ended = tuple(f for f in past.before if f not in old and f.order > change_order(at.cut))
     late = tuple(f for f in ended if f.order <= change_order(at.last))
-    step = ChangeSpan(number, load_files(past, number), True, ended, new, late, whole=tuple(changes))
+    step = ChangeSpan(number, _load_files(past, number), True, ended, new, late, whole=tuple(changes))
     return _with_late(past, step, woven)
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-012
@@ -184,7 +184,7 @@ def _gone_after(past: Changelog, woven: Scd2Position, late: RawFile) -> list[str
     return [path for path in names if change_order(path) > late.order]
 
 
-def is_whole(past: Changelog, woven: Scd2Position) -> bool:
+def _is_whole(past: Changelog, woven: Scd2Position) -> bool:
     "Every file of this load that was woven is still there."
     held = applied(past, woven.position)
     return len(held) >= woven.files and set(past.load) >= set(woven.position.load_files)
@@ -195,7 +195,7 @@ def _with_late(past: Changelog, step: ChangeSpan, woven: Scd2Position) -> Change
     if not step.late:
         return step
     blocked = {f: gone for f in step.late if (gone := _gone_after(past, woven, f))}
-    if woven.ignored and (step.is_reload or not is_whole(past, woven)):
+    if woven.ignored and (step.is_reload or not _is_whole(past, woven)):
         blocked = {f: ["a file of this load"] for f in step.late}
     late = tuple(f for f in step.late if f not in blocked)
     notes = tuple(

@@ -23,7 +23,7 @@ from ..history.changelog import Changelog, open_changelog
 from ..history.replay import can_apply, has_key
 from ..lake.parquet.write import lake_columns
 from ..lake.table import Commit, LakeTable, PendingCommit, Transaction, Written, open_table
-from ..landing.files import RawFile, TableRef, for_shell
+from ..landing.files import TableRef, for_shell
 from ..landing.load_set import is_followed, quiet_at
 from .plan import ChangeSpan, Scd2Position, check_free, first_step, load_time, next_scd2_position
 from .plan import next_step, scd2_position_of, target_of, unseen, versions_of
@@ -38,8 +38,8 @@ from ..storage.log_store import decided_by
 
 # %% auto #0
 __all__ = ['SMALL', 'Scd2State', 'load_scd2', 'step_of', 'settings_of', 'files_of', 'spec_of', 'look', 'between', 'ordered',
-           'earlier', 'new_versions', 'by_key', 'PendingVersions', 'stage_versions', 'check_unchanged', 'Increment',
-           'counted', 'reported', 'update_versions', 'read_versions', 'valid_at']
+           'new_versions', 'PendingVersions', 'stage_versions', 'Increment', 'update_versions', 'read_versions',
+           'valid_at']
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-005
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def _with_gone(lines: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd
     return lines.unionByName(implied_deletes(before, step.number, how), allowMissingColumns=True)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-016
-def earlier(starts: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd2Spec) -> DataFrame:
+def _earlier(starts: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd2Spec) -> DataFrame:
     "Where columns are ignored, a version holds the newest of their values: so it is woven anew as a whole."
     begun = versions.join(starts, list(how.key)).where(F.col(BEGAN) < F.col(START))
     begun = begun.groupBy(*map(quoted, how.key)).agg(F.max(BEGAN).alias(BEGAN))
@@ -235,7 +235,7 @@ def new_versions(
         return weave_on(lines, starts_of(lines, how), versions, files.sets, how)
     versions, starts = between(versions, how, facts), starts_of(lines.where(~F.col(BEGINS)), how)
     if step.late and how.ignored:
-        starts = earlier(starts, versions, step, how)
+        starts = _earlier(starts, versions, step, how)
         gone = implied_deletes(starts, step.number, how)
         lines = lines.unionByName(gone, allowMissingColumns=True) if step.load else lines
     return weave_on(lines, starts, versions, files.sets, how)
@@ -244,7 +244,7 @@ def new_versions(
 SMALL = 64 << 20  # bytes of raw files, before compression, whose versions one task writes
 
 
-def by_key(frame: DataFrame, key: Sequence[str], bytes: int) -> DataFrame:
+def _by_key(frame: DataFrame, key: Sequence[str], bytes: int) -> DataFrame:
     "Sorted, so that a file holds near keys; little in one piece, for to sort in pieces Spark weaves twice."
     names = list(map(quoted, key))
     return frame.coalesce(1).sortWithinPartitions(*names) if bytes <= SMALL else frame.sort(*names)
@@ -299,7 +299,7 @@ def stage_versions(
     "Stage the whole table, the versions that change, or the position alone."
     there, schema, key = scd2.there, transaction.schema, transaction.key
     url = f"{there.staging_dir(transaction)}/staged/versions"
-    rows, facts = _put_aside(spark, by_key(found, key, bytes), url, schema)
+    rows, facts = _put_aside(spark, _by_key(found, key, bytes), url, schema)
     woven = replace(woven, current=woven.current + facts["change"])
     transaction = replace(transaction, position=woven.to_json())
     if scd2.woven is None:
@@ -313,7 +313,7 @@ def stage_versions(
     return PendingVersions(woven, facts, pending)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #602d4cba
-def check_unchanged(scd2: Scd2State, step: ChangeSpan, landing: str, archive: str) -> None:
+def _check_unchanged(scd2: Scd2State, step: ChangeSpan, landing: str, archive: str) -> None:
     "What was read is still there as it was. Raises `CommitConflict`."
     now = open_changelog(landing, scd2.table, archive=archive, position=scd2.mirror)
     here = {f.path: f for f in (*now.load, *now.before, *now.changes)}
@@ -372,18 +372,18 @@ class Increment:
     gaps: tuple[str, ...] = ()  # from where on the landing tells
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cf3a54cb
-def counted(done: _Done) -> dict[str, int]:
+def _counted(done: _Done) -> dict[str, int]:
     "What became of versions."
     of, size = done.counts, done.written.bytes_written
     rewoven = of["changed"] + of["removed"]
     return {n: of[n] for n in ("opened", "closed", "hidden")} | {"rewoven": rewoven, "bytes_written": size}
 
 
-def reported(scd2: Scd2State, step: ChangeSpan, done: _Done | None) -> Increment:
+def _reported(scd2: Scd2State, step: ChangeSpan, done: _Done | None) -> Increment:
     "An increment as a person reads it."
     head, name = scd2.there.head(), str(scd2.there.table)
     woven = done.woven if done else scd2.woven
-    of, notes = counted(done) if done else {}, (*scd2.notes, *step.notes, *(done.notes if done else ()))
+    of, notes = _counted(done) if done else {}, (*scd2.notes, *step.notes, *(done.notes if done else ()))
     what = "{opened:,} versions opened, {closed:,} closed, {rewoven:,} woven anew"
     words = what.format(**of) if done else "nothing new"
     verdict = "attention" if notes else "ok" if done else "nothing"
@@ -415,12 +415,12 @@ def update_versions(
         at = load_scd2(ref, landing, lake, store, archive, rebuild)
         chosen, step = settings_of(at, ignored, time_column), step_of(at, landed, settle)
         if not step.has_work:
-            return reported(at, step, None)
+            return _reported(at, step, None)
         files = files_of(at, step)  # what is refused is said before Spark is started
         session = spark() if spark else open_session(places=(landing, at.there.location))
         pending = _weave_step(session, at, step, files, run, chosen, now if landed else at.mirror.listed_at)
-        check_unchanged(at, step, landing, archive)
-        return reported(at, step, pending.commit())
+        _check_unchanged(at, step, landing, archive)
+        return _reported(at, step, pending.commit())
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #bf58bca3
 def read_versions(

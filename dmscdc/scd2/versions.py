@@ -5,10 +5,9 @@
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
+from pyspark.sql import DataFrame, Window, functions as F
 
 from ..changes.read import KIND, ColumnGroups, quoted
 from ..changes.schema import FILE, OP, ROW, Column, Schema
@@ -19,7 +18,7 @@ from ..history.replay import SET, carried, order_text, struct
 # %% auto #0
 __all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ADDED', 'AT', 'TIME', 'BEGINS', 'START', 'LATER', 'DIFFERS', 'RUN', 'FIRST',
            'UNTIL', 'HIDDEN', 'RANK', 'WHAT', 'CHANGE', 'version_schema', 'Scd2Spec', 'kind_of', 'lines_of',
-           'implied_deletes', 'line', 'states_of', 'differences', 'weave', 'starts_of', 'compared', 'weave_on']
+           'implied_deletes', 'weave', 'starts_of', 'weave_on']
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-007
 FROM, TO, CURRENT, BEGAN, _ENDED = "valid_from", "valid_to", "is_current", "position", "position_to"
@@ -137,15 +136,15 @@ _STATE, _SAME, LATER, DIFFERS, RUN = "_cdc_state", "_cdc_same", "_cdc_later", "_
 FIRST, UNTIL = Window.unboundedPreceding, Window.currentRow
 
 
-def line(how: Scd2Spec) -> Window:
+def _line(how: Scd2Spec) -> Window:
     "All changes of a key in their order."
     return Window.partitionBy(*map(quoted, how.key)).orderBy(AT)
 
 
-def states_of(lines: DataFrame, sets: ColumnGroups, how: Scd2Spec) -> DataFrame:
+def _states_of(lines: DataFrame, sets: ColumnGroups, how: Scd2Spec) -> DataFrame:
     "The row after each change, and of it what is compared and what is ignored; null where there is none."
     lives, deletes = F.sum(F.col(BEGINS).cast("int")), F.count(F.when(F.col(OP) == "D", 1))
-    lived = lives.over(line(how).rowsBetween(FIRST, UNTIL)) + deletes.over(line(how).rowsBetween(FIRST, -1))
+    lived = lives.over(_line(how).rowsBetween(FIRST, UNTIL)) + deletes.over(_line(how).rowsBetween(FIRST, -1))
     told = lines.withColumn(_LIFE, lived)
     life = Window.partitionBy(*map(quoted, how.key), _LIFE).orderBy(AT).rowsBetween(FIRST, UNTIL)
     told = told.withColumns({f"{SET}{i}": F.last(f"{SET}{i}", True).over(life) for i, _ in enumerate(sets)})
@@ -156,11 +155,11 @@ def states_of(lines: DataFrame, sets: ColumnGroups, how: Scd2Spec) -> DataFrame:
     return told.withColumns({n: F.when(F.col(OP) != "D", struct) for n, struct in structs.items()})
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-021
-def differences(states: DataFrame, how: Scd2Spec) -> DataFrame:
+def _differences(states: DataFrame, how: Scd2Spec) -> DataFrame:
     "Rows that are not like the row before them in what is compared; no row is like no row."
-    told = states.withColumn(DIFFERS, ~F.col(_SAME).eqNullSafe(F.lag(_SAME).over(line(how))))
+    told = states.withColumn(DIFFERS, ~F.col(_SAME).eqNullSafe(F.lag(_SAME).over(_line(how))))
     if how.ignored:
-        runs = F.sum(F.col(DIFFERS).cast("int")).over(line(how).rowsBetween(FIRST, UNTIL))
+        runs = F.sum(F.col(DIFFERS).cast("int")).over(_line(how).rowsBetween(FIRST, UNTIL))
         run = Window.partitionBy(*map(quoted, how.key), RUN).orderBy(AT).rowsBetween(FIRST, Window.unboundedFollowing)
         told = told.withColumn(RUN, runs).withColumn(LATER, F.last(LATER).over(run))
     return told.where(DIFFERS)
@@ -171,7 +170,7 @@ HIDDEN = "_cdc_hidden"  # how many differences a version hides: they were over i
 
 def _last_of_moment(events: DataFrame, how: Scd2Spec) -> DataFrame:
     "Of the differences of a key that have one time, the last."
-    timed = events.withColumn(TIME, F.max(TIME).over(line(how).rowsBetween(FIRST, UNTIL)))
+    timed = events.withColumn(TIME, F.max(TIME).over(_line(how).rowsBetween(FIRST, UNTIL)))
     of_moment = Window.partitionBy(*map(quoted, how.key), TIME).orderBy(AT)
     timed = timed.withColumns({RUN: F.lead(AT).over(of_moment), HIDDEN: F.row_number().over(of_moment) - 1})
     return timed.where(F.col(RUN).isNull())
@@ -183,9 +182,9 @@ def weave(
     how: Scd2Spec,
 ) -> DataFrame:  # a version a row: Op, the source's columns, ours, file and row of the change, _cdc_hidden
     "Versions of keys out of their changes."
-    events = _last_of_moment(differences(states_of(lines, sets, how), how), how)
-    begun = differences(events, how)
-    ends = {TO: F.lead(TIME).over(line(how)), _ENDED: F.lead(AT).over(line(how))}
+    events = _last_of_moment(_differences(_states_of(lines, sets, how), how), how)
+    begun = _differences(events, how)
+    ends = {TO: F.lead(TIME).over(_line(how)), _ENDED: F.lead(AT).over(_line(how))}
     alive = begun.withColumns(ends).where(F.col(_SAME).isNotNull())
     later = {name: F.col(LATER).getField(name) for name in how.ignored}
     source = [later.get(c.name, F.col(_STATE).getField(c.name)).alias(c.name) for c in how.schema]
@@ -218,7 +217,7 @@ CHANGE = "_cdc_current"  # by how many current versions there are more
 _OURS, _THEIRS = "_cdc_ours", "_cdc_theirs"
 
 
-def compared(new: DataFrame, old: DataFrame, how: Scd2Spec) -> DataFrame:  # versions, _cdc_hidden, what, current
+def _compared(new: DataFrame, old: DataFrame, how: Scd2Spec) -> DataFrame:  # versions, _cdc_hidden, what, current
     "What must be written so that the old versions become the new ones."
     at, names = [*how.key, FROM], old.columns
     row = struct({name: quoted(name) for name in names})
@@ -238,10 +237,10 @@ def weave_on(
     versions: DataFrame,  # all of a type-2 table, or all of some keys
     sets: ColumnGroups,
     how: Scd2Spec,
-) -> DataFrame:  # of `compared`
+) -> DataFrame:  # of `_compared`
     "What new changes make of the versions that are there."
     old = _reaching(versions, starts, how)
     since = lines.join(starts, list(how.key)).where(F.col(AT) >= F.col(START)).drop(START)
     before = _lines_again(old.where(F.col(BEGAN) < F.col(START)), sets, how)
     new = weave(since.unionByName(before, allowMissingColumns=True), sets, how)
-    return compared(new, old.drop(START), how)
+    return _compared(new, old.drop(START), how)

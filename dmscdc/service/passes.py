@@ -37,7 +37,7 @@ from ..state.registry import open_state
 from ..state.items import State
 
 # %% auto #0
-__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'status_after', 'finish', 'weighed', 'told', 'unseen', 'run_pass']
+__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'status_after', 'weighed', 'run_pass']
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-006
 def _plain(
@@ -205,7 +205,7 @@ def status_after(
     return status
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-021
-def finish(
+def _finish(
     config: Config,
     result: PassResult,
     looks: list[TableStatus],
@@ -248,7 +248,7 @@ def weighed(
     return {"verdict": verdict, "words": words, "cause": ""}
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-024
-def told(
+def _told(
     log: Callable[..., None],  # of `open_metrics`
     result: PassResult,
     looks: list[TableStatus],
@@ -296,7 +296,7 @@ def _left_alone(
     return outcome
 
 # %% ../../notebooks/13_service/06_passes.ipynb #661fc36f
-def unseen(
+def _unseen(
     said: dict[str, str],  # of the tables that were seen
     unread: Sequence[str],  # what could not be looked into, a sentence each
 ) -> dict[str, str]:  # of the pass
@@ -323,14 +323,14 @@ def _one_round(
     try:
         looks = survey(config, only, retry=more["retry"], say=unread.append, tell=left.append)
     except LandingEmpty as error:
-        return told(log, finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
+        return _told(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
     with _a_crew(config, begun.id, stop=stop, log=log, **more) as crew:
         ran = _run_needed(crew, looks)
         _free_idle(crew, looks)
         tables = {str(look.table): ran.get(str(look.table)) or _left_alone(crew, look) for look in looks}
-    said = unseen(weighed(tables, stop.is_set()), unread)
+    said = _unseen(weighed(tables, stop.is_set()), unread)
     ended = _ended(begun, tables=tables, **{**said, "words": "; ".join([said["words"], *left])})
-    return told(log, finish(config, ended, looks, only), looks)
+    return _told(log, _finish(config, ended, looks, only), looks)
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-027
 def run_pass(

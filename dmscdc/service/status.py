@@ -31,8 +31,8 @@ from ..state.registry import open_state
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['TableStatus', 'state_of', 'input_mark', 'recalled', 'refusal_words', 'busy_words', 'problem_words', 'look_at',
-           'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws', 'survey', 'is_mended', 'status_of']
+__all__ = ['TableStatus', 'state_of', 'input_mark', 'refusal_words', 'busy_words', 'problem_words', 'look_at', 'chosen_tables',
+           'check_here', 'wanted_tables', 'waits_for_aws', 'survey', 'is_mended', 'status_of']
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-006
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def input_mark(
     return sha256(json.dumps(told, default=str).encode()).hexdigest()[:16]
 
 
-def recalled(
+def _recalled(
     look: TableStatus,
 ) -> TableStatus:  # with the refusal, where it is known that its input is refused
     "Recall what was said of the same input."
@@ -170,7 +170,7 @@ def look_at(
         look = replace(look, holder=state.holder(table)) if look.has_work else look
     except Exception as error:  # of one table: the others go on
         look = TableStatus(table, kind, item, standing=standing, problem=problem_words(table, error))
-    return look if retry else recalled(look)
+    return look if retry else _recalled(look)
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-015
 def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding | BucketLanding) -> UnknownTable:

@@ -28,8 +28,8 @@ from ..spark.server import SparkServer, serve
 from ..state.items import Lease, State
 
 # %% auto #0
-__all__ = ['say_line', 'Held', 'renew', 'LeaseHeartbeat', 'prepare', 'Servers', 'Outcome', 'without_run', 'Workers', 'inherit',
-           'run_table', 'left_behind', 'noted', 'attempt', 'lost_server', 'retry_alone']
+__all__ = ['say_line', 'Held', 'renew', 'LeaseHeartbeat', 'Servers', 'Outcome', 'without_run', 'Workers', 'inherit', 'run_table',
+           'left_behind', 'noted', 'attempt', 'lost_server', 'retry_alone']
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b6eb46f3
 def say_line(
@@ -101,7 +101,7 @@ class LeaseHeartbeat:
         self.thread.join()
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b0bd83e1
-def prepare() -> None:
+def _prepare() -> None:
     "Import what every run needs here: for its kernel, its page, and the question whether it left work behind."
     import nbconvert  # noqa: F401
     import pyspark.sql.connect.client  # noqa: F401
@@ -129,7 +129,7 @@ class Servers:
             if server is None or server.poll() is not None:
                 log = open_shelf(self.config.runs).home / f"spark-{format}.log"
                 given = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
-                given |= {"places": (self.config.landing, self.config.lake, self.config.archive), "meanwhile": prepare}
+                given |= {"places": (self.config.landing, self.config.lake, self.config.archive), "meanwhile": _prepare}
                 given["stop"] = self.stop
                 given["more_env"] = {MARK: this_process().mark}
                 server = self.live[format] = self.stack.enter_context(self.start(format, **given))

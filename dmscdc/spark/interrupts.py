@@ -20,9 +20,8 @@ from ..errors import WorkGoesOn
 
 
 # %% auto #0
-__all__ = ['THREADS', 'MARK', 'session_url', 'connect_client', 'ServerMonitor', 'wait_for_end', 'stop_work', 'facts_of_process',
-           'machine', 'print_of', 'this_process', 'owner_in', 'spoken', 'is_gone', 'started_by', 'end_all',
-           'session_of']
+__all__ = ['THREADS', 'MARK', 'session_url', 'connect_client', 'ServerMonitor', 'wait_for_end', 'stop_work', 'machine',
+           'print_of', 'this_process', 'owner_in', 'spoken', 'is_gone', 'started_by', 'end_all', 'session_of']
 
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #cell-006
 def session_url(
@@ -149,7 +148,7 @@ def stop_work(
         onlooker.close()
 
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #04ff382a
-def facts_of_process(
+def _facts_of_process(
     pid: int,
 ) -> list[str]:  # its state, …, its start as the twentieth; empty where Linux knows none
     "What Linux says of a process."
@@ -204,7 +203,7 @@ def this_process(
 ) -> _Owner:
     "The process that asks."
     pid = os.getpid()
-    return _Owner(os.uname().nodename, pid, run, machine(), "".join(facts_of_process(pid)[19:20]), print_of(spark))
+    return _Owner(os.uname().nodename, pid, run, machine(), "".join(_facts_of_process(pid)[19:20]), print_of(spark))
 
 
 def owner_in(
@@ -230,7 +229,7 @@ def is_gone(
     owner = owner_in(text)
     if owner is None or not owner.machine or owner.machine != machine():
         return False
-    if facts := facts_of_process(owner.pid):
+    if facts := _facts_of_process(owner.pid):
         return facts[0] in "ZX" or facts[19] != owner.start
     try:
         os.kill(owner.pid, 0)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['FAIR', 'PLUGIN', 'spark_home', 'plugin_port', 'server_command', 'server_env', 'guard', 'start_guarded', 'SparkServer',
+__all__ = ['FAIR', 'PLUGIN', 'spark_home', 'plugin_port', 'server_command', 'server_env', 'start_guarded', 'SparkServer',
            'death_words', 'wait_for_port', 'own_log', 'serve']
 
 # %% ../../notebooks/04_spark/02_server.ipynb #cell-007
@@ -147,7 +147,7 @@ def _end_with_input(
         server.kill()
 
 # %% ../../notebooks/04_spark/02_server.ipynb #cell-022
-def guard(
+def _guard(
     command: list[str],  # the server
     folder: Path,  # its working folder, removed afterwards
     grace: float = 10,  # seconds between asking and killing

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['SESSION_SETTINGS', 'FORMATS', 'MINE', 'HOME', 'cores_of', 'spark_conf', 'log_option', 'package_zip', 'with_package',
            'own_python', 'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python', 'leave_server',
-           'classic_session', 'submitted_session', 'open_session']
+           'submitted_session', 'open_session']
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-006
 SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
@@ -321,7 +321,7 @@ def _start_java(
         os.close(java)
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-044
-def classic_session(
+def _classic_session(
     master: str,  # "local[2]", "spark://host:7077"
     name: str,  # of the application
     conf: dict[str, str],  # settings that win over ours
@@ -390,7 +390,7 @@ def open_session(
             return submitted_session(more)
         with s3a(places) as settings:
             where = master or os.environ.get("DMSCDC_MASTER") or "local[*]"
-            return classic_session(where, name, merge_conf(settings, more))
+            return _classic_session(where, name, merge_conf(settings, more))
     finally:
         if kept:
             os.environ["SPARK_REMOTE"] = kept

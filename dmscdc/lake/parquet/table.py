@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['read_entry', 'rewrite_touched', 'put_down', 'rows_a_file', 'gather', 'removed', 'total', 'counts_of', 'ParquetCommit',
+__all__ = ['read_entry', 'rewrite_touched', 'put_down', 'rows_a_file', 'removed', 'total', 'counts_of', 'ParquetCommit',
            'ParquetTable']
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-006
@@ -162,7 +162,7 @@ def _insert_rows(
     return write_frame(staging, rows, "new", rows_a_file(head, work.target_bytes))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-017
-def gather(
+def _gather(
     spark: SparkSession,
     journal: Journal,
     head: Entry,
@@ -248,7 +248,7 @@ def _stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transac
     with clock.step("insert"):
         adds = _insert_rows(staging, spark, batch, work, head, done)
     with clock.step("gather"):
-        done += gather(spark, table.journal, head, work, done) if adds or removed(done) else []
+        done += _gather(spark, table.journal, head, work, done) if adds or removed(done) else []
     with clock.step("commit"):
         adds += described(staging, {name: name for line in done for name in line.get("adds", [])})
     counts = counts_of(batch, done)
