@@ -15,7 +15,7 @@ from typing import Any
 
 # %% auto #0
 __all__ = ['HOLD', 'table_of', 'lost_since', 'load_state', 'needs_all', 'plan_standing', 'acquire', 'leased', 'check_inputs',
-           'prepare_position', 'steps_of', 'check_ready', 'problem_of', 'process_table']
+           'prepare_position', 'steps_of', 'check_ready', 'problem_of', 'carry_out', 'process_table']
 
 # %% ../../notebooks/08_load/05_process.ipynb #cell-004
 from ..changes.tasks import explained
@@ -291,7 +291,7 @@ def problem_of(
     raise error
 
 # %% ../../notebooks/08_load/05_process.ipynb #33521ef6
-def _carry_out(
+def carry_out(
     spark: OpenSession | None,  # called only when there is something to load; None: one of our own
     task: Task,
     plan: Plan,
@@ -345,7 +345,7 @@ def process_table(
             source = _with_archive(source, archive, plan)
             task = _task_of(standing, source, run)
             try:
-                _carry_out(spark, task, plan, standing, store, renew, done)
+                carry_out(spark, task, plan, standing, store, renew, done)
             finally:  # a load may have been committed before the changes were refused
                 told = SyncResult() if standing.lost and not done else sync_table(catalog, standing.lake)
     except Exception as error:

@@ -169,7 +169,7 @@ def start_guarded(
     log: IO[bytes],  # where its output goes
 ) -> tuple[subprocess.Popen, int]:  # the guard, and the process id of what it guards
     "Start a command that ends when we end."
-    code = "import pathlib, dmscdc.spark.server as s; sys.exit(s.guard(sys.argv[2:], pathlib.Path(sys.argv[1])))"
+    code = "import pathlib, dmscdc.spark.server as s; sys.exit(s._guard(sys.argv[2:], pathlib.Path(sys.argv[1])))"
     guarded = own_python(code, str(folder), *command)
     with log:
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dmscdc.landing.files import FolderLanding, Listing, RawFile, TableRef, classify
 from dmscdc.landing.s3 import listing_from_keys
-from dmscdc.load.plan import changed_inputs, is_same_input, plan_table
+from dmscdc.load.arrivals import changed_inputs, is_same_input
+from dmscdc.load.plan import plan_table
 from dmscdc.load.loader import after_load
 from dmscdc.state.position import Position, tally
 

@@ -69,7 +69,7 @@ def test_without_a_mirror_maven_central_is_asked_and_what_cannot_be_fetched_is_s
 
 
 def test_a_session_fetches_its_parts_and_says_nothing_where_answers_are_printed(machine):
-    code = "import sys; from dmscdc.spark.session import classic_session; classic_session('local[1]', 'jars', dict(a.split('=') for a in sys.argv[1:])); print('{}')"
+    code = "import sys; from dmscdc.spark.session import open_session; open_session('jars', master='local[1]', conf=dict(a.split('=') for a in sys.argv[1:])); print('{}')"
     conf = {"spark.jars.packages": ":".join(COORDINATES["wanted"]), **ivy_settings(spark_home())}
     done = subprocess.run([sys.executable, "-c", code, *(f"{name}={value}" for name, value in conf.items())], env=env_of(machine), capture_output=True, text=True, timeout=300)
     assert done.stdout == "{}\n" and list(machine.glob("home/.ivy2*/jars/shop_wanted-1.jar")), done.stderr
