@@ -23,7 +23,8 @@ from ..landing.files import RawFile
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['ROOM', 'WHOLE', 'utc', 'typed', 'plain_key', 'TypedKeys', 'Query', 'inside', 'FileStats', 'KeyIndex', 'look']
+__all__ = ['ROOM', 'WHOLE', 'utc', 'typed', 'plain_key', 'TypedKeys', 'Query', 'inside', 'FileStats', 'measure', 'KeyIndex',
+           'look']
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-006
 def utc(
@@ -161,7 +162,7 @@ def _ends(told: pq.Statistics | None) -> tuple[Any, Any]:
         return None, None
 
 
-def _measure(
+def measure(
     raw: pq.ParquetFile,
     columns: Sequence[str],  # of the key
 ) -> FileStats:
@@ -301,7 +302,7 @@ def look(
     if kept is None:
         raw = index.open(file, url)
         with in_words(file.path, f"a value of {', '.join(index.columns)}"):
-            kept = _measure(raw, index.columns)
+            kept = measure(raw, index.columns)
         index.put(file, kept)
     wanted = asked.wanted(kept.kinds) if kept.kinds else TypedKeys({}, ())
     if not any(group.may_hold(key) for group in kept.groups for key in wanted.numbers):
