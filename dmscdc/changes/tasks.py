@@ -193,7 +193,7 @@ def _look_through(
         lake_values(rows, schema, path, at)
         at += rows.num_rows
 
-
+# %% ../../notebooks/05_changes/03_tasks.ipynb #3bde41a5
 def explained(
     error: Exception,  # of Spark
     urls: Mapping[str, str] | None = None,  # raw files: path below the table's folder -> where it lies

@@ -102,7 +102,7 @@ def _show_lines(
     for line in lines:
         console(file).print(line, markup=False)
 
-
+# %% ../../notebooks/14_cli/07_main.ipynb #90c3fdf3
 def _show_people(
     rows: list[dict[str, Any]],  # of `status_of`
 ) -> None:
@@ -198,7 +198,7 @@ def _with_last_verdict(
         return row
     return {**row, "verdict": last, "words": "" if last in ("ok", "nothing") else row["last_words"]}
 
-
+# %% ../../notebooks/14_cli/07_main.ipynb #86abe7d5
 @app.command(epilog="Example: dmscdc status --json")
 @with_config
 def status(

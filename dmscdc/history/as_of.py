@@ -67,7 +67,7 @@ def _sequences_of(files: ChangeFiles, rows: Sequence[tuple[str, list[str], dict[
         found = not_loaded(found, footer.path, files.urls[footer.path])
     return found
 
-
+# %% ../../notebooks/10_history/07_as_of.ipynb #e9b3b129
 def clock_of(
     files: ChangeFiles,  # of `read_changelog`
     key: Sequence[str] = (),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -160,10 +161,9 @@ class Commits:
     def at(self, number: int) -> Commit | None:
         "A commit; None where its entry is gone."
         if number not in self._read:
-            try:
+            self._read[number] = None
+            with suppress(LookupError, OSError):
                 self._read[number] = self.table.at(number)
-            except (LookupError, OSError):
-                self._read[number] = None
         return self._read[number]
 
     def since(self, time: datetime) -> int:
@@ -186,8 +186,7 @@ class Commits:
         start = self.since(file.stamp or moment(file.time))
         found = (c for n in range(start, self.head.number + 1) if (c := self.at(n)) and self.holds(c, past, file))
         first = next(found, None)
-        told = first and (first.number == 1 or self.at(first.number - 1))
-        return Known(first.number, first.at) if told else None
+        return Known(first.number, first.at) if first and (first.number == 1 or self.at(first.number - 1)) else None
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-022
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def _from_before(
         return tuple(there)
     return timely if found is None else tuple(sorted(found, key=lambda f: f.order))
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #9c5ac848
 def lost_older(
     past: Changelog,
     position: Position | None,

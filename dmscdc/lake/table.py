@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['VERSIONS', 'FORMATS', 'Commit', 'Transaction', 'check_mirror', 'set_otherwise', 'Written', 'PendingCommit', 'Clock',
-           'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeTable', 'formats', 'open_table']
+           'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeReader', 'LakeTable', 'formats', 'open_table']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -188,8 +188,8 @@ class PlainFile:
     rows: int | None = None  # that it holds; None where nobody knows
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-030
-class LakeTable(Protocol):
-    "A table of the lake in one format."
+class LakeReader(Protocol):
+    "A table of the lake in one format, as those use it who ask."
     table: TableRef
     location: str  # the folder that readers list or name
     can_time_travel: bool  # `read` gives the rows of every commit, not of the newest alone
@@ -218,6 +218,10 @@ class LakeTable(Protocol):
 
     def plain(self) -> tuple[Commit, list[PlainFile]] | None:
         "The head and its files, where they are plain Parquet and can be read without Spark; None without a commit."
+
+# %% ../../notebooks/07_lake/01_table.ipynb #a678398a
+class LakeTable(LakeReader, Protocol):
+    "A table of the lake in one format: what can be asked, and what can be committed."
 
     def staging_dir(self, transaction: Transaction) -> str:
         "A folder for the transaction's own files; `recover` clears it away."

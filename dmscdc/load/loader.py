@@ -236,7 +236,7 @@ def _fold_files(
         _refuse_unfit(task, *batch.facts["unfit"])
     return batch
 
-
+# %% ../../notebooks/08_load/04_loader.ipynb #f50750cf
 def note_left_out(task: Task, batch: Batch) -> str:
     "Updates and deletes of a table without a key; else empty."
     if not batch.facts["left_out"]:

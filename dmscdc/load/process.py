@@ -329,8 +329,7 @@ def process_table(
     settle: float = 300.0,  # seconds without a new file after which a load set counts as complete
     format: str = "parquet",  # of a table that the state does not know yet
     run: str = "", owner: str = "", fence: int = 0,  # the run's id; the controller's lease, "" takes our own
-    catalog: str = "",  # "glue:DATABASE"; "" for none
-    archive: str = "",  # where old change files were moved; "" for nowhere
+    catalog: str = "", archive: str = "",  # "glue:DATABASE"; where old change files were moved; "" for none
     spark: OpenSession | None = None,  # called only when there is something to load
 ) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."

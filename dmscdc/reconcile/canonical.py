@@ -327,6 +327,8 @@ SPARK = {
     "time": _bare("{c}", "instr"),
     "binary": "LOWER(HEX({c}))",
 }
+
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #91e3b0aa
 _MYSQL = {
     "number": _bare("CAST({c} + 0 AS CHAR)", "INSTR"),
     "figures": _bare("CAST({c} + 0 AS CHAR)", "INSTR"),

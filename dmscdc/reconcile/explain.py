@@ -189,15 +189,20 @@ class Proof:
 
     def to_dict(self) -> dict[str, Any]:
         "Plain values."
-        named = ("table", "verdict", "words", "command", "position", "commit", "at", "under_way", "seconds")
-        totals = {one["side"]: {"rows": one["rows"], "hash": one["hash"]} for one in self.totals}
-        apart = {rule.name: rule.why for rule in self.done.rules if rule.why}
-        ranges = [{"low": s.low, "high": s.high, "source": s.source.rows, "lake": s.lake.rows} for s in self.done.spans]
-        counts = {"differences": dict(self.done.counts), "in_flight": dict(self.done.in_flight)}
-        found = [{**vars(one), "columns": {k: list(v) for k, v in one.columns.items()}} for one in self.done.findings]
-        more = {"compared": self.compared, "not_compared": apart}
-        more |= {"ranges": ranges, "moved": self.done.moved, "findings": found}
-        return {**{name: getattr(self, name) for name in named}, **totals, **counts, **more}
+        return _plain(self)
+
+# %% ../../notebooks/12_reconcile/04_explain.ipynb #c8a4f752
+def _plain(proof: Proof) -> dict[str, Any]:
+    "A proof as JSON knows it."
+    named = ("table", "verdict", "words", "command", "position", "commit", "at", "under_way", "seconds")
+    totals = {one["side"]: {"rows": one["rows"], "hash": one["hash"]} for one in proof.totals}
+    apart = {rule.name: rule.why for rule in proof.done.rules if rule.why}
+    ranges = [{"low": s.low, "high": s.high, "source": s.source.rows, "lake": s.lake.rows} for s in proof.done.spans]
+    counts = {"differences": dict(proof.done.counts), "in_flight": dict(proof.done.in_flight)}
+    found = [{**vars(one), "columns": {k: list(v) for k, v in one.columns.items()}} for one in proof.done.findings]
+    more = {"compared": proof.compared, "not_compared": apart}
+    more |= {"ranges": ranges, "moved": proof.done.moved, "findings": found}
+    return {**{name: getattr(proof, name) for name in named}, **totals, **counts, **more}
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #fb2d2599
 def _key_words(

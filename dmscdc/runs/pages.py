@@ -184,7 +184,7 @@ def _last_word(
     newest_first = sorted(rows, key=lambda row: row["end"], reverse=True)
     return min(newest_first, key=lambda row: _rank(row["verdict"]), default={})
 
-
+# %% ../../notebooks/09_runs/08_pages.ipynb #17f1c697
 def _volume_of(
     known: dict[str, Any],  # of the table, in the chronicle
 ) -> dict[str, Any] | None:

@@ -97,7 +97,7 @@ def _unseen_before(past: Changelog, target: Position, woven: Scd2Position | None
     end = "cannot be woven: versions that began there are missing"
     return (f"{past.table}: {files}, {words}, {end}",) if missing > 0 else ()
 
-
+# %% ../../notebooks/11_scd2/02_plan.ipynb #d87f35b1
 def target_of(
     past: Changelog,
     mirror: Position | None,  # of the mirror's newest commit
@@ -158,7 +158,7 @@ def _overtaken(past: Changelog, woven: Scd2Position) -> tuple[str, ...]:
     words = "which has replaced the table since: versions of the time before it do not tell what it changed"
     return tuple(f"{past.table}: late file {f.path} belongs before load {past.number}, {words}" for f in late)
 
-
+# %% ../../notebooks/11_scd2/02_plan.ipynb #009fae44
 def next_step(past: Changelog, number: int, changes: Sequence[RawFile], woven: Scd2Position) -> ChangeSpan:
     "What came since."
     at = woven.position

@@ -39,7 +39,7 @@ def _setting(
     "A field of `Config` that says what it means."
     return field(default=default, metadata={"meaning": meaning})
 
-
+# %% ../../notebooks/13_service/01_config.ipynb #c99584df
 @dataclass(frozen=True)
 class Config:
     "All settings, checked; paths are absolute."

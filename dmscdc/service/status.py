@@ -299,7 +299,7 @@ def is_mended(
     "Something else is to be loaded than what was refused last."
     return look.has_work and not look.refusal and bool(look.item.status.get("refused"))
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #bc0777b4
 def status_of(
     look: TableStatus,  # at one table
 ) -> dict[str, Any]:  # plain values

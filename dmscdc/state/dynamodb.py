@@ -384,6 +384,11 @@ def _held_leases(state: DynamoState, now: float | None = None) -> list[Lease]:
     return [lease for lease in leases if lease and lease.owner and lease.expiry > over]
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #2170f03a
+def _read(table: TableRef, address: str, raw: Mapping) -> TableItem | None:
+    "An item as stored; None where it is none of ours. Raises `StateUnusable`."
+    return read_item(table, address, lambda: _item_of(table, _known_in(raw))) if _is_known(raw) else None
+
+# %% ../../notebooks/06_state/04_dynamodb.ipynb #7719c1ba
 class DynamoState(_DynamoDecisions, State):
     "State and leases in a table of DynamoDB."
     def __init__(self, name: str, place: str = ""):  # see `_DynamoItems`
@@ -398,10 +403,7 @@ class DynamoState(_DynamoDecisions, State):
                 for table in sorted(found, key=table_path)]
 
     def get(self, table: TableRef) -> TableItem | None:
-        return self._item(table, self.stored.find(table)[1])
-
-    def _item(self, table: TableRef, raw: Mapping) -> TableItem | None:
-        return read_item(table, self.address, lambda: _item_of(table, _known_in(raw))) if _is_known(raw) else None
+        return _read(table, self.address, self.stored.find(table)[1])
 
     def remove(self, table: TableRef) -> bool:
         "Removes our attributes from the item of a table; not from an item of the 2019 solution."
@@ -416,7 +418,7 @@ class DynamoState(_DynamoDecisions, State):
         for attempt in range(_TRIES):
             path, raw = self.stored.find(table)
             check_lease(lease, _lease_in(raw, table, self.name))
-            changed = how(known_item(table, self._item(table, raw), create))
+            changed = how(known_item(table, _read(table, self.address, raw), create))
             if _try_update(self.name, path, _update_of(_news_of(table, path, raw, changed), raw, lease))[0]:
                 return changed
             time.sleep(random.uniform(0, 0.01 * (attempt + 1)))

@@ -40,13 +40,10 @@ class Position:
 
     has_load = property(lambda self: bool(self.load_files), doc="It is based on load files.")
 
-    older = property(lambda self: self.applied and less(self.applied, tally(self.window)),
-                     doc="Tally of the applied files from before the window; None: never counted.")
+    older = property(lambda self: _older(self), doc="Tally of applied files from before the window; None: not counted.")
 
     def __str__(self) -> str:
-        count, last = len(self.load_files), self.last.rpartition("/")[2]
-        base = f"load {self.load} ({count} file{'s' * (count != 1)})" if self.has_load else "no load"
-        return f"{base}, changes up to {last}" if last else f"{base}, no changes yet"
+        return _in_words(self)
 
     def to_json(self) -> dict:  # of plain JSON values, at most 64 KB as text
         return {**_frame(fitted := fit_window(self)), "window": pack_names(fitted.window)}
@@ -60,6 +57,18 @@ class Position:
     def from_json(cls, data: dict) -> Position:
         "What `to_json` was made from; a part that is missing gets its default."
         return cls(**_fields(data))
+
+# %% ../../notebooks/06_state/01_position.ipynb #6b1d2f90
+def _older(position: Position) -> tuple[int, int] | None:
+    "Tally of the applied files from before the look-back window."
+    return position.applied and less(position.applied, tally(position.window))
+
+
+def _in_words(position: Position) -> str:
+    "A position as people read it."
+    count, last = len(position.load_files), position.last.rpartition("/")[2]
+    base = f"load {position.load} ({count} file{'s' * (count != 1)})" if position.has_load else "no load"
+    return f"{base}, changes up to {last}" if last else f"{base}, no changes yet"
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-014
 def _split(path: str) -> tuple[str, str]:

@@ -169,8 +169,7 @@ class LogStore:
         path = Path(self.path(name))
         return (path / "entry" if path.is_dir() else path).read_bytes()
 
-    def delete(self, name: str) -> None:
-        "Deletes a file; one that is gone is no error."
+    def delete(self, name: str) -> None:  # one that is gone is no error
         Path(self.path(name)).unlink(missing_ok=True)
 
     def copy(self, source: str, target: str) -> bool:
@@ -421,8 +420,7 @@ class BucketLogStore:
         s3, bucket, key = self._at(name)
         s3.delete_object(Bucket=bucket, Key=key)
 
-    def copy(self, source: str, target: str) -> bool:
-        "Copies the source to the target; False when the source is gone."
+    def copy(self, source: str, target: str) -> bool:  # False when the source is gone
         return _copy_object(*self._at(source), self._at(target)[2])
 
     def create(self, name: str, content: bytes) -> None:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -97,6 +97,15 @@ def decode(content: bytes) -> Entry:
     names = {k: tuple(fields[k]) for k in ("adds", "removes")}
     return Entry(**{**fields, **names, "files": tuple(_lake_file(f) for f in fields["files"])})
 
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    "What goes wrong with the content of an entry is raised as `MissingDataFile`, with its path."
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
+        raise MissingDataFile(_no_entry(path, error)) from error
+
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-021
 def _below(store: LogStore, folder: str) -> list[str]:
     "Names of the files below a folder, without the folder."
@@ -110,9 +119,7 @@ class Journal:
     folder: str  # below the store's root: what readers list
     meta: str  # below the store's root: holds journal/ and aside/
 
-    @property
-    def aside(self) -> str:
-        return f"{self.meta}/aside"
+    aside = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
 
     def entry_name(self, number: int) -> str:
         return f"{self.meta}/journal/{number:012d}.json"
@@ -134,13 +141,9 @@ class Journal:
                 raise ValueError(f"it says that it is commit {entry.number}")
             return entry
 
-    @contextmanager
-    def reading(self, number: int) -> Iterator[None]:
+    def reading(self, number: int) -> AbstractContextManager[None]:
         "What goes wrong with the content of an entry is raised as `MissingDataFile`, with its path."
-        try:
-            yield
-        except (ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
-            raise MissingDataFile(_no_entry(self.store.path(self.entry_name(number)), error)) from error
+        return _reading(self.store.path(self.entry_name(number)))
 
     def head(self) -> Entry | None:
         "The newest commit. List and position are always taken from this one entry."

@@ -100,7 +100,7 @@ def check_bounds(files: Iterable[LakeFile],  # of the table
             if bound is not None and not _fits(bound, types[key]):
                 raise ValueError(f"{file.name} has {bound!r:.60} as a bound of {key} {types[key]}")
 
-
+# %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #7b91ad22
 def _apart(low: Any, high: Any, other_low: Any, other_high: Any, type: str) -> bool:
     "Whether two ranges of a key column cannot meet; unknown bounds always may."
     if None in (low, high, other_low, other_high):
