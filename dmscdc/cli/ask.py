@@ -24,7 +24,7 @@ from ..spark.session import open_session
 from ..state.items import TableItem
 from ..state.registry import open_state
 from ..state.position import Position
-from ..storage.filesystem import fs_and_path, read_url, spark_url
+from ..storage.filesystem import fs_and_path, iso_time, read_url, spark_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +58,7 @@ def moment_of(
 ) -> tuple[datetime, str]:  # UTC; what to say about it
     "A time as it is typed. Raises `ValueError`."
     try:
-        given = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+        given = iso_time(text.strip())
     except ValueError:
         raise ValueError(f"a time is written 2026-01-01T12:00Z or 2026-01-01, not {text!r}") from None
     if given.tzinfo is None:

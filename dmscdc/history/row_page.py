@@ -19,6 +19,7 @@ from .audit import AGREES, OPEN, RowAudit
 from .lookup import utc
 from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, RowLife, RowChange
 from ..runs.report import render
+from ..storage.filesystem import iso_time
 
 # %% auto #0
 __all__ = ['LONG', 'KINDS', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'life_lines', 'lake_sentence',
@@ -91,7 +92,7 @@ def _changes_of(step: RowChange) -> list[str]:
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-014
 def _line_of(step: RowChange) -> dict[str, Any]:
     "A step as a line of a table."
-    made = _later(step, utc(datetime.fromisoformat(step.known.at.replace("Z", "+00:00")))) if step.known else ""
+    made = _later(step, utc(iso_time(step.known.at))) if step.known else ""
     put = _later(step, step.put)
     return {
         "step": step.number,

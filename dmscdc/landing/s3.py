@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Any
 
 from ..errors import LandingUnreachable
-from ..storage.filesystem import client, code_of, opener_of, split_url
+from ..storage.filesystem import client, code_of, iso_time, opener_of, split_url
 from .files import (OURS, FolderLanding, Listing, RawFile, TableRef, classify, day_before,
                                   describe_empty, holds_dms)
 
@@ -40,7 +40,7 @@ def _raw_files(objects: Iterable[dict],  # "Contents" of `list_objects_v2`
 def _seconds(time: datetime | str) -> float:
     "Epoch seconds of `LastModified`: a time from boto3, a text from the command line."
     if isinstance(time, str):
-        time = datetime.fromisoformat(time.replace("Z", "+00:00"))
+        time = iso_time(time)
     return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-010

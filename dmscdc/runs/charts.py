@@ -13,6 +13,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ..storage.filesystem import iso_time
+
 # %% auto #0
 __all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'CLOCK', 'UNITS', 'CHARTS', 'seconds_of', 'step_of',
            'slots', 'can_draw', 'svg_of', 'charts_of']
@@ -29,7 +31,7 @@ def seconds_of(
     time: str,  # ISO 8601, UTC
 ) -> float:  # since 1970
     "A time of the ledger as a number."
-    return datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()
+    return iso_time(time).timestamp()
 
 
 def step_of(

@@ -11,7 +11,6 @@ import re
 import sys
 from base64 import b64encode
 from collections.abc import Callable
-from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from .log import RECORD, as_json, in_order, records, say, table_html
+from ..storage.filesystem import iso_time
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -85,8 +85,7 @@ def took(
     end: str,
 ) -> float:  # seconds
     "Seconds between two times."
-    begin, done = (datetime.fromisoformat(time.replace("Z", "+00:00")) for time in (start, end))
-    return (done - begin).total_seconds()
+    return (iso_time(end) - iso_time(start)).total_seconds()
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-018
 def sum_of(

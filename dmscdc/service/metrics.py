@@ -19,6 +19,7 @@ from typing import Any
 
 from ..load.results import lag_of
 from ..runs.log import EXIT_CODES
+from ..runs.report import took
 from .status import TableStatus
 from .workers import Outcome
 
@@ -125,8 +126,7 @@ def _seconds_between(
     end: str,
 ) -> float:
     "Seconds from one time to another."
-    a, b = (datetime.fromisoformat(moment.replace("Z", "+00:00")) for moment in (start, end))
-    return round((b - a).total_seconds(), 3)
+    return round(took(start, end), 3)
 
 
 def _lag_now(

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
 # %% auto #0
-__all__ = ['NEEDED', 'is_bucket', 'split_url', 'opener_of', 'parse_time', 'client', 'code_of', 'Credentials', 'own_endpoint',
-           'use_credentials', 'credentials', 'credentials_for', 'fs_and_path', 'new_fs_and_path', 'files_in',
-           'spark_url', 'read_url', 's3a_parts', 'ivy_settings', 's3a_settings', 's3a_environment', 's3a', 'merge_conf']
+__all__ = ['NEEDED', 'is_bucket', 'split_url', 'opener_of', 'iso_time', 'parse_time', 'client', 'code_of', 'Credentials',
+           'own_endpoint', 'use_credentials', 'credentials', 'credentials_for', 'fs_and_path', 'new_fs_and_path',
+           'files_in', 'spark_url', 'read_url', 's3a_parts', 'ivy_settings', 's3a_settings', 's3a_environment', 's3a',
+           'merge_conf']
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-006
 def is_bucket(url: Any  # a text, or a path
@@ -60,12 +61,17 @@ def opener_of(openers: Mapping[str, _Opener],  # by scheme; "folder" for a path 
     raise ValueError(f"a {kind} is a folder or {known}, not {str(url)!r}")
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-010
+def iso_time(text: str) -> datetime:
+    "A time as ISO 8601 writes it; Python 3.10 does not know the Z of UTC. Raises `ValueError`."
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
 def parse_time(text: Any) -> datetime:
     "A time in an answer. Python reads the usual form thirty times faster than botocore, which knows the others too."
     from botocore.utils import parse_timestamp
 
     try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return iso_time(text)
     except (AttributeError, ValueError):
         return parse_timestamp(text)
 
