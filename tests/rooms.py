@@ -38,7 +38,7 @@ MACHINE = {  # what no output may hold
     "an error": r'"output_type": "error"',
 }
 LINES = 30  # of a difference
-ACTION = os.environ.get("OUTPUTS", "run")  # compare, write, or run, which compares nothing. The default is "compare" once all outputs are kept
+ACTION = os.environ.get("OUTPUTS", "compare")  # compare, write, or run, which compares nothing
 
 
 def on_this_machine(shown: Any) -> list[str]:
