@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'read_file', 'fold_shuffled', 'Batch',
-           'batch_frame', 'together', 'odd_nulls', 'stage', 'refuse_bad']
+           'batch_frame', 'together', 'odd_nulls', 'fold_all', 'stage', 'refuse_bad']
 
 # %% ../../notebooks/05_changes/06_stage.ipynb #cell-007
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def odd_nulls(
 DIRECT = 128 << 20  # bytes of changes, before compression, up to which one task folds them all
 
 
-def _fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) -> dict[str, Any]:  # facts
+def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) -> dict[str, Any]:  # facts
     "Fold and write down, in one task or in shares."
     direct = int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
     shuffled = files.rows > 0 and files.bytes > direct
@@ -221,7 +221,7 @@ def stage(
     "Fold and write down. Where one row lacks the sequence, it proves nothing: the files' order decides."
     at = f"{url}/by-{'sequence' if sequence else 'file'}"
     how = Folding(files.schema, tuple(keys), files.sets, sequence=sequence, **more)
-    facts = _fold_all(spark, files, at, how)
+    facts = fold_all(spark, files, at, how)
     if sequence and facts["unproven"]:
         return stage(spark, files, keys, url, **more)
     sets = tuple(names for _, names in files.sets)
