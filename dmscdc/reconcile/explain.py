@@ -244,7 +244,7 @@ def judge(
     here, there = (f"{side.rows:,} row{'s' * (side.rows != 1)}" for side in (done.lake, done.source))
     if done.is_equal:
         return "ok", f"equal as of {position}: {here}, hash {done.lake.hash:x}{note}"
-    rows = f"as of {position} the source has {there}, the lake {done.lake.rows:,}"
+    rows = f"as of {position}, the source has {there}, the lake {done.lake.rows:,}"
     waits = f"in flight in {under_way}: {_counted(done, True)}" if done.in_flight else ""
     if done.in_flight and not done.counts:
         return "ok", f"{rows}. All differences are {waits}{note}"

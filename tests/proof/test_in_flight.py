@@ -247,3 +247,14 @@ def test_a_file_under_way_and_one_of_the_lake_that_promise_more_rows_than_they_h
     (path,) = world.folder.glob("*.parquet")
     pq.write_table(pq.read_table(path).slice(2), path)
     with pytest.raises(LakeDamaged, match=f"^the lake's file .*{path.name}: damaged: 150 rows were promised, 148 are there$"): world.proof()
+
+
+def test_a_page_of_the_lake_that_spark_cannot_read_is_named(spark, tmp_path):
+    world = Shop(tmp_path, spark, SOURCE).set(key="id")
+    put(world.raw / "LOAD00000001.parquet", encoded(rows_of(None)))
+    assert world.go().verdict == "ok"
+    world.holds([(1, "site 1")], "id integer primary key, site text")
+    (path,) = world.folder.glob("*.parquet")
+    sound = path.read_bytes()
+    path.write_bytes(sound[:8] + bytes(byte ^ 255 for byte in sound[8:200]) + sound[200:])
+    with pytest.raises(LakeDamaged, match=f"^the lake's file .*{path.name}"): world.proof()
