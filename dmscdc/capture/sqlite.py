@@ -297,7 +297,7 @@ def _all_of(writers: Iterable[Callable[[], Iterable[Path]]]) -> Iterator[Path]:
     if errors:
         raise WrongValue("; ".join(errors))
 
-# %% ../../notebooks/03_capture/03_sqlite.ipynb #a52e402f
+
 def _write_batch(db: sqlite3.Connection, landing: Path, table: TableRef,
                  file: str, shape: int, settings: DmsSettings) -> list[Path]:  # none: another capture was quicker
     "Writes the file of one batch, then deletes its changes."

@@ -103,7 +103,7 @@ def converter(kind: pa.DataType  # of a column
         return lambda value: _whole(value, kind)
     return next((convert for is_kind, convert in _CONVERSIONS if is_kind(kind)), lambda value: value)
 
-# %% ../../notebooks/03_capture/01_writer.ipynb #cell-027
+
 def value_of(value: Any,  # as an example or SQLite holds it: text, number, bytes, date or None
              kind: pa.DataType  # of the column
              ) -> Any:  # what Arrow takes for exactly that value
@@ -119,7 +119,7 @@ def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal:
         raise ValueError("too many digits")
     return exact
 
-# %% ../../notebooks/03_capture/01_writer.ipynb #cell-030
+
 def _whole(value: Any, kind: pa.DataType) -> int:
     "A whole number in the type's range; 3.5 is refused, not cut."
     if (number := int(value)) != (value if isinstance(value, float) else number):
@@ -141,7 +141,7 @@ def moment_of(value: datetime | date | str | float  # ISO text, date or time, or
         value = datetime.fromisoformat(text)
     return as_utc(value if isinstance(value, datetime) else datetime.combine(value, time()))
 
-# %% ../../notebooks/03_capture/01_writer.ipynb #cell-034
+
 def _day(value: Any) -> date:
     "A day; plain ISO days the fast way."
     if isinstance(value, str) and len(value) == 10:
@@ -153,7 +153,7 @@ def _bytes(value: Any) -> bytes:
     "Bytes as they are; a number or a text as the UTF-8 bytes of its text."
     return str(value).encode() if isinstance(value, (str, int, float)) else bytes(value)
 
-# %% ../../notebooks/03_capture/01_writer.ipynb #cell-037
+
 _CONVERSIONS = [
     (pa.types.is_date, _day),
     (pa.types.is_timestamp, moment_of),
@@ -252,7 +252,7 @@ def put_file(landing: str | Path,  # the folder above the schemas
         aside.unlink(missing_ok=True)
     return target
 
-# %% ../../notebooks/03_capture/01_writer.ipynb #cell-054
+
 def _set_time(path: Path, moment: float | datetime) -> None:
     "The object time of a file: epoch seconds, or a time."
     seconds = moment if isinstance(moment, (int, float)) else as_utc(moment).timestamp()
@@ -268,7 +268,7 @@ def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
                    row_group_size=settings.row_group_length,
                    store_schema=False, write_statistics=known or False)
 
-# %% ../../notebooks/03_capture/01_writer.ipynb #cell-057
+
 def _in_milliseconds(data: pa.Table) -> pa.Table:
     "Its timestamps cut to milliseconds."
     kinds = [pa.timestamp("ms", f.type.tz) if pa.types.is_timestamp(f.type) else f.type for f in data.schema]
@@ -317,7 +317,7 @@ def write_changes(landing: str | Path,  # the folder above the schemas
     data = change_columns(data, ops, settings, commits, sequences)
     return _put_changes(landing, table, data, closed, settings, folder, time)
 
-# %% ../../notebooks/03_capture/01_writer.ipynb #cell-064
+
 def _change_name(closed: str | datetime) -> str:
     "The name for a time, or the given one with its suffix."
     if isinstance(closed, datetime):

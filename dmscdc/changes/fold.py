@@ -273,7 +273,7 @@ def _count_late(
     counts = {"late": late.sum(), "again": again.sum(), "met": ((late > 0) & (again > 0)).sum()}
     return {name: int(n) for name, n in counts.items()}
 
-# %% ../../notebooks/05_changes/04_fold.ipynb #cell-035
+
 def disorder(changes: pa.Table, how: Folding, at: KeyChains) -> dict[str, Any]:
     "Keys whose changes have another order by the sequence than by the files, and two such rows."
     by_name = places(changes)[at.order] if how.sequence and len(at.start) else np.zeros(0, np.int64)

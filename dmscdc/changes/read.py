@@ -219,7 +219,7 @@ def is_sequence(
     low, high = sequence_span(name)
     return column.upper() == STANDARD or low <= text[:14] <= high
 
-# %% ../../notebooks/05_changes/02_read.ipynb #688040d2
+
 def proves(
     column: str,  # of the change sequence, in a frame of `read_changes`
 ) -> SparkColumn:

@@ -352,7 +352,7 @@ def _check_types(path: str, fields: pa.Schema) -> Schema:
             )
     return schema
 
-# %% ../../notebooks/05_changes/01_schema.ipynb #b82e2099
+
 def read_footer(
     path: str,  # below the table's folder, for messages
     url: str,  # where to open it
@@ -424,7 +424,7 @@ class Evolution:
         "Something changed."
         return bool(self.sentences)
 
-# %% ../../notebooks/05_changes/01_schema.ipynb #cell-031
+
 def _grown(table: str, have: str, c: Column, path: str) -> str:
     "The type that a column grows to by a file."
     if new := wider(have, c.type):
@@ -456,7 +456,7 @@ def _check_names(
         if c.name == OP and c.type != "string":
             raise Refused(f"{where}: column {OP} is {c.type}; a text was expected, I, U or D. {ways}")
 
-# %% ../../notebooks/05_changes/01_schema.ipynb #1a929809
+
 def stored(
     c: Column,  # of a file
 ) -> Column:  # of the lake

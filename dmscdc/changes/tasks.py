@@ -50,7 +50,7 @@ def in_tasks(
     work = with_access(lambda batches: do(batches, url), url, content)
     return facts_in(numbers.mapInArrow(work, "done string"))
 
-# %% ../../notebooks/05_changes/03_tasks.ipynb #cell-007
+
 def with_access(
     work: Callable[[Batches], Batches],
     *texts: str,  # addresses, or lists of them
@@ -87,7 +87,7 @@ def facts_in(lines: DataFrame) -> list[dict[str, Any]]:  # a line of facts each
             raise ERRORS[facts["refused"]](facts["words"])
     return done
 
-# %% ../../notebooks/05_changes/03_tasks.ipynb #cell-009
+
 def put_text(url: str, content: str) -> None:
     "Write a small text file."
     fs, path = new_fs_and_path(url)
@@ -178,7 +178,7 @@ def _cause(error: Exception) -> str:
     causes = [line for line in lines if line.startswith("Caused by: ") and "SparkException" not in line] or lines
     return re.sub(r"\b(?:[a-z]\w*\.)+(?=[A-Z])", "", causes[0].removeprefix("Caused by: ").rstrip(". "))
 
-# %% ../../notebooks/05_changes/03_tasks.ipynb #1a4b06fd
+
 UNREAD = re.compile(rf"(?:error while reading file|{NOT_UTF8}) (\S+?)[.'\"]*(?:\s|$)")
 
 
@@ -239,7 +239,7 @@ def check_sound(
     numbers = spark.range(0, len(files), 1, min(len(files), 1000))
     facts_in(numbers.mapInArrow(with_access(look, *urls.values()), "done string"))
 
-# %% ../../notebooks/05_changes/03_tasks.ipynb #a7042513
+
 @contextmanager
 def in_sentences(
     urls: Mapping[str, str] | None = None,  # as for `explained`

@@ -43,7 +43,7 @@ def _chosen(
     wanted = (line for line in lines if table in (None, line.get("table")) and verdict in (None, line["verdict"]))
     return (line for line in wanted if not since or line["start"] >= since)
 
-# %% ../../notebooks/14_cli/04_runs.ipynb #cell-012
+
 @kept.command("list", epilog="Example: dmscdc runs list --table sampledb.product --verdict failed --since 2018-12-01")
 @with_config
 def runs_list(

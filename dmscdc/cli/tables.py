@@ -283,7 +283,7 @@ def _known_tables(
     known = {item.table for item in state.items()}
     return sorted({*open_landing(config.landing).tables(known), *known})
 
-# %% ../../notebooks/14_cli/03_tables.ipynb #cell-034
+
 def _take_back(
     state: State,
     now: TableState,

@@ -131,7 +131,7 @@ class AsOf:
         told = [f"as of {self.position}, by {self.clock}", f"earliest that can be told: {self.begins}"]
         return [*told, *self.gaps, *[f"not applied: {n:,} {why}" for why, n in (self.left_out or {}).items() if n]]
 
-# %% ../../notebooks/10_history/07_as_of.ipynb #cell-028
+
 def left_out(
     rows: DataFrame,  # of `read_changelog`
     key: Sequence[str],

@@ -160,7 +160,7 @@ def put_again(
     later = all(f.time > position.listed_at and f.path not in past.moved for f in (*known, *old))
     return later and len(old) > (not known)
 
-# %% ../../notebooks/10_history/01_changelog.ipynb #older-2
+
 def _from_before(
     past: Changelog,
     position: Position,

@@ -64,7 +64,7 @@ class Span:
         "Nothing happened."
         return not self.reset and not self.new
 
-# %% ../../notebooks/10_history/08_feed.ipynb #cell-014
+
 def _whole(
     past: Changelog,
     position: Position,
@@ -348,7 +348,7 @@ class Delivered:
     gaps: tuple[str, ...] = ()
     left_out: dict[str, int] | None = None
 
-# %% ../../notebooks/10_history/08_feed.ipynb #3a8b7774
+
 def deliver(
     spark: SparkSession,
     past: Changelog,

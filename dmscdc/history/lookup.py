@@ -228,7 +228,7 @@ def _matches(
     numbers = zip(at, (wanted.numbers.get(tuple(map(plain_key, key))) for key in found))
     return [(int(row), number) for row, number in numbers if number is not None]
 
-# %% ../../notebooks/10_history/02_lookup.ipynb #cell-020
+
 def _lots(groups: Sequence[int], kept: FileStats) -> Iterable[list[int]]:
     "Row groups to be read together."
     lot, rows = [], 0

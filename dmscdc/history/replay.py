@@ -83,7 +83,7 @@ def carried(
         found[f"{SET}{i}"] = F.when(is_carried, struct({name: quoted(name) for name in names}))
     return found
 
-# %% ../../notebooks/10_history/06_replay.ipynb #c8c31f69
+
 def _row_at(
     files: ChangeFiles,
     key: Sequence[str],

@@ -185,7 +185,7 @@ class Known:
     number: int
     at: str  # UTC time it was made
 
-# %% ../../notebooks/10_history/03_row.ipynb #cell-028
+
 @dataclass(frozen=True)
 class RowChange:
     "One change of a row."

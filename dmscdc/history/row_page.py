@@ -76,7 +76,7 @@ def _later(step: RowChange, time: datetime | None) -> str:
     day = when(step)[0]
     return _clock(time)[11:] if time and day and time.date() == day.date() else _clock(time)
 
-# %% ../../notebooks/10_history/05_row_page.ipynb #cell-013
+
 def _change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not there
     "What became of a column."
     if is_new:

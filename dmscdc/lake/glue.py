@@ -339,7 +339,7 @@ def _known(
     home = here["Location"].rstrip("/")
     return {values: {**here, "Location": f"{home}/{folder}/"} for values, folder in folders.items()}
 
-# %% ../../notebooks/07_lake/03_glue.ipynb #c5f21ed8
+
 def _folders_at(
     lake: LakeTable,
     mark: str,  # of a commit

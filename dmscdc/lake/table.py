@@ -187,7 +187,7 @@ class PlainFile:
     values: Mapping[str, str | None]  # of the partition's columns, which are not in the file, as text
     rows: int | None = None  # that it holds; None where nobody knows
 
-# %% ../../notebooks/07_lake/01_table.ipynb #cell-030
+
 class LakeReader(Protocol):
     "A table of the lake in one format, as those use it who ask."
     table: TableRef

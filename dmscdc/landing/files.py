@@ -55,7 +55,7 @@ _LOAD_NAME = re.compile(r"(?:SEGMENT(?P<segment>\d+)_)?LOAD(?P<number>[0-9A-F]{8
 _CHANGE_NAME = re.compile(r"(?P<day>\d{8})-(?P<clock>\d{6})(?P<fraction>\d{3,4})" + _SUFFIX)
 _TRANSACTION_NAME = re.compile(r"CDC_TXN-\d{17}\.csv(\.gz)?")
 
-# %% ../../notebooks/02_landing/01_files.ipynb #cell-014
+
 @dataclass(frozen=True)
 class DmsName:
     "What the base name of a file of DMS says."
@@ -66,7 +66,7 @@ class DmsName:
     format: str             # "parquet" or "csv"
     gzip: bool              # ends in .gz; Parquet is compressed inside and keeps its name
 
-# %% ../../notebooks/02_landing/01_files.ipynb #cell-015
+
 def parse_name(base_name: str  # without folders
                ) -> DmsName:  # what it says
     "Reads a base name of DMS (guide, *Using Amazon S3 as a target*); any other raises `NotADmsName`."
@@ -93,7 +93,7 @@ def _stamp(base_name: str, found: re.Match) -> datetime:
     except ValueError as error:
         raise NotADmsName(f"{base_name!r} looks like a change file but its digits are no time") from error
 
-# %% ../../notebooks/02_landing/01_files.ipynb #cell-017
+
 def _kind(base_name: str) -> str:
     "load, change or nothing: `parse_name` for a million names, of which only the kind is asked."
     if _LOAD_NAME.fullmatch(base_name):
@@ -164,7 +164,7 @@ def _is_hidden(folder: str) -> bool:  # one, or several with "/" between
     "Whether it begins with a dot or an underscore, or lies in such a folder."
     return any(part[:1] in "._" for part in folder.split("/") if part)
 
-# %% ../../notebooks/02_landing/01_files.ipynb #cell-034
+
 def _load_order(file: RawFile) -> tuple:
     "By folder, then segment, then number; digits of both as numbers."
     name = parse_name(file.name)
@@ -335,7 +335,7 @@ def _wrong_level(root: str, paths: list[str]) -> str:
     folders = re.sub(r"(/\d[-_\d]+)+$", "", dms.rpartition("/")[0]).split("/")[:-2]
     return f" {dms} lies too deep: try the landing {'/'.join([root.rstrip('/'), *folders])}."
 
-# %% ../../notebooks/02_landing/01_files.ipynb #cell-050
+
 def _mixed_tables(paths: list[str]) -> str:
     "The hint for a landing of transaction files, where one is found."
     if any(_TRANSACTION_NAME.fullmatch(path.rpartition("/")[2]) for path in paths):

@@ -58,13 +58,13 @@ def quiet_at(files: Iterable[RawFile],  # load files of one load
     gap = max((b - a for a, b in zip(times, times[1:])), default=0.0)
     return times[-1] + max(settle, 2 * gap)
 
-# %% ../../notebooks/02_landing/03_load_set.ipynb #cell-018
+
 def is_followed(files: Iterable[RawFile], changes: Iterable[RawFile]) -> bool:
     "Whether a change file was put after the newest load file."
     newest = max(f.time for f in files)
     return any(f.time > newest for f in changes)
 
-# %% ../../notebooks/02_landing/03_load_set.ipynb #cell-019
+
 def clock(time: float  # epoch seconds
           ) -> str:
     "A time for people."
@@ -78,7 +78,7 @@ class LoadSet:
     waits: str = ""  # of an incomplete set: until when, or for what
     doubt: str = ""  # of a copied, mixed or csv set: what is odd about it
 
-# %% ../../notebooks/02_landing/03_load_set.ipynb #cell-024
+
 _OR_SOONER = ", or as soon as a change file follows"
 
 

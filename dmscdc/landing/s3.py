@@ -115,7 +115,7 @@ _REASONS = {
     "NoCredentialsError": "no credentials are found: set AWS_PROFILE, or run where there is a role",
 }
 
-# %% ../../notebooks/02_landing/02_s3.ipynb #cell-025
+
 @contextmanager
 def _in_words(root: str  # the landing
              ) -> Iterator[None]:
@@ -200,7 +200,7 @@ def _overview(bucket: Bucket, start: str,  # the table's keys begin so
                 objects += _objects_in(bucket, start + path)
     return objects, days
 
-# %% ../../notebooks/02_landing/02_s3.ipynb #cell-033
+
 def _recent_objects(bucket: Bucket, start: str, begin: str) -> list[dict]:
     "All objects of a table without the change files before `begin`: mostly two requests."
     objects, days = _overview(bucket, start, begin)

@@ -107,7 +107,7 @@ def _has_unfit(column: str) -> SparkColumn:
     size = F.octet_length(value) + 2 * (F.length(value) - F.length(plain))
     return value.isin("", HIVE_NULL) | value.contains("\0") | (size > bytes_left(column))
 
-# %% ../../notebooks/08_load/04_loader.ipynb #ea5fb3ef
+
 def _why_unfit(column: str, value: str) -> str:
     "What is wrong with a text as the name of a folder."
     if value in ("", HIVE_NULL):
@@ -141,7 +141,7 @@ def _check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles) -> None
             f"then: dmscdc table rewind {for_shell(task.table)} --reload"
         )
 
-# %% ../../notebooks/08_load/04_loader.ipynb #cell-011
+
 def _check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
     "The key must identify the rows of a load, and each partition be fit to name a folder. Raises `Refused`."
     _check_load_ops(spark, task, files)
@@ -152,7 +152,7 @@ def _check_rows(spark: SparkSession, task: Task, files: ChangeFiles) -> None:
         if row := unfit.first():
             _refuse_unfit(task, row[FILE], row[ROW], name, row[name])
 
-# %% ../../notebooks/08_load/04_loader.ipynb #6f16a07e
+
 def after_load(plan: Plan) -> Position:
     "The position of the load alone."
     after = plan.after
@@ -263,7 +263,7 @@ def _is_proven(batch: Batch) -> bool:
     "Every change that was compared carries a change sequence."
     return bool(batch.facts["keys"]) and not batch.facts["unproven"]
 
-# %% ../../notebooks/08_load/04_loader.ipynb #cell-025
+
 def _note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds; empty where there is none."
     before, (lowest, path) = Position.from_json(base.position).sequence or "", batch.facts["lowest"] or ("", "")
@@ -316,7 +316,7 @@ def _note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[
         f"A reload makes them whole: dmscdc table rewind {for_shell(task.table)} --reload"
     ]
 
-# %% ../../notebooks/08_load/04_loader.ipynb #173fc5c7
+
 def note_unmatched(task: Task, written: Written) -> str:
     "Updates of rows that the table did not hold; else empty."
     if not written.unmatched:

@@ -155,7 +155,7 @@ def _place(look: Situation) -> tuple[str, str]:
     side = "" if look.asked.get("to") else "\uffff"
     return path.rpartition("/")[2], path if "/" in path else side
 
-# %% ../../notebooks/08_load/02_plan.ipynb #cell-032
+
 def _rewind(look: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     to, wanted = look.asked.get("to"), _place(look)
     cut, out = change_order(look.before.cut), [f for f in found.left_out if to not in (f.path, f.name)]
@@ -194,7 +194,7 @@ def _replay(look: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str,
         return found, "", (f"replay of {some(names)} is not carried out: {why}",)
     return replace(rest, late=tuple(sorted(late + rest.late, key=lambda f: f.order))), "", ()
 
-# %% ../../notebooks/08_load/02_plan.ipynb #cell-035
+
 def redo(look: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     "Arrivals as a rewind or replay wants them, the first file of a rewind, and why it cannot be done."
     if look.asks("rewind"):
@@ -320,7 +320,7 @@ def _hand_over(look: Situation, load: LoadSet) -> Plan:
         return plan_load(look)
     return plan_changes(look) if look.before else plan_start(look)
 
-# %% ../../notebooks/08_load/02_plan.ipynb #cell-071
+
 def ways_out_of(look: Situation, kind: str) -> str:
     "What helps against a mixed set, and against one in CSV."
     if kind == "csv":
@@ -347,7 +347,7 @@ def _note_unknown(plan: Plan, look: Situation) -> tuple[str, ...]:
     return (f"{why}, what it changed is lost from the rows that are applied again. "
             f"`dmscdc reconcile {for_shell(look.table)}` tells, {look.command('rewind', '--reload')} makes it certain",)
 
-# %% ../../notebooks/08_load/02_plan.ipynb #replaced-1
+
 def _note_replaced(plan: Plan, look: Situation) -> tuple[str, ...]:
     "A file is applied again that is another one now: the keys of its present rows follow it, others keep what it made."
     other = {f.path for f in (look.arrivals.other if look.before and plan.instruction else ())}
@@ -370,7 +370,7 @@ def finish(plan: Plan, look: Situation, void: tuple[str, ...]) -> Plan:
     archived = tuple(f.path for f in plan.inputs if f.path in look.archived)
     return replace(plan, archived=archived, remarks=(*plan.remarks, *_remarks(plan, look)))
 
-# %% ../../notebooks/08_load/02_plan.ipynb #cell-075
+
 def _remarks(plan: Plan, look: Situation) -> list[str]:
     "Worth knowing, whatever the plan is."
     remarks = []

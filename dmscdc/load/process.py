@@ -144,7 +144,7 @@ def needs_all(
     "The last look at all files of the table is a day ago."
     return now - item.status.get("full_at", 0.0) >= _ALL_EVERY
 
-# %% ../../notebooks/08_load/05_process.ipynb #cell-009
+
 def plan_standing(
     standing: TableState,
     landing: FolderLanding,
@@ -253,7 +253,7 @@ def _overtaken(
     words = f"commit {head.number} was made by {by} meanwhile; nothing more of this run is in the table"
     return CommitConflict(f"{standing.item.table}: {words}. Two states or two controllers seem to write to one lake")
 
-# %% ../../notebooks/08_load/05_process.ipynb #5d0a91f3
+
 def _input_problem(landing: FolderLanding, plan: Plan) -> InputChanged | LandingUnreachable | None:
     "What has become of the inputs since the plan; None: they are as they were."
     try:

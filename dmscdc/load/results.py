@@ -44,7 +44,7 @@ class TableState:
         "Of the newest commit, 0 for none."
         return self.head.number if self.head else 0
 
-# %% ../../notebooks/08_load/03_results.ipynb #cell-005
+
 @dataclass(frozen=True)
 class Task:
     "One table to load: from where, to where, and how."
@@ -100,7 +100,7 @@ class LoadResult:
         "It has read files, of the landing or of another's lake; else only the position moved."
         return bool(self.files or self.message)
 
-# %% ../../notebooks/08_load/03_results.ipynb #92dce79c
+
 OpenSession = Callable[[], "SparkSession"]  # opens it, or gives the one that is open
 
 

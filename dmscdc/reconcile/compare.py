@@ -72,7 +72,7 @@ class Layout:
         "SQL of a row's hash."
         return hash_of(side.engine, row_text(side.engine, self.rules, side.column))
 
-# %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-009
+
 def total_of(
     side: Side,
     layout: Layout,
@@ -93,7 +93,7 @@ def _numbers_of(
     rows, numbers, low, high = side.ask(f"SELECT COUNT(*), COUNT({plain}), MIN({c}), MAX({c}) FROM {side.table}")[0]
     return int(rows), int(numbers), *((int(low), int(high)) if rows and rows == numbers else (0, 0))
 
-# %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-011
+
 def layout_of(
     rules: Sequence[Rule],
     key: Sequence[str],  # as the lake's commit has it; () where there is none
@@ -129,7 +129,7 @@ class Span:
         "On the side that has more."
         return max(self.source.rows, self.lake.rows)
 
-# %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-014
+
 def _split(
     sides: tuple[Side, Side],
     layout: Layout,
@@ -161,7 +161,7 @@ def _differing(
         spans = [part for s in spans for part in _split(sides, layout, s, PARTS // len(spans))]
     return spans
 
-# %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-016
+
 def condition(
     spans: Sequence[Span],  # by place
     place: str,  # SQL
@@ -186,7 +186,7 @@ class Difference:
     rows: int = 1  # of the key, where they are more than one
     in_flight: bool = False  # landed changes lead to what the source has
 
-# %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-019
+
 def _hashes(
     rows: Iterable[tuple],  # place, id and hash, by place and id; no hash: the key is gone
 ) -> Iterator[tuple[Place, Counter]]:
@@ -194,7 +194,7 @@ def _hashes(
     for place, same in groupby(rows, key=lambda row: (int(row[0]), row[1])):
         yield place, Counter(None if row[2] is None else int(row[2]) for row in same)
 
-# %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-020
+
 def _side_by_side(
     *streams: Iterator[tuple[Place, Counter]],
 ) -> Iterator[tuple[Place, list[Counter]]]:  # what each stream has of a key
@@ -221,7 +221,7 @@ def _judged(
     led = (source.total() <= 1 and next(iter(source), None) in states) or (bool(more) and not less and more <= states)
     return Difference(place, kind, max(more.total(), less.total()), led)
 
-# %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-022
+
 def _walk(
     sides: tuple[Side, Side],
     layout: Layout,
@@ -294,7 +294,7 @@ def _finding_of(
     differ = {rule.name: (shown(rule, a[1]), shown(rule, b[1])) for rule, a, b in here if a[0] != b[0]}
     return Finding(one.kind, key, differ, one.in_flight, one.rows)
 
-# %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-027
+
 def _findings_of(
     sides: tuple[Side, Side],
     layout: Layout,
@@ -323,7 +323,7 @@ class Comparison:
         "In every column that is compared."
         return self.source == self.lake
 
-# %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-030
+
 def find(
     sides: tuple[Side, Side],  # source, lake
     rules: Sequence[Rule],

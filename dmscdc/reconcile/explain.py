@@ -150,7 +150,7 @@ def told_after(
                 return f"{one}/{f.path}"
     return ""
 
-# %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-015
+
 def in_milliseconds(
     past: Changelog,
 ) -> frozenset[str]:
@@ -204,7 +204,7 @@ def _plain(proof: Proof) -> dict[str, Any]:
     more |= {"ranges": ranges, "moved": proof.done.moved, "findings": found}
     return {**{name: getattr(proof, name) for name in named}, **totals, **counts, **more}
 
-# %% ../../notebooks/12_reconcile/04_explain.ipynb #fb2d2599
+
 def _key_words(
     one: Finding,
 ) -> str:
@@ -212,7 +212,7 @@ def _key_words(
     key = ",".join(f"{name}={value}" for name, value in one.key.items())
     return f"{key[:200]} ({', '.join(one.columns)})" if one.columns else key[:200]
 
-# %% ../../notebooks/12_reconcile/04_explain.ipynb #23422621
+
 def _counted(
     done: Comparison,
     in_flight: bool,
@@ -330,7 +330,7 @@ def _beside(
             states = _stream_of(stack.enter_context(spark_side(spark, frame)), layout)
         return examine(sides, found, layout, asked.limit, states)
 
-# %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-019
+
 def again(
     table: TableRef,
     source: str,  # as it was given, without a password

@@ -148,7 +148,7 @@ def with_lines(
     rows = sorted([*found["rows"], *(row for run, row in fresh.items() if run not in seen)], key=by_end)
     return {**found, "upto": [*reading.end.at], "rows": rows}
 
-# %% ../../notebooks/09_runs/07_index.ipynb #cell-019
+
 def pages_of(
     found: dict[str, Any],  # closed, rows
 ) -> dict[int, list[dict[str, Any]]]:  # page → its rows, of all pages that are not closed
@@ -276,7 +276,7 @@ def _news_of(
         reading = read_on(shelf, LogOffset(*index["upto"])) or Reading(LogOffset(), [], LogOffset())
     return _News(shelf, index, reading)
 
-# %% ../../notebooks/09_runs/07_index.ipynb #cell-029
+
 def table_of(
     shelf: Shelf,
     index: dict[str, Any],
@@ -313,7 +313,7 @@ def _close(news: _News, table: str, written: dict[str, Any]) -> None:
     if len(written["rows"]) >= 2 * PAGE:
         news.shelf.revise(file_of(table, kind="json"), edit)
 
-# %% ../../notebooks/09_runs/07_index.ipynb #cell-031
+
 def _incomplete(
     shelf: Shelf,
     index: dict[str, Any],

@@ -139,7 +139,7 @@ def records(
 EXIT_CODES = {"ok": 0, "nothing": 0, "failed": 1, "refused": 1, "attention": 3, "busy": 4}
 _CAUSES = ("", "cell error", "kernel killed", "time-out", "server died", "server out of memory", "stopped")
 
-# %% ../../notebooks/09_runs/02_log.ipynb #cell-027
+
 @dataclass(frozen=True)
 class Run:
     "One executed notebook. Times are UTC in ISO 8601 with milliseconds."

@@ -79,7 +79,7 @@ def moment(
     "A time for people, still UTC."
     return time[:19].replace("T", " ") if time else "–"
 
-# %% ../../notebooks/09_runs/03_report.ipynb #cell-015
+
 def took(
     start: str,  # ISO 8601
     end: str,

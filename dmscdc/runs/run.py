@@ -219,7 +219,7 @@ def _sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
     book["metadata"]["dmscdc"] = ledger_line(run, runs)
     return book
 
-# %% ../../notebooks/09_runs/05_run.ipynb #cell-041
+
 def _brought(run: Run, shelf: Shelf) -> Run:
     "Page and ledger line of a run whose notebook is written. In a folder the page comes last: with it all is done."
     done = run if shelf.is_remote else shelved(run, shelf)
@@ -289,7 +289,7 @@ def _lost_run(notebook: Path, runs: Path) -> Run:
     start = datetime.strptime(stamp, "%Y%m%dT%H%M%S%fZ").replace(tzinfo=timezone.utc)
     return run_at(start, run_id, job, unquote(table) or None, None, runs)
 
-# %% ../../notebooks/09_runs/05_run.ipynb #cell-054
+
 def _ended(notebook: Path, shelf: Shelf) -> Run | None:
     "A run whose process went after its notebook was written, and before all else was."
     names = ("end", "verdict", "words", "cause", "command")

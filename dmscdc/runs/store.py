@@ -63,7 +63,7 @@ def _ends_torn(file: BinaryIO) -> bool:
     file.seek(-1, os.SEEK_END)
     return file.read(1) != b"\n"
 
-# %% ../../notebooks/09_runs/01_store.ipynb #cell-013
+
 LINES = "ledger.jsonl"
 _TAIL = 1 << 16  # bytes at its end in which a line is looked for before it is added
 _TURN = ".pages.lock"  # held while a page or what it shows is read, edited and written
@@ -267,7 +267,7 @@ def cache_of(
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-041
 PIECE = 250_000  # bytes, after which the next piece begins
 
-# %% ../../notebooks/09_runs/01_store.ipynb #cell-042
+
 class _BucketPages(Bucket):
     "Pages in a bucket, and what they show."
 

@@ -215,7 +215,7 @@ def _earlier(starts: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd2
     both = starts.join(begun, list(how.key), "left")
     return both.select(*map(quoted, how.key), F.coalesce(F.least(first, START), START).alias(START))
 
-# %% ../../notebooks/11_scd2/03_update.ipynb #cell-017
+
 def new_versions(
     spark: SparkSession,
     scd2: Scd2State,

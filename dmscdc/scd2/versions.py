@@ -78,7 +78,7 @@ def kind_of(
     "The kind under which a file is read."
     return f"{load:06d} {'load' if is_load else 'new' if is_new else 'again'}"
 
-# %% ../../notebooks/11_scd2/01_versions.ipynb #cell-013
+
 def _as_in_lake(rows: DataFrame) -> DataFrame:
     "Load rows are inserts, and their file carries the load's number."
     is_load = F.col(KIND).endswith("load")
@@ -119,7 +119,7 @@ def _lines_again(
     dead = dies.withColumns(ends).select(*keep, F.lit("D").alias(OP))
     return whole.select(*keep, OP, FILE, ROW, *told).unionByName(dead, allowMissingColumns=True)
 
-# %% ../../notebooks/11_scd2/01_versions.ipynb #cell-017
+
 def implied_deletes(
     keys: DataFrame,  # the columns of the key
     load: int,  # number of a load
@@ -211,7 +211,7 @@ def _reaching(
     later = F.count(F.when(F.col(BEGAN) >= F.col(START), 1)).over(Window.partitionBy(*map(quoted, how.key)))
     return met.withColumns({RANK: rank - later}).where(F.col(RANK) <= 2).drop(RANK)
 
-# %% ../../notebooks/11_scd2/01_versions.ipynb #cell-026
+
 WHAT = "_cdc_what"  # opened, closed, changed or removed
 CHANGE = "_cdc_current"  # by how many current versions there are more
 _OURS, _THEIRS = "_cdc_ours", "_cdc_theirs"

@@ -129,7 +129,7 @@ def _wrong(name: str, value: object, source: str, expected: str) -> ConfigError:
     "The refusal of a value."
     return ConfigError(f"{source}: {name} is {expected}, not {value!r} ({MEANING[name]})")
 
-# %% ../../notebooks/13_service/01_config.ipynb #cell-017
+
 def _check_number(name: str, value: object, source: str) -> int | float:
     "A number within its limits; `true` is none, although Python counts it as 1."
     whole = name == "workers"
@@ -202,7 +202,7 @@ def _read_file(file: Path) -> dict:
     check_names(given, file.name)
     return {name: check_value(name, value, file.name) for name, value in given.items()}
 
-# %% ../../notebooks/13_service/01_config.ipynb #cell-027
+
 def _not_said(missing: list[str], file: Path) -> ConfigError:
     "Without the two places nothing can be done; the message says how to name them."
     where = f"{FILE} here does not say" if file.exists() else f"there is no {FILE} here that says"

@@ -292,7 +292,7 @@ def _plan_words(plan: Plan | None) -> dict[str, str]:
         return {"plan": "", "sentence": "", "waits": ""}
     return {"plan": plan.kind, "sentence": plan.sentence, "waits": plan.waits}
 
-# %% ../../notebooks/13_service/03_status.ipynb #cell-033
+
 def is_mended(
     look: TableStatus,
 ) -> bool:

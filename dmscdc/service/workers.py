@@ -48,7 +48,7 @@ class Held:
     lost: threading.Event = field(default_factory=threading.Event)  # set when it has passed to somebody else
     stays: str = ""  # why it must not be given back: it has to run out
 
-# %% ../../notebooks/13_service/04_workers.ipynb #cell-007
+
 def renew(
     state: State,
     held: Held,
@@ -222,7 +222,7 @@ def _who_holds(
         return "another pass was at work on it"
     return busy_words(other)
 
-# %% ../../notebooks/13_service/04_workers.ipynb #c1971e50
+
 def inherit(
     crew: Workers,
     table: TableRef,
@@ -314,7 +314,7 @@ def _is_gone(
     "Whether a server of ours has ended, and all work in it."
     return server is not None and server.poll() is not None
 
-# %% ../../notebooks/13_service/04_workers.ipynb #cell-034
+
 def left_behind(
     crew: Workers,
     url: str,  # of the server; "" where the kernel had a Spark of its own, which is dead with it

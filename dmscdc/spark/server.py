@@ -146,7 +146,7 @@ def _end_with_input(
     except subprocess.TimeoutExpired:
         server.kill()
 
-# %% ../../notebooks/04_spark/02_server.ipynb #cell-022
+
 def _guard(
     command: list[str],  # the server
     folder: Path,  # its working folder, removed afterwards

@@ -69,7 +69,7 @@ def _format_conf(format: str) -> dict[str, str]:
         raise FormatMissing(f"table format {format!r} is not known here; known: {', '.join((*FORMATS, *others))}")
     return others[format].load().spark_conf
 
-# %% ../../notebooks/04_spark/01_session.ipynb #cell-009
+
 def cores_of(
     master: str,  # where Spark runs: "local[2]", "local[*]", "spark://host:7077"
 ) -> int:  # number of cores of a local master, 0 where only the cluster knows
@@ -259,7 +259,7 @@ def _give_up_early(
 
         spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
 
-# %% ../../notebooks/04_spark/01_session.ipynb #cell-042
+
 _LENT: dict[str, SparkSession] = {}  # sessions of this process on servers, by their ids
 
 

@@ -371,7 +371,7 @@ def _removal(table: TableRef, name: str,  # of the table in DynamoDB
     names = {f"#{name}": name for name in raw if name != "path" and not name.startswith("lease_")}
     return {"UpdateExpression": f"REMOVE {', '.join(names)}", "ExpressionAttributeNames": names}
 
-# %% ../../notebooks/06_state/04_dynamodb.ipynb #811bee5b
+
 _TRIES = 32
 
 
@@ -383,7 +383,7 @@ def _held_leases(state: DynamoState, now: float | None = None) -> list[Lease]:
             leases.append(_lease_in(raw, table, state.name))
     return [lease for lease in leases if lease and lease.owner and lease.expiry > over]
 
-# %% ../../notebooks/06_state/04_dynamodb.ipynb #2170f03a
+
 def _read(table: TableRef, address: str, raw: Mapping) -> TableItem | None:
     "An item as stored; None where it is none of ours. Raises `StateUnusable`."
     return read_item(table, address, lambda: _item_of(table, _known_in(raw))) if _is_known(raw) else None

@@ -119,7 +119,7 @@ def _lake_rows(
     column[ROW] = pa.array(np.arange(first, first + rows))
     return pa.table({c.name: column[c.name] for c in copying.stored})
 
-# %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-014
+
 def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
     "The rows of a part, at most a lake file's at a time."
     file, at = open_raw(part.url, part.path), part.first
@@ -142,7 +142,7 @@ def _write_copy(
     write_table(rows, f"{copying.out}/{name}", dict(copying.schema), unique_columns(copying.keys))
     return name
 
-# %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #5fcd7140
+
 def copy_piece(
     piece: Sequence[Part],
     copying: Copying,

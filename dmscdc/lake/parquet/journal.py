@@ -164,7 +164,7 @@ def _delete(store: LogStore, names: Iterable[str], there: Iterable[str]) -> None
     "Deletes names; if the store prefers that, only those that the last listing showed."
     _each(store, store.delete, [name for name in names if not store.marks or name in there])
 
-# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-027
+
 def _switch(journal: Journal, entry: Entry) -> None:
     "Copies in what is missing, then deletes what the commit removed."
     store, folder, aside = journal.store, journal.folder, journal.aside
@@ -208,7 +208,7 @@ def _foreign(folder: str, names: list[str]) -> list[str]:
     words = "which no commit of ours wrote; readers that list this folder read more than the table"
     return [f"{folder} holds {_some(names)}, {words}"] if names else []
 
-# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-034
+
 def recover(journal: Journal,
            entry: Entry | None  # the head, as its reader read it
            ) -> list[str]:  # sentences for a person: files that are not ours
@@ -238,7 +238,7 @@ def roll_back(journal: Journal, number: int, attempt: str) -> None:
     for name in journal.store.list(f"{journal.aside}/{name_prefix(number, attempt)}"):
         journal.store.delete(name)
 
-# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-039
+
 def _check_sizes(journal: Journal, entry: Entry) -> None:
     "A file that could not be copied into the folder would stop the table for ever."
     large = [f for f in entry.added if f.bytes > journal.store.largest]

@@ -45,7 +45,7 @@ class Unit:
     rows: tuple[int, ...] = ()  # of each file, as the journal says; () where it does not know them
     sizes: tuple[int, ...] = ()  # its bytes, the same
 
-# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-007
+
 @dataclass(frozen=True)
 class Work:
     "What all units of a commit have in common."
@@ -221,7 +221,7 @@ def differs(a: pa.Table, b: pa.Table, names: Sequence[str]) -> np.ndarray:
         out |= unequal.astype(bool) | (pc.is_null(a[n]).to_numpy() != pc.is_null(b[n]).to_numpy())
     return out
 
-# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-025
+
 def _values(
     old: pa.Table, new: pa.Table, work: Work, write: np.ndarray, afresh: np.ndarray
 ) -> dict[str, pa.ChunkedArray]:

@@ -273,7 +273,7 @@ def _stage_position(table: ParquetTable, transaction: Transaction) -> ParquetCom
     staging, head = StagingDir(table.journal, transaction), _base_of(table, transaction)
     return ParquetCommit(staging, head, count_rows(staging, head, [], []))
 
-# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-027
+
 def _left_there(table: ParquetTable) -> set[str]:
     "What the first commit clears away: files of a journal that is gone; of a lake of 2019 the files of others too."
     journal = table.journal
@@ -321,7 +321,7 @@ def _stage_unmanaged(
     done = [{"removes": sorted(names), "opened": len(names), "bytes_read": files.bytes}]
     return ParquetCommit(staging, None, rows, clock, adds, names, done=done, unmanaged=names)
 
-# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #0b8da4b8
+
 def _commit_in(journal: Journal, number: int) -> Commit:
     "An entry that is there, whole. Raises `MissingDataFile`."
     with journal.reading(number):

@@ -187,7 +187,7 @@ def to_facts(
         "at": now,
     }
 
-# %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #143c56b6
+
 def to_commit(
     entry: Entry,
 ) -> Commit:
