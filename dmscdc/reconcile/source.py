@@ -124,15 +124,19 @@ def address(
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-015
 def _server_url(source: str) -> URL:
-    "The address of a database server, with our driver. No word of it is repeated where it cannot be read."
+    "The address of a database server, with our driver, which must be installed. An unreadable address is not repeated."
     kind = source.partition(":")[0].partition("+")[0]
     if kind not in _DRIVERS or "://" not in source:
         known = "sqlite:FILE, mysql://USER@HOST/DB, mariadb://USER@HOST/DB, postgresql://USER@HOST/DB or env:NAME"
         raise SourceRefused(f"a source is {known}")
     try:
-        return _sqlalchemy().make_url(source).set(drivername=_DRIVERS[kind])
+        url = _sqlalchemy().make_url(source).set(drivername=_DRIVERS[kind])
+        url.get_dialect().import_dbapi()
     except (_sqlalchemy().exc.ArgumentError, ValueError):
         raise SourceRefused("the address of the source cannot be read: KIND://USER@HOST:PORT/DATABASE") from None
+    except ImportError as error:
+        raise SourceRefused(f"{error.name} is needed for this source: pip install 'dmscdc[source]'") from None
+    return url
 
 
 def _with_secret(url: URL, secret: Mapping[str, str]) -> URL:
@@ -164,10 +168,7 @@ def _open_engine(
     if url.drivername.startswith("mysql"):
         url = url.update_query_dict({"charset": "utf8mb4"})
     how |= {"connect_args": {"connect_timeout": 10}, "isolation_level": "AUTOCOMMIT"}
-    try:
-        return _sqlalchemy().create_engine(url, **how)
-    except ImportError as error:
-        raise SourceRefused(f"{error.name} is needed for this source: pip install 'dmscdc[source]'") from None
+    return _sqlalchemy().create_engine(url, **how)
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-019
 @contextmanager
