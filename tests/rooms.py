@@ -6,7 +6,7 @@
 
 Tests that execute an exploration compare it, or keep it with `OUTPUTS=write`, in the same way.
 
-A cell is shown unless it carries `#| hide` or `#| eval: false`. Kept are what it prints, and its results as text, HTML, Markdown and pictures.
+A cell is shown unless it carries `#| hide`; one with `#| eval: false` keeps the outputs that it has. Kept are what it prints, and its results as text, HTML, Markdown and pictures.
 Nothing is made equal that a reader would see different. Not kept, so not compared, are:
 
 * stderr: Java, Spark and warnings write there what differs by machine;
@@ -135,7 +135,9 @@ class Room:
         return self.error.splitlines() if self.error else self.write() if action == "write" else self.changes() if action == "compare" else []
 
     def code_cells(self) -> list[tuple[int, dict]]:
-        return [(number, cell) for number, cell in enumerate(self.book["cells"]) if cell["cell_type"] == "code"]
+        "Those that are executed; what `#| eval: false` shows was made by hand, and a test of its own looks at it."
+        cells = [(number, cell) for number, cell in enumerate(self.book["cells"]) if cell["cell_type"] == "code"]
+        return [(number, cell) for number, cell in cells if not re.search(r"^#\|\s*eval:\s*false", joined(cell["source"]), re.IGNORECASE | re.MULTILINE)]
 
     def changes(self) -> list[str]:
         "Cells that show something else than is kept, with the difference."

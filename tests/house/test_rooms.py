@@ -72,6 +72,14 @@ def test_what_cells_print_and_are_is_kept_and_what_is_hidden_or_goes_to_stderr_i
     assert {name for name, outputs in found.items() if not outputs} == {"aaaa0001", "aaaa0006", "aaaa0007", "aaaa0008", "aaaa0009"}
 
 
+def test_a_cell_that_is_not_executed_keeps_what_somebody_has_written_there(written, tmp_path):
+    path, by_hand = tmp_path / "01_one.ipynb", [{"name": "stdout", "output_type": "stream", "text": ["by hand\n"]}]
+    copy(written / "notebooks" / "01_a" / "01_one.ipynb", path)
+    changed(path, "aaaa0007", by_hand)
+    for action in ("--compare", "--write"): assert rooms(written, action, str(path))[0] == 0
+    assert kept(path)["aaaa0007"] == by_hand
+
+
 def test_what_is_kept_is_shown_again_and_cleaning_leaves_it(written):
     before = {path: path.read_text() for path in written.rglob("*.ipynb")}
     code, said = rooms(written, "--compare", "notebooks")
