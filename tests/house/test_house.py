@@ -202,6 +202,18 @@ def test_nothing_is_exported_twice(path):
     assert len(set(names)) == len(names), sorted({name for name in names if names.count(name) > 1})
 
 
+def defines(source: str) -> list[ast.stmt]:
+    "Functions and classes that a cell defines for all to see."
+    return [node for node in python(source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")]
+
+
+@pytest.mark.parametrize("path", ROOMS, **NAMES)
+def test_what_is_public_is_shown_at_work_in_its_own_notebook(path):
+    shown = "\n".join(cell["source"] for cell in cells(path) if not re.match(r"#\|\s*exports?\b", cell["source"]))
+    named = [node.name for source in exported(path) for node in defines(source) if not node.decorator_list]
+    assert not [name for name in named if not re.search(rf"\b{name}\b", shown)], "show it in an example, or begin its name with an underscore"
+
+
 @pytest.mark.parametrize("path", ROOMS, **NAMES)
 def test_no_exported_line_is_longer_than_120_characters(path):
     long = {line.strip()[:60]: len(line) for source in exported(path) for line in source.splitlines() if len(line) > 120}

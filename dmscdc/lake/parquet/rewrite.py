@@ -273,6 +273,29 @@ def _write_lake(
         write_table(rows.slice(low, high - low), url, work.types, unique_columns(work.keys))
     return names
 
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-038
+def _replaced(rows: pa.Table, unit: Unit, work: Work, size: int) -> dict[str, Any]:
+    "Replaces the unit's files by these rows."
+    return {"removes": unit.names, "adds": _write_lake(rows, unit, work, size)}
+
+
+def _is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
+    "Which rows come from a file whose rows the batch replaces."
+    if not work.replaces:
+        return np.zeros(keys.num_rows, bool)
+    return pc.is_in(keys[FILE], value_set=pa.array(work.replaces)).to_numpy().astype(bool)
+
+
+def _woven(
+    rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray, stale: np.ndarray, work: Work
+) -> pa.Table:
+    "The rows with the matched ones changed in place, without moved, removed and stale ones."
+    place = np.arange(rows.num_rows)
+    place[stale] = -1
+    place[hit] = np.where(leaves, -1, rows.num_rows + np.arange(len(hit)))
+    both = pa.concat_tables([rows, _coded(after, work.coded)]).unify_dictionaries()
+    return both.take(place[place >= 0])
+
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-034
 def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
     "Rows for the next step, in a file of their own."
@@ -332,29 +355,6 @@ def rewrite(
         return done
     leaves = removed | differs(old, after, work.partition)
     return done | _replaced(_woven(rows, hit, after, leaves, stale, work), unit, work, size)
-
-# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-038
-def _replaced(rows: pa.Table, unit: Unit, work: Work, size: int) -> dict[str, Any]:
-    "Replaces the unit's files by these rows."
-    return {"removes": unit.names, "adds": _write_lake(rows, unit, work, size)}
-
-
-def _is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
-    "Which rows come from a file whose rows the batch replaces."
-    if not work.replaces:
-        return np.zeros(keys.num_rows, bool)
-    return pc.is_in(keys[FILE], value_set=pa.array(work.replaces)).to_numpy().astype(bool)
-
-
-def _woven(
-    rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray, stale: np.ndarray, work: Work
-) -> pa.Table:
-    "The rows with the matched ones changed in place, without moved, removed and stale ones."
-    place = np.arange(rows.num_rows)
-    place[stale] = -1
-    place[hit] = np.where(leaves, -1, rows.num_rows + np.arange(len(hit)))
-    both = pa.concat_tables([rows, _coded(after, work.coded)]).unify_dictionaries()
-    return both.take(place[place >= 0])
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-047
 @dataclass(frozen=True)
