@@ -207,11 +207,28 @@ def defines(source: str) -> list[ast.stmt]:
     return [node for node in python(source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")]
 
 
+def runs_of_definitions(path: Path) -> list[list[str]]:
+    "Cells that define something and stand in a row, with nothing but text between them: the first line of each."
+    found, row = [], []
+    for cell in cells(path):
+        source = cell["source"]
+        if not re.match(r"#\|\s*exports?\b", source): row = []
+        elif not all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in python(source).body[:1]):
+            if not row: found.append(row)
+            row.append(source.split("\n")[1][:60])
+    return found
+
+
 @pytest.mark.parametrize("path", ROOMS, **NAMES)
 def test_what_is_public_is_shown_at_work_in_its_own_notebook(path):
     shown = "\n".join(cell["source"] for cell in cells(path) if not re.match(r"#\|\s*exports?\b", cell["source"]))
     named = [node.name for source in exported(path) for node in defines(source) if not node.decorator_list]
     assert not [name for name in named if not re.search(rf"\b{name}\b", shown)], "show it in an example, or begin its name with an underscore"
+
+
+@pytest.mark.parametrize("path", ROOMS, **NAMES)
+def test_no_more_than_two_definitions_stand_in_a_row_without_an_example(path):
+    assert not [row for row in runs_of_definitions(path) if len(row) > 2]
 
 
 @pytest.mark.parametrize("path", ROOMS, **NAMES)
