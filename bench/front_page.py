@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/front_page.py [TABLES] [RUNS]
 
-50 tables with 500 runs each are the default; the runs are lines of a ledger, as 500 passes leave them. Needs Chromium (Debian: apt-get install chromium).
+50 tables with 500 runs each are the default; the runs are lines of a run log, as 500 passes leave them. Needs Chromium (Debian: apt-get install chromium).
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dmscdc.runs.pages import write_front_page
-from dmscdc.runs.log import Ledger
+from dmscdc.runs.log import RunLog
 
 BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run".split()
@@ -32,7 +32,7 @@ WRONG = "LOAD1, row 3 of 20260103-100311204.parquet: key column id is null. Noth
 
 
 def stamp(time: datetime) -> str:
-    "ISO 8601 as the ledger has it."
+    "ISO 8601 as the run log has it."
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -58,13 +58,13 @@ def a_pass(number: int) -> dict[str, Any]:
 
 
 def lines(tables: int, passes: int) -> list[dict[str, Any]]:
-    "A ledger: every table ran in every pass."
+    "A run log: every table ran in every pass."
     luck, names = random.Random(7), [f"sampledb.table_{number:03d}" for number in range(tables)]
     return [line for number in range(passes) for line in (*(a_line(name, number, luck) for name in names), a_pass(number))]
 
 
 def statuses(tables: int) -> list[dict[str, Any]]:
-    "What a survey knows of the tables."
+    "What a look at all tables knows of the tables."
     return [{"table": f"sampledb.table_{number:03d}", "state": "ready", "rows": 1_000 * number, "lag": 60 * number} for number in range(tables)]
 
 
@@ -98,10 +98,10 @@ if __name__ == "__main__":
         runs = Path(folder) / "runs"
         runs.mkdir()
         (runs / "ledger.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines(tables, passes)))
-        timed(f"written from a ledger of {tables * passes:,} runs", runs, tables)
+        timed(f"written from a run log of {tables * passes:,} runs", runs, tables)
         timed("written again, nothing is new", runs, tables)
-        Ledger(runs).append(a_line("sampledb.table_007", passes, random.Random(8)))
-        Ledger(runs).append(a_pass(passes))
+        RunLog(runs).append(a_line("sampledb.table_007", passes, random.Random(8)))
+        RunLog(runs).append(a_pass(passes))
         timed("written after a pass that ran one table", runs, tables)
         for page in (runs / "index.html", runs / "tables" / "sampledb.table_007.html"):
             seconds = opened(page)

@@ -100,12 +100,12 @@ def some_tables(number: int) -> list[TableRef]:
 
 
 def measure(where: Path, minutes: float) -> dict[str, float]:
-    "A survey of the whole landing, as `dmscdc plan` makes it."
+    "A look at the whole landing, as `dmscdc plan` makes it."
     from dmscdc.storage.filesystem import client
     from dmscdc.service.config import Config
     from dmscdc.load.process import load_state
     from dmscdc.state.registry import open_state
-    from dmscdc.service.status import survey
+    from dmscdc.service.status import read_statuses
     from dmscdc.lake.table import Transaction
 
     os.environ |= NEVER
@@ -119,7 +119,7 @@ def measure(where: Path, minutes: float) -> dict[str, float]:
     bucket = Bucket(landing_keys(tables, FILES, minutes, BUSY, MORE), WAIT)
     bucket.install(client("s3"))
     wall, cpu = time.perf_counter(), time.process_time()
-    looks = survey(config, now=START.timestamp() + 60 * minutes * (FILES + MORE))
+    looks = read_statuses(config, now=START.timestamp() + 60 * minutes * (FILES + MORE))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu - bucket.seconds
     assert sum(look.has_work for look in looks) == BUSY and not any(look.problem for look in looks), [look.problem or look.plan.sentence for look in looks][:3]
     shutil.rmtree(where)

@@ -12,7 +12,7 @@ from measure import phase
 
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.process import plan_standing, load_state
+from dmscdc.load.process import plan_state, load_state
 from dmscdc.state.registry import open_state
 from dmscdc.state.sqlite import SqliteState
 
@@ -36,9 +36,9 @@ def make_idle(state: SqliteState, landing: FolderLanding, lake: str, table: Tabl
     "Settings, files, and a lake that has applied them, as far as planning can tell."
     state.put_settings(table, key="id")
     arrive(Path(landing.url(table)), ["LOAD00000001.parquet", *change_names(FILES)])
-    standing = load_state(state, table, lake)
-    plan = plan_standing(standing, landing, 0)
-    standing.lake.advance(Transaction(None, plan.after.to_json(), "bench", (), ("id",))).commit()
+    table_state = load_state(state, table, lake)
+    plan = plan_state(table_state, landing, 0)
+    table_state.lake.advance(Transaction(None, plan.after.to_json(), "bench", (), ("id",))).commit()
 
 
 def measure_planning(where: Path) -> dict[str, float]:
@@ -52,12 +52,12 @@ def measure_planning(where: Path) -> dict[str, float]:
         load_state(state, table, lake)  # the state learns the position, as after a run
     before = landing.listings
     with phase("idle", said):
-        idle = [plan_standing(load_state(state, table, lake), landing, 300) for table in tables]
+        idle = [plan_state(load_state(state, table, lake), landing, 300) for table in tables]
     assert {plan.kind for plan in idle} == {"nothing"}, {plan.kind for plan in idle}
     said |= {"idle_tables": len(idle), "idle_listings": landing.listings - before}
     arrive(Path(landing.url(tables[0])), change_names(FILES + MORE)[FILES:])
     with phase("many_files", said):
-        plan = plan_standing(load_state(state, tables[0], lake), landing, 0)
+        plan = plan_state(load_state(state, tables[0], lake), landing, 0)
     assert len(plan.changes) == MORE, plan.sentence
     shutil.rmtree(where)
     return said | {"many_files_planned": len(plan.changes)}

@@ -12,8 +12,8 @@ __all__ = ['ERRORS', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty'
            'UnsupportedStore', 'Refused', 'Unreadable', 'InputChanged', 'LakeDamaged', 'CommitConflict',
            'MissingDataFile', 'FilesGone', 'LostRows', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError',
            'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing', 'SuiteMissing',
-           'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'ShelfError', 'ServerMissing', 'NotWanted',
-           'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused',
+           'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError', 'ServerMissing',
+           'NotWanted', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused',
            'SourceUnreachable', 'WrongValue', 'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
@@ -154,7 +154,7 @@ class RefusedParameters(DmscdcError, ValueError, exit_code=2, mend="parameters o
     "The parameters do not fit the job, or one of them looks like a secret."
 
 
-class ShelfError(DmscdcError, OSError, mend="check the bucket of --runs and our access to it"):
+class RunStoreError(DmscdcError, OSError, mend="check the bucket of --runs and our access to it"):
     "A bucket did not take or give what belongs there."
 
 # %% ../notebooks/00_errors.ipynb #1fbf59f5

@@ -94,7 +94,7 @@ class World:
         "The files that a reader of the folder finds."
         return sorted(str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file())
 
-    def standing(self) -> tuple[int, list[tuple[str, int, int]], TableItem | None]:
+    def table_state(self) -> tuple[int, list[tuple[str, int, int]], TableItem | None]:
         "Everything that a refusal must not move: commit, files with size and time, state."
         sizes = [(f, (self.folder / f).stat().st_size, (self.folder / f).stat().st_mtime_ns) for f in self.files()]
         head = self.lake_table.head()

@@ -440,15 +440,15 @@ def feed_command(
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-033
 _IGNORE = "Columns in which alone versions do not differ, like a,b; they hold the newest value"
 _WEAVE_TO = "landed: all that has landed; else what the mirror holds"
-_WOVEN = ["table", "verdict", "opened", "closed", "rewoven", "versions", "current", "commit"]
+_INCREMENT = ["table", "verdict", "opened", "closed", "rebuilt", "versions", "current", "commit"]
 
 
-def _show_woven(done: list[Increment], json: bool) -> None:
+def _show_increment(done: list[Increment], json: bool) -> None:
     "Increments for a person or a machine, also where a later table has failed."
     if json:
         show_json([asdict(one) for one in done])
     elif done:
-        show_table([asdict(one) for one in done], _WOVEN)
+        show_table([asdict(one) for one in done], _INCREMENT)
         lines = [f"{one.table}: {one.position}, by {one.clock}, in {one.location}" for one in done if one.commit]
         console().print("\n".join([*lines, *[note for one in done for note in (*one.notes, *one.gaps)]]), markup=False)
 
@@ -460,14 +460,14 @@ def scd2_command(
     ignore: Annotated[Optional[str], typer.Option(help=_IGNORE)] = None,
     time_column: Annotated[Optional[str], typer.Option(help=_CLOCK)] = None,
     to: Annotated[Optional[str], typer.Option(help=_WEAVE_TO)] = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Weave all anew, also with other settings")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild all versions, also with other settings")] = False,
     json: Json = False,
 ) -> None:
-    "Weave what is new into the type-2 table of each table: a row a version, and from when to when it was valid."
+    "Apply what is new to the type-2 table of each table: a row a version, and from when to when it was valid."
     from dmscdc.scd2.update import update_versions
 
     if to not in (None, "landed"):
-        raise ValueError(f"--to is landed, or left out: then what the mirror holds is woven; not {to!r}")
+        raise ValueError(f"--to is landed, or left out: then what the mirror holds is applied; not {to!r}")
     ignored = None if ignore is None else [c.strip() for c in ignore.split(",") if c.strip()]
     how = {"ignored": ignored, "time_column": time_column, "landed": to == "landed", "rebuild": rebuild}
     how |= {"archive": config.archive, "settle": config.settle, "spark": lambda: session(config)}
@@ -478,6 +478,6 @@ def scd2_command(
                 asked(config, table)
                 done.append(update_versions(table, config.landing, config.lake, config.state, run="dmscdc scd2", **how))
     finally:
-        _show_woven(done, json)
+        _show_increment(done, json)
     if any(one.verdict == "attention" for one in done):
         raise typer.Exit(3)

@@ -88,7 +88,7 @@ _TROUBLE = ("attention", "failed", "refused")  # verdicts for which a person mus
 
 
 def _needs_somebody(
-    row: dict[str, Any],  # of `status_of`
+    row: dict[str, Any],  # of `status_row`
 ) -> bool:
     "Whether a person must look at a table."
     return row["state"] == "waiting" or row["verdict"] in _TROUBLE
@@ -104,7 +104,7 @@ def _show_lines(
 
 # %% ../../notebooks/14_cli/07_main.ipynb #90c3fdf3
 def _show_people(
-    rows: list[dict[str, Any]],  # of `status_of`
+    rows: list[dict[str, Any]],  # of `status_row`
 ) -> None:
     "What a person must do, a line each."
     from dmscdc.runs.pages import commands_in
@@ -120,14 +120,14 @@ def _show_people(
 
 
 def _plan_words(
-    look: TableStatus,
+    status: TableStatus,
 ) -> str:  # without the table's name
     "A table's plan in a sentence, or why there is none."
-    if look.refusal:
+    if status.refusal:
         from dmscdc.service.status import refusal_words
 
-        return f"refused: {refusal_words(look)}"
-    return look.problem or (look.plan.sentence.removeprefix(f"{look.table}: ") if look.plan else "")
+        return f"refused: {refusal_words(status)}"
+    return status.problem or (status.plan.sentence.removeprefix(f"{status.table}: ") if status.plan else "")
 
 # %% ../../notebooks/14_cli/07_main.ipynb #cell-017
 @app.command(epilog="Example: dmscdc plan --only sampledb.product")
@@ -141,18 +141,19 @@ def plan(
 
     Exit codes: 0, 1 where the landing cannot be listed, and 3 where a table wants attention or folders cannot be
     looked into; a key that is still to be named does not count."""
-    from dmscdc.service.status import status_of, survey
+    from dmscdc.service.status import read_statuses, status_row
 
     unread: list[str] = []
     left: list[str] = []
-    looks = survey(config, only or (), say=unread.append, tell=left.append)
-    rows = [status_of(look) for look in looks]
+    statuses = read_statuses(config, only or (), say=unread.append, tell=left.append)
+    rows = [status_row(status) for status in statuses]
     if json:
-        show_json([{**row, "files": look.plan.to_dict() if look.plan else {}} for row, look in zip(rows, looks)])
+        plans = [status.plan.to_dict() if status.plan else {} for status in statuses]
+        show_json([{**row, "files": files} for row, files in zip(rows, plans)])
     else:
-        planned = [{**row, "plan": _plan_words(look)} for row, look in zip(rows, looks)]
+        planned = [{**row, "plan": _plan_words(status)} for row, status in zip(rows, statuses)]
         show_table(planned, ["table", "state", "key", "suggested", "plan"])
-        _show_people([row for row, look in zip(rows, looks) if look.suggestion])
+        _show_people([row for row, status in zip(rows, statuses) if status.suggestion])
         _show_lines(left)
     _show_lines(unread, sys.stderr)
     raise typer.Exit(3 if unread or any(row["verdict"] in _TROUBLE for row in rows) else 0)
@@ -187,7 +188,7 @@ _COLUMNS = ("table", "state", "key", "suggested", "rows", "position", "lag", "ve
 
 
 def _with_last_verdict(
-    row: dict[str, Any],  # of `status_of`
+    row: dict[str, Any],  # of `status_row`
 ) -> dict[str, Any]:
     "A status whose verdict is the last run's where there is nothing to say now, unless nothing is left of its trouble."
     now, last = row["verdict"], row["last_verdict"]
@@ -208,11 +209,12 @@ def status(
     """Every table with its key, rows, position, lag, verdict, and what it waits for.
 
     Exit codes: 0, 1 where the landing cannot be listed, and 3 where a person must look."""
-    from dmscdc.service.status import status_of, survey
+    from dmscdc.service.status import read_statuses, status_row
 
     unread: list[str] = []
     left: list[str] = []
-    rows = [_with_last_verdict(status_of(look)) for look in survey(config, say=unread.append, tell=left.append)]
+    statuses = read_statuses(config, say=unread.append, tell=left.append)
+    rows = [_with_last_verdict(status_row(status)) for status in statuses]
     if json:
         show_json(rows)
     else:

@@ -15,9 +15,9 @@ import typer
 from .options import Json, show_json, show_table, with_config
 from ..errors import BadSetting, LandingEmpty
 from ..runs.pages import write_front_page
-from ..runs.log import EXIT_CODES, Ledger, records
+from ..runs.log import EXIT_CODES, RunLog, records
 from ..runs.report import duration, report_html
-from ..runs.store import borrowed, open_shelf
+from ..runs.store import borrowed, open_run_store
 from ..service.config import Config
 
 # %% auto #0
@@ -36,10 +36,10 @@ def _chosen(
     verdict: str | None,  # only those that ended so
     since: str | None,  # the beginning of a time, UTC: 2018, 2018-12-13, 2018-12-13T10
 ) -> Iterator[dict[str, Any]]:  # the newest first
-    "Lines of the ledger; those from before a time are not read."
+    "Lines of the run log; those from before a time are not read."
     if verdict not in (None, *EXIT_CODES):
         raise BadSetting(f"no run ends as {verdict!r}; verdicts are {', '.join(EXIT_CODES)}")
-    lines = takewhile(lambda line: not since or line["end"] >= since, Ledger(config.runs).newest_first())
+    lines = takewhile(lambda line: not since or line["end"] >= since, RunLog(config.runs).newest_first())
     wanted = (line for line in lines if table in (None, line.get("table")) and verdict in (None, line["verdict"]))
     return (line for line in wanted if not since or line["start"] >= since)
 
@@ -66,8 +66,8 @@ def find_run(
     config: Config,
     id: str,  # of a run, or its beginning
 ) -> dict[str, Any]:
-    "A run's line of the ledger, by its id or the beginning of it."
-    for line in Ledger(config.runs).newest_first():
+    "A run's line of the run log, by its id or the beginning of it."
+    for line in RunLog(config.runs).newest_first():
         if line.get("notebook") and str(line["run"]).startswith(id):
             return line
     raise BadSetting(f"no run {id} in {config.runs}: dmscdc runs list")
@@ -86,7 +86,7 @@ def runs_show(
     "What a run recorded."
     line = find_run(config, id)
     if json:
-        show_json({**line, "records": records(open_shelf(config.runs).get(line["notebook"]))})
+        show_json({**line, "records": records(open_run_store(config.runs).get(line["notebook"]))})
     else:
         plain = line if line.get("lag") is None else {**line, "lag": duration(line["lag"])}
         show_table([{"what": name, "is": value} for name, value in plain.items()], ["what", "is"])
@@ -97,19 +97,19 @@ def _remade(
     name: str,  # of a run's notebook
 ) -> Path | str:  # its page
     "Make a run's page anew."
-    with borrowed(open_shelf(config.runs), name) as notebook:
+    with borrowed(open_run_store(config.runs), name) as notebook:
         page = report_html(notebook)
-    return open_shelf(config.runs).publish(str(Path(name).with_suffix(".html")), lambda: page)
+    return open_run_store(config.runs).publish(str(Path(name).with_suffix(".html")), lambda: page)
 
 
 def _known_tables(
     config: Config,
 ) -> list[dict[str, Any]]:  # as the front page wants them
     "How tables stand; nothing where the landing cannot be read: then they are known by their runs."
-    from dmscdc.service.status import status_of, survey
+    from dmscdc.service.status import read_statuses, status_row
 
     try:
-        return [status_of(look) for look in survey(config)]
+        return [status_row(status) for status in read_statuses(config)]
     except LandingEmpty:
         return []
 
@@ -121,11 +121,11 @@ def runs_html(
     id: Optional[str] = typer.Argument(None, help="A run's id, or its beginning; all pages without one"),
     reports: bool = typer.Option(False, "--reports", help="With the pages of all runs"),
 ) -> None:
-    "Make a run's page anew from its notebook, or the front page and all tables' from the ledger."
+    "Make a run's page anew from its notebook, or the front page and all tables' from the run log."
     if id:
         print(_remade(config, find_run(config, id)["notebook"]))
         return
-    for line in Ledger(config.runs).newest_first() if reports else ():
+    for line in RunLog(config.runs).newest_first() if reports else ():
         if line.get("notebook"):
             try:
                 _remade(config, line["notebook"])

@@ -20,7 +20,7 @@ from ..changes.tasks import get_text, put_text
 from ..errors import NoFeed, Refused
 from .as_of import clock_of, commit_time, left_out
 from .changelog import Changelog, held_by, lost_of, read_changelog, stands_on
-from .replay import (AFTER, BEFORE, LAST, POSITION, can_apply, every_state, is_standing, key_only,
+from .replay import (AFTER, BEFORE, LAST, POSITION, can_apply, every_state, is_present, key_only,
                                    states, touched)
 from ..landing.files import RawFile, TableRef, change_order, day_before
 from ..state.position import Position, tally
@@ -201,7 +201,7 @@ def _told_rows(
     if between.reset:
         told = every_state(rows, key, files, sequence, number)
         if net:
-            told = told.where(is_standing()).withColumn(BEFORE, F.nullif(AFTER, AFTER))
+            told = told.where(is_present()).withColumn(BEFORE, F.nullif(AFTER, AFTER))
         found = _images(told, gone)
         return _reset_row(found, number).unionByName(found)
     if not key:

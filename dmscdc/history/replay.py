@@ -16,7 +16,7 @@ from ..changes.schema import FILE, OP, ROW
 
 # %% auto #0
 __all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'SET', 'has_key', 'can_apply', 'order_text', 'order_key', 'struct', 'carried',
-           'states', 'every_state', 'only', 'is_standing', 'current_rows', 'touched', 'key_only']
+           'states', 'every_state', 'only', 'is_present', 'current_rows', 'touched', 'key_only']
 
 # %% ../../notebooks/10_history/06_replay.ipynb #cell-009
 def has_key(key: Sequence[str]) -> SparkColumn:
@@ -155,14 +155,14 @@ def only(
     return rows.join(named, list(key), how).select(*map(quoted, rows.columns))
 
 
-def is_standing() -> SparkColumn:
+def is_present() -> SparkColumn:
     "Of a row of `every_state`: it is the last of its key, and no deletion."
     return F.col(LAST) & F.col(AFTER).isNotNull()
 
 
 def current_rows(told: DataFrame) -> DataFrame:  # the source's columns, _cdc_file, _cdc_row
     "The table after all changes of `every_state`."
-    return told.where(is_standing()).select(f"{AFTER}.*", FILE, ROW)
+    return told.where(is_present()).select(f"{AFTER}.*", FILE, ROW)
 
 # %% ../../notebooks/10_history/06_replay.ipynb #636ee8fc
 _RANGED = ("tinyint", "smallint", "int", "bigint", "string")  # statistics prune; by days Spark loses those of 1582

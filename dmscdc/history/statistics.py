@@ -18,8 +18,8 @@ from ..changes.schema import OP, open_raw, read_raw, statistics
 from ..errors import Refused
 from ..landing.files import RawFile, TableRef, parse_name
 from ..runs.charts import seconds_of
-from ..runs.log import Ledger, records
-from ..runs.store import Shelf, open_shelf
+from ..runs.log import RunLog, records
+from ..runs.store import RunStore, open_run_store
 
 # %% auto #0
 __all__ = ['NAMES', 'arrivals', 'busiest', 'spread', 'operations', 'delays']
@@ -110,18 +110,18 @@ def _closed(path: str) -> float:
 
 # %% ../../notebooks/10_history/09_statistics.ipynb #cell-017
 def delays(
-    runs: str | Shelf,  # where runs are kept
+    runs: str | RunStore,  # where runs are kept
     table: str,  # schema.table
     most: int = 100,  # runs that are looked into, the newest
     landing: Any = None,  # of `open_landing`; with `column`
     column: str = "",  # of the source's commit time; "" measures from the closing of the file
 ) -> list[dict[str, Any]]:  # one a change file: run, end, path, lag, since; the oldest run first
     "How long change files took into the lake, in seconds since their oldest commit, or since their closing."
-    shelf, ref = open_shelf(runs), TableRef.parse(table)
-    lines = (line for line in Ledger(shelf).newest_first() if line.get("table") == table and line.get("files"))
+    run_store, ref = open_run_store(runs), TableRef.parse(table)
+    lines = (line for line in RunLog(run_store).newest_first() if line.get("table") == table and line.get("files"))
     found = []
     for line in list(islice(lines, most))[::-1]:
-        done = records(shelf.get(line["notebook"])).get("processed") or {}
+        done = records(run_store.get(line["notebook"])).get("processed") or {}
         for file in done.get("files") or ():
             if file.get("kind") != "load" and line["verdict"] in ("ok", "attention"):
                 commit = _oldest(landing.url(ref, file["path"]), column) if column and landing else None

@@ -133,7 +133,7 @@ def is_believable(file: RawFile  # a change file
 @dataclass(frozen=True)
 class CutOff:
     "Which change files a load has made obsolete."
-    superseded: tuple[RawFile, ...] = ()  # the oldest, in order; none is applied on this load
+    obsolete: tuple[RawFile, ...] = ()  # the oldest, in order; none is applied on this load
     near: tuple[RawFile, ...] = ()  # put shortly before the load, perhaps on either side
     doubt: str = ""  # the reason why object times do not decide
 

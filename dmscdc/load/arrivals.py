@@ -164,8 +164,8 @@ class Plan:
     load_number: int = 0  # of the load the table stands on afterwards
     changes: tuple[RawFile, ...] = ()  # change files applied in full, in order
     late: tuple[RawFile, ...] = ()  # not applied, sorting before applied ones
-    again: tuple[RawFile, ...] = ()  # applied, sorting after the first late one: for keys of late files only
-    superseded: tuple[RawFile, ...] = ()  # made obsolete by the load, not applied
+    reapplied: tuple[RawFile, ...] = ()  # applied, sorting after the first late one: for keys of late files only
+    obsolete: tuple[RawFile, ...] = ()  # made obsolete by the load, not applied
     before: Position | None = None
     after: Position = field(default_factory=Position)  # what the commit stores
     waits: str = ""  # what it waits for
@@ -174,7 +174,7 @@ class Plan:
     instruction: dict | None = None  # the instruction that the commit carries out
     archived: tuple[str, ...] = ()  # paths of inputs that lie in the archive
 
-    inputs = property(lambda self: self.load + self.late + self.again + self.changes, doc="Every file read.")
+    inputs = property(lambda self: self.load + self.late + self.reapplied + self.changes, doc="Every file read.")
     is_empty = property(lambda self: self.kind in ("nothing", "attention"), doc="There is nothing to commit.")
     sentence = property(lambda self: say(self), doc="One line for people.")
 
@@ -206,10 +206,10 @@ def _work(plan: Plan) -> list[str]:
         names = dict.fromkeys((plan.changes[0].name, plan.changes[-1].name))
         words.append(f"{count(len(plan.changes))} ({' to '.join(names)})")
     if plan.late:
-        again = count(len(plan.again), "later file")
+        again = count(len(plan.reapplied), "later file")
         words.append(f"{count(len(plan.late), 'late file')}, with {again} again for their keys")
-    if plan.superseded:
-        words.append(f"{count(len(plan.superseded))} up to {plan.superseded[-1].name} obsolete by the load")
+    if plan.obsolete:
+        words.append(f"{count(len(plan.obsolete))} up to {plan.obsolete[-1].name} obsolete by the load")
     return words
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-041
@@ -260,7 +260,7 @@ def only_load(plan: Plan, note: str  # "" for none
 def as_json(plan: Plan) -> dict:
     "A plan as plain JSON values; files as path, size and time, positions in words."
     files = {name: [{"path": f.path, "size": f.size, "time": f.time} for f in getattr(plan, name)]
-             for name in ("load", "changes", "late", "again", "superseded")}
+             for name in ("load", "changes", "late", "reapplied", "obsolete")}
     plain = {name: getattr(plan, name)
              for name in ("kind", "sentence", "waits", "load_number", "instruction")}
     texts = {name: list(getattr(plan, name)) for name in ("notes", "remarks", "archived")}

@@ -355,8 +355,8 @@ def _batch_notes(
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-028
 def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) -> PendingLoad:
     "Fold change files onto the table. Raises `Refused`."
-    clock, files = Clock(), sorted([*plan.changes, *plan.late, *plan.again], key=lambda f: f.order)
-    kinds = {f.path: "late" for f in plan.late} | {f.path: "again" for f in plan.again}
+    clock, files = Clock(), sorted([*plan.changes, *plan.late, *plan.reapplied], key=lambda f: f.order)
+    kinds = {f.path: "late" for f in plan.late} | {f.path: "again" for f in plan.reapplied}
     with clock.step("footers"):
         urls, footers = footers_of(task, files)
     grown = _columns_after(task, head, footers)

@@ -58,228 +58,228 @@ class Situation:
         return max([self.now, *(f.time for f in self.listing.load + self.listing.changes)])
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-011
-def note_too_late(look: Situation, files: Sequence[RawFile]) -> str:
+def note_too_late(case: Situation, files: Sequence[RawFile]) -> str:
     "Files that came after the window had moved past them."
-    start = max(look.before.cut, look.before.window_start, key=change_order)
-    replay, accept = look.command("replay", some(f.path for f in files[:1])), look.command("accept")
+    start = max(case.before.cut, case.before.window_start, key=change_order)
+    replay, accept = case.command("replay", some(f.path for f in files[:1])), case.command("accept")
     return (f"arrived too late, before the look-back window (from {start}), and not applied: {some(files)}. "
             f"{replay} applies such a file and again what follows it; {accept} leaves them out")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-014
-def note_copied(look: Situation, files: Sequence[RawFile]) -> str:
+def note_copied(case: Situation, files: Sequence[RawFile]) -> str:
     "All files are newer than they were: a copied landing."
-    return (f"all known change files were put again after the last listing ({clock(look.before.listed_at)}), "
+    return (f"all known change files were put again after the last listing ({clock(case.before.listed_at)}), "
             f"as if the landing had been copied; {count(len(files))} from before the look-back window count as "
-            f"applied. {look.command('accept')} says that this is right")
+            f"applied. {case.command('accept')} says that this is right")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-017
-def note_blocked(look: Situation, files: Sequence[RawFile], gone: Sequence[str]) -> str:
+def note_blocked(case: Situation, files: Sequence[RawFile], gone: Sequence[str]) -> str:
     "Late files whose successors are gone."
     return (f"arrived late and not applied: {some(files)}, "
             f"because {some(gone)}, applied after it, is in neither landing nor archive as it was. "
-            f"Bring it back, or {look.command('accept')} leaves the late file out")
+            f"Bring it back, or {case.command('accept')} leaves the late file out")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-020
-def note_other(look: Situation, files: Sequence[RawFile]) -> str:
+def note_other(case: Situation, files: Sequence[RawFile]) -> str:
     "Applied files that are other ones now."
-    was = dict(look.before.window)
+    was = dict(case.before.window)
     sizes = ", ".join(f"{f.path} had {was[f.path]:,} bytes and has {f.size:,}" for f in files[:10])
     return (f"changed after it was applied: {sizes}. "
-            f"{look.command('replay', files[0].path)} applies it as it is now, "
-            f"while what only its former rows changed stays; {look.command('accept')} leaves the table as it is, "
+            f"{case.command('replay', files[0].path)} applies it as it is now, "
+            f"while what only its former rows changed stays; {case.command('accept')} leaves the table as it is, "
             "but as-of, feed, scd2 and a late file that sorts before it take its present rows; "
-            f"{look.command('rewind', '--reload')} makes it certain")
+            f"{case.command('rewind', '--reload')} makes it certain")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #unlike-2
-def note_unlike(look: Situation, files: Sequence[RawFile]) -> str:
+def note_unlike(case: Situation, files: Sequence[RawFile]) -> str:
     "Old files that cannot be those that were applied."
-    had = count(look.before.older[0])
-    return (f"before the look-back window (from {look.before.window_start}) {had} had been applied, and those that "
+    had = count(case.before.older[0])
+    return (f"before the look-back window (from {case.before.window_start}) {had} had been applied, and those that "
             f"lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old "
-            f"object time and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(look.table)}` tells "
-            f"what the table lacks, {look.command('rewind', '--reload')} loads it anew")
+            f"object time and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(case.table)}` tells "
+            f"what the table lacks, {case.command('rewind', '--reload')} loads it anew")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-023
-def notes_on(look: Situation, found: Arrivals, blocked: Sequence[RawFile], gone: Sequence[str]) -> tuple[str, ...]:
+def notes_on(case: Situation, found: Arrivals, blocked: Sequence[RawFile], gone: Sequence[str]) -> tuple[str, ...]:
     "What is wrong with the change files, if anything."
-    copied = is_copied(found, look.before)
+    copied = is_copied(found, case.before)
     stray = sorted(found.held + found.too_late * (not copied), key=lambda f: f.order)
     cases = [(note_other, found.other, ()), (note_blocked, blocked, (gone,)),
              (note_copied, found.too_late * copied, ()), (note_too_late, stray, ()),
              (note_unlike, found.unlike, ())]
-    return tuple(note(look, files, *more) for note, files, more in cases if files)
+    return tuple(note(case, files, *more) for note, files, more in cases if files)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-026
-def plan_changes(look: Situation) -> Plan:
+def plan_changes(case: Situation) -> Plan:
     "The plan of a table whose load is the known one."
-    found, since, problems = redo(look, look.arrivals)
+    found, since, problems = redo(case, case.arrivals)
     going = {f.path for f in found.late + found.new}
-    gone = [path for path in gone_names(look.files, look.before) if path not in going]
-    late, blocked = (found.late, ()) if look.insert_only else split_late(found.late, gone)
-    accept = look.asks("accept")
-    notes = () if accept else notes_on(look, found, blocked, gone)
+    gone = [path for path in gone_names(case.files, case.before) if path not in going]
+    late, blocked = (found.late, ()) if case.insert_only else split_late(found.late, gone)
+    accept = case.asks("accept")
+    notes = () if accept else notes_on(case, found, blocked, gone)
     (late, new), csv = before_csv(late, found.new)
     taken = (*late, *new, *(found.other if accept else ()))
-    after = advance(look.before, taken, since, look.older, **_unmoved(look, found, blocked, taken))
-    if (odd := set(look.arrivals.unlike)) and odd <= set(taken):  # all that was in doubt is applied now
-        after = replace(after, applied=tally({**dict(look.before.window), **dict(f.identity for f in taken)}.items()))
-    plan = Plan(look.table, load_number=look.before.load, after=after, notes=(*problems, *notes, *csv),
-                instruction=None if problems else look.asked)
-    if look.insert_only:
+    after = advance(case.before, taken, since, case.older, **_unmoved(case, found, blocked, taken))
+    if (odd := set(case.arrivals.unlike)) and odd <= set(taken):  # all that was in doubt is applied now
+        after = replace(after, applied=tally({**dict(case.before.window), **dict(f.identity for f in taken)}.items()))
+    plan = Plan(case.table, load_number=case.before.load, after=after, notes=(*problems, *notes, *csv),
+                instruction=None if problems else case.asked)
+    if case.insert_only:
         return replace(plan, changes=tuple(sorted(late + new, key=lambda f: f.order)))
     earlier = sorted(found.old + found.applied, key=lambda f: f.order)
     again = tuple(f for f in earlier if late and f.order > late[0].order)
-    return replace(plan, changes=new, late=late, again=again)
+    return replace(plan, changes=new, late=late, reapplied=again)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-028
-def load_times(look: Situation, accept: bool) -> tuple[RawFile, ...]:
+def load_times(case: Situation, accept: bool) -> tuple[RawFile, ...]:
     "The load files the table stands on; with `accept` with the times they have in the landing."
-    listed = {f.identity: f for f in look.listing.load} if accept else {}
-    return tuple(listed.get(f.identity, f) for f in look.before.load_files)
+    listed = {f.identity: f for f in case.listing.load} if accept else {}
+    return tuple(listed.get(f.identity, f) for f in case.before.load_files)
 
 
-def _unmoved(look: Situation, found: Arrivals, blocked: tuple[RawFile, ...], taken: tuple[RawFile, ...]) -> dict:
+def _unmoved(case: Situation, found: Arrivals, blocked: tuple[RawFile, ...], taken: tuple[RawFile, ...]) -> dict:
     "The parts of the position that do not follow from the files applied alone."
-    accept, copied = look.asks("accept"), is_copied(found, look.before)
+    accept, copied = case.asks("accept"), is_copied(found, case.before)
     waits = tuple(f.identity for f in found.held + found.too_late * (not copied) + blocked)
     applied = {f.identity for f in taken}
-    left_out = dict.fromkeys(name for name in look.before.left_out + waits * accept if name not in applied)
+    left_out = dict.fromkeys(name for name in case.before.left_out + waits * accept if name not in applied)
     return {"held": () if accept else waits, "left_out": tuple(left_out),
-            "load_files": load_times(look, accept),
-            "listed_at": look.before.listed_at if copied and not accept else look.listed_at()}
+            "load_files": load_times(case, accept),
+            "listed_at": case.before.listed_at if copied and not accept else case.listed_at()}
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-031
-def _place(look: Situation) -> tuple[str, str]:
+def _place(case: Situation) -> tuple[str, str]:
     "Where a rewind begins, as a sort key; a bare name stands before or behind all paths of that name."
-    path = look.asked.get("to") or look.asked["after"]
-    side = "" if look.asked.get("to") else "\uffff"
+    path = case.asked.get("to") or case.asked["after"]
+    side = "" if case.asked.get("to") else "\uffff"
     return path.rpartition("/")[2], path if "/" in path else side
 
 
-def _rewind(look: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
-    to, wanted = look.asked.get("to"), _place(look)
-    cut, out = change_order(look.before.cut), [f for f in found.left_out if to not in (f.path, f.name)]
-    there = [f for f in look.files if f not in out]
+def _rewind(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
+    to, wanted = case.asked.get("to"), _place(case)
+    cut, out = change_order(case.before.cut), [f for f in found.left_out if to not in (f.path, f.name)]
+    there = [f for f in case.files if f not in out]
     files = tuple(f for f in there if f.order > cut and (f.order >= wanted if to else f.order > wanted))
     if files:  # what is not applied yet and comes before is taken along: nobody would come back for it
         start = min(f.order for f in (files[0], *found.new))
         files = tuple(f for f in there if f.order >= start)
     there = {f.path for f in files}
-    known = [path for path, _ in look.before.window if files and change_order(path) >= files[0].order]
+    known = [path for path, _ in case.before.window if files and change_order(path) >= files[0].order]
     gone = [path for path in known if path not in there]
     why = ""
     if to and wanted <= cut:
-        why = f"the load made it obsolete, as all up to {look.before.cut}"
+        why = f"the load made it obsolete, as all up to {case.before.cut}"
     elif not files:
         why = "there is no change file from there on"
     elif gone:
         why = f"{some(gone)} would be needed and is gone"
     if why:
-        return found, "", (f"rewind to {to or look.asked['after']} is not carried out: {why}",)
+        return found, "", (f"rewind to {to or case.asked['after']} is not carried out: {why}",)
     return replace(found.part(lambda f: f.order < files[0].order), new=files), files[0].path, ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-034
-def _replay(look: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
-    names, cut = look.asked["files"], change_order(look.before.cut)
-    files = {n: [f for f in look.files if n in (f.path, f.name) and f.order > cut] for n in names}
+def _replay(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
+    names, cut = case.asked["files"], change_order(case.before.cut)
+    files = {n: [f for f in case.files if n in (f.path, f.name) and f.order > cut] for n in names}
     if missing := [n for n in names if not files[n]]:
         why = f"{some(missing)} is in neither landing nor archive, or was made obsolete by the load"
         return found, "", (f"replay is not carried out: {why}",)
     chosen = {f.path for fs in files.values() for f in fs} - {f.path for f in found.new}
     rest = found.part(lambda f: f.path not in chosen)
-    late = tuple(f for f in look.files if f.path in chosen)
-    gone = [path for path in gone_names(look.files, look.before) if path not in chosen]
-    if not look.insert_only and split_late(late, gone)[1]:
+    late = tuple(f for f in case.files if f.path in chosen)
+    gone = [path for path in gone_names(case.files, case.before) if path not in chosen]
+    if not case.insert_only and split_late(late, gone)[1]:
         why = f"{some(gone)}, applied after it, is gone"
         return found, "", (f"replay of {some(names)} is not carried out: {why}",)
     return replace(rest, late=tuple(sorted(late + rest.late, key=lambda f: f.order))), "", ()
 
 
-def redo(look: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
+def redo(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     "Arrivals as a rewind or replay wants them, the first file of a rewind, and why it cannot be done."
-    if look.asks("rewind"):
-        return _rewind(look, found)
-    if look.asks("replay"):
-        return _replay(look, found)
+    if case.asks("rewind"):
+        return _rewind(case, found)
+    if case.asks("replay"):
+        return _replay(case, found)
     return found, "", ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-048
-def choose_cutoff(look: Situation) -> CutOff:
+def choose_cutoff(case: Situation) -> CutOff:
     "Which change files the listed load makes obsolete, the archive's among them."
-    load, files = look.listing.load, look.files
-    if look.asks("reload"):
-        last = look.before.last if look.before else ""
-        return forced_cutoff(load, files, last) if look.asked["changes"] == "supersede" else CutOff()
-    find = find_cutoff if look.before else first_cutoff
-    cut = find(load, look.listing.changes)
-    if not look.archived or cut.doubt:
+    load, files = case.listing.load, case.files
+    if case.asks("reload"):
+        last = case.before.last if case.before else ""
+        return forced_cutoff(load, files, last) if case.asked["changes"] == "supersede" else CutOff()
+    find = find_cutoff if case.before else first_cutoff
+    cut = find(load, case.listing.changes)
+    if not case.archived or cut.doubt:
         return cut
-    newest = cut.superseded[-1].order if cut.superseded else ("", "")
+    newest = cut.obsolete[-1].order if cut.obsolete else ("", "")
     sooner = tuple(f for f in files if f.order <= newest)
     later = tuple(f for f in files if f.order > newest)
     rest = find(load, later) if later else CutOff()
-    return replace(cut, superseded=sooner + rest.superseded, doubt=rest.doubt)
+    return replace(cut, obsolete=sooner + rest.obsolete, doubt=rest.doubt)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-052
-def gone_since(look: Situation) -> list[str]:  # paths in order
+def gone_since(case: Situation) -> list[str]:  # paths in order
     "Applied files that were closed after the first load file was put, and that are gone."
-    start, there = min(f.time for f in look.listing.load), {f.path for f in look.files}
-    window = look.before.window if look.before else ()
+    start, there = min(f.time for f in case.listing.load), {f.path for f in case.files}
+    window = case.before.window if case.before else ()
     return [path for path, _ in window if path not in there and RawFile(path, 0, 0).stamp.timestamp() > start]
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-055
-def ways_out(look: Situation, same: bool = False  # the load files have the names and sizes of those already loaded
+def ways_out(case: Situation, same: bool = False  # the load files have the names and sizes of those already loaded
              ) -> str:
     "The commands for a load in doubt, with what each does."
-    last = look.before.last if look.before else ""
-    early = forced_cutoff(look.listing.load, look.files, last).superseded
+    last = case.before.last if case.before else ""
+    early = forced_cutoff(case.listing.load, case.files, last).obsolete
     until = "finds none from before it"
     if early:
         until = f"leaves out the {count(len(early))} up to {early[-1].path}"
-    supersede, keep = (look.command("rewind", f"--reload {how}") for how in ("--supersede", "--keep-changes"))
-    accept = f"; {look.command('accept')} if it is the same load, only copied" if same else ""
+    supersede, keep = (case.command("rewind", f"--reload {how}") for how in ("--supersede", "--keep-changes"))
+    accept = f"; {case.command('accept')} if it is the same load, only copied" if same else ""
     return (f"{supersede} replaces the table by this load set and {until}; "
             f"{keep} replaces it with all change files on top{accept}")
 
 
-def in_doubt(look: Situation, note: str) -> Plan:
+def in_doubt(case: Situation, note: str) -> Plan:
     "Nothing is applied, not even new change files, until a person has decided."
-    number = look.before.load if look.before else 0
-    return Plan(look.table, "attention", load_number=number, notes=(note,))
+    number = case.before.load if case.before else 0
+    return Plan(case.table, "attention", load_number=number, notes=(note,))
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-057
-def plan_load(look: Situation) -> Plan:
+def plan_load(case: Situation) -> Plan:
     "The plan of a table whose load set is new and complete."
-    cut, gone = choose_cutoff(look), gone_since(look)
-    number = look.before.load + 1 if look.before else 1
+    cut, gone = choose_cutoff(case), gone_since(case)
+    number = case.before.load + 1 if case.before else 1
     missing = f"{some(gone)} came after this load and is gone" if gone else ""
-    if look.before and not look.asks("reload") and (cut.doubt or missing):
-        doubt = f"a new load set of {count(len(look.listing.load), 'file')}, but {cut.doubt or missing}"
-        return in_doubt(look, f"{doubt}. {ways_out(look)}")
-    newest = cut.superseded[-1] if cut.superseded else None
-    (changes,), csv = before_csv(tuple(f for f in look.files if newest is None or f.order > newest.order))
-    base = Position(load=number, load_files=look.listing.load, cut=newest.path if newest else "",
-                    listed_at=look.listed_at(), applied=(0, 0))
-    other = look.asked and look.asked["kind"] not in ("reload", "adopt")
-    overtaken = other and f"{look.asked['kind']} was overtaken by a new load and is not carried out"
+    if case.before and not case.asks("reload") and (cut.doubt or missing):
+        doubt = f"a new load set of {count(len(case.listing.load), 'file')}, but {cut.doubt or missing}"
+        return in_doubt(case, f"{doubt}. {ways_out(case)}")
+    newest = cut.obsolete[-1] if cut.obsolete else None
+    (changes,), csv = before_csv(tuple(f for f in case.files if newest is None or f.order > newest.order))
+    base = Position(load=number, load_files=case.listing.load, cut=newest.path if newest else "",
+                    listed_at=case.listed_at(), applied=(0, 0))
+    other = case.asked and case.asked["kind"] not in ("reload", "adopt")
+    overtaken = other and f"{case.asked['kind']} was overtaken by a new load and is not carried out"
     near = ()
-    if cut.near and not look.before:
+    if cut.near and not case.before:
         near = (f"{count(len(cut.near))} put shortly before the load applied on top",)
-    return Plan(look.table, load=look.listing.load, load_number=number, changes=changes,
-                superseded=cut.superseded, after=advance(base, changes),
-                notes=tuple(filter(None, (missing, overtaken, *csv))), remarks=near, instruction=look.asked)
+    return Plan(case.table, load=case.listing.load, load_number=number, changes=changes,
+                obsolete=cut.obsolete, after=advance(base, changes),
+                notes=tuple(filter(None, (missing, overtaken, *csv))), remarks=near, instruction=case.asked)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-066
-def plan_start(look: Situation) -> Plan:
+def plan_start(case: Situation) -> Plan:
     "The plan of a table without a load set that was never loaded."
-    if not look.files:
-        return Plan(look.table, waits="the first files of DMS")
-    ready = min(f.time for f in look.files) + look.settle
-    if look.now < ready and look.settle > 0:
-        return Plan(look.table, waits=f"a full load; without one the table starts empty at {clock(ready)}")
-    (changes,), csv = before_csv(look.files)
-    after = advance(Position(listed_at=look.listed_at(), applied=(0, 0)), changes)
-    return Plan(look.table, changes=changes, after=after, notes=csv,
+    if not case.files:
+        return Plan(case.table, waits="the first files of DMS")
+    ready = min(f.time for f in case.files) + case.settle
+    if case.now < ready and case.settle > 0:
+        return Plan(case.table, waits=f"a full load; without one the table starts empty at {clock(ready)}")
+    (changes,), csv = before_csv(case.files)
+    after = advance(Position(listed_at=case.listed_at(), applied=(0, 0)), changes)
+    return Plan(case.table, changes=changes, after=after, notes=csv,
                 remarks=("no load set: the table starts empty",))
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-069
@@ -296,90 +296,90 @@ def plan_table(table: TableRef, listing: Listing,
     asked, void = bound(table, instruction, commit)
     if position is None and asked and asked["kind"] == "adopt":
         position = take_over(listing, asked, now)
-    look = Situation(table, listing, position, now, settle, insert_only, asked, *union(listing, archive))
+    case = Situation(table, listing, position, now, settle, insert_only, asked, *union(listing, archive))
     known = position.load_files if position else ()
-    reload = look.asks("reload")
-    accepted = look.asks("accept") and is_copy(listing.load, known)
+    reload = case.asks("reload")
+    accepted = case.asks("accept") and is_copy(listing.load, known)
     load = LoadSet("known") if accepted else judge_load(listing, known, now, settle, trusted=reload)
     if reload and load.kind == "none":
-        look = replace(look, asked=None)
+        case = replace(case, asked=None)
         void = ("reload is not carried out: there is no load file in the landing",)
-    return finish(_hand_over(look, load), look, void)
+    return finish(_hand_over(case, load), case, void)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-070
-def _hand_over(look: Situation, load: LoadSet) -> Plan:
+def _hand_over(case: Situation, load: LoadSet) -> Plan:
     "The plan for each kind of load set."
     if load.kind == "incomplete":
-        number = look.before.load if look.before else 0
-        return Plan(look.table, load_number=number, waits=load.waits)
+        number = case.before.load if case.before else 0
+        return Plan(case.table, load_number=number, waits=load.waits)
     if load.kind in ("mixed", "csv"):
-        return in_doubt(look, f"{load.doubt}. {ways_out_of(look, load.kind)}")
+        return in_doubt(case, f"{load.doubt}. {ways_out_of(case, load.kind)}")
     if load.kind == "copied":
-        return in_doubt(look, f"{load.doubt}. {ways_out(look, same=True)}")
+        return in_doubt(case, f"{load.doubt}. {ways_out(case, same=True)}")
     if load.kind == "new":
-        return plan_load(look)
-    return plan_changes(look) if look.before else plan_start(look)
+        return plan_load(case)
+    return plan_changes(case) if case.before else plan_start(case)
 
 
-def ways_out_of(look: Situation, kind: str) -> str:
+def ways_out_of(case: Situation, kind: str) -> str:
     "What helps against a mixed set, and against one in CSV."
     if kind == "csv":
         return "Set DataFormat=parquet at the DMS endpoint and reload the table"
-    keep = look.command("rewind", "--reload --keep-changes")
+    keep = case.command("rewind", "--reload --keep-changes")
     return (f"Remove the files of the earlier load from the landing; or, if all belong together, "
             f"{keep} loads them as they are, all change files on top")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-074
-def _note_unknown(plan: Plan, look: Situation) -> tuple[str, ...]:
+def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
     "Files are applied again from before the window, so what has gone since takes rows back and nobody sees it."
     first = min((f.order for f in plan.late + plan.changes), default=None)
-    start = look.before.window_start if look.before else ""
-    if not plan.instruction or plan.load or look.insert_only or not first or first >= change_order(start):
+    start = case.before.window_start if case.before else ""
+    if not plan.instruction or plan.load or case.insert_only or not first or first >= change_order(start):
         return ()
     why = (f"before the look-back window (from {start}) names are not known: whether an applied file has gone since, "
            "as if moved away without an archive, cannot be seen; if one has")
-    if older := look.before.older:
-        if tally(f.identity for f in look.older) == older:
+    if older := case.before.older:
+        if tally(f.identity for f in case.older) == older:
             return ()
         why = (f"{count(older[0])} from before the look-back window (from {start}) had been applied, and not just "
-               f"these are in landing and archive now, but {len(look.older):,}; if one is gone that sorts after "
+               f"these are in landing and archive now, but {len(case.older):,}; if one is gone that sorts after "
                f"{first[1]}")
     return (f"{why}, what it changed is lost from the rows that are applied again. "
-            f"`dmscdc reconcile {for_shell(look.table)}` tells, {look.command('rewind', '--reload')} makes it certain",)
+            f"`dmscdc reconcile {for_shell(case.table)}` tells, {case.command('rewind', '--reload')} makes it certain",)
 
 
-def _note_replaced(plan: Plan, look: Situation) -> tuple[str, ...]:
+def _note_replaced(plan: Plan, case: Situation) -> tuple[str, ...]:
     "A file is applied again that is another one now: the keys of its present rows follow it, others keep what it made."
-    other = {f.path for f in (look.arrivals.other if look.before and plan.instruction else ())}
+    other = {f.path for f in (case.arrivals.other if case.before and plan.instruction else ())}
     files = [f for f in plan.late + plan.changes if f.path in other]
-    if not files or plan.load or look.insert_only:
+    if not files or plan.load or case.insert_only:
         return ()
     return (f"applied as it is now: {some(files)}; what only its former rows changed stays as it made it. "
-            f"{look.command('rewind', '--reload')} makes it certain",)
+            f"{case.command('rewind', '--reload')} makes it certain",)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #finish-1
-def finish(plan: Plan, look: Situation, void: tuple[str, ...]) -> Plan:
+def finish(plan: Plan, case: Situation, void: tuple[str, ...]) -> Plan:
     "Adds the kind and what all plans have in common."
     work = {(True, True): "both", (True, False): "initial", (False, True): "incremental"}
-    moves = (look.asks("accept") or look.asks("adopt")) and plan.instruction is not None
-    notes = (*void, *plan.notes, *_note_unknown(plan, look), *_note_replaced(plan, look))
+    moves = (case.asks("accept") or case.asks("adopt")) and plan.instruction is not None
+    notes = (*void, *plan.notes, *_note_unknown(plan, case), *_note_replaced(plan, case))
     idle = "incremental" if moves else "attention" if notes else "nothing"
     kind = work.get((bool(plan.load), bool(plan.changes or plan.late)), idle)
-    plan = replace(plan, kind=kind, before=look.before, notes=notes)
-    plan = replace(plan, after=look.before or Position(), instruction=None) if plan.is_empty else plan
-    archived = tuple(f.path for f in plan.inputs if f.path in look.archived)
-    return replace(plan, archived=archived, remarks=(*plan.remarks, *_remarks(plan, look)))
+    plan = replace(plan, kind=kind, before=case.before, notes=notes)
+    plan = replace(plan, after=case.before or Position(), instruction=None) if plan.is_empty else plan
+    archived = tuple(f.path for f in plan.inputs if f.path in case.archived)
+    return replace(plan, archived=archived, remarks=(*plan.remarks, *_remarks(plan, case)))
 
 
-def _remarks(plan: Plan, look: Situation) -> list[str]:
+def _remarks(plan: Plan, case: Situation) -> list[str]:
     "Worth knowing, whatever the plan is."
     remarks = []
     if plan.after.shrunk:
         names, start = len(plan.after.window), plan.after.window_start
         remarks.append(f"the look-back window is shortened to {names:,} names, from {start}")
-    if look.asked and plan.kind in ("nothing", "attention"):
-        remarks.append(f"the instruction {look.asked['kind']} waits")
-    if look.listing.foreign:
-        strangers = look.listing.foreign
+    if case.asked and plan.kind in ("nothing", "attention"):
+        remarks.append(f"the instruction {case.asked['kind']} waits")
+    if case.listing.foreign:
+        strangers = case.listing.foreign
         remarks.append(f"{count(len(strangers), 'file')} of other names left alone ({some(strangers[:3])})")
     return remarks

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 # %% auto #0
-__all__ = ['HOLD', 'table_of', 'lost_since', 'load_state', 'needs_all', 'plan_standing', 'acquire', 'leased', 'check_inputs',
+__all__ = ['HOLD', 'table_of', 'lost_since', 'load_state', 'needs_all', 'plan_state', 'acquire', 'leased', 'check_inputs',
            'prepare_position', 'steps_of', 'check_ready', 'problem_of', 'carry_out', 'process_table']
 
 # %% ../../notebooks/08_load/05_process.ipynb #cell-004
@@ -111,23 +111,23 @@ def load_state(
     return TableState(item, there, head, position, tuple(notes))
 
 # %% ../../notebooks/08_load/05_process.ipynb #d8fcb55c
-def _untouched(standing: TableState, *notes: str  # why a reload cannot be done
+def _untouched(table_state: TableState, *notes: str  # why a reload cannot be done
                ) -> Plan:
     "The plan where the lake is not the one that the state remembers."
-    was, notes = standing.item.position, (*notes, standing.lost)
+    was, notes = table_state.item.position, (*notes, table_state.lost)
     said = {"waits": "nothing is touched", "notes": notes}
-    return Plan(standing.item.table, "attention", load_number=was.load, before=was, after=was, **said)
+    return Plan(table_state.item.table, "attention", load_number=was.load, before=was, after=was, **said)
 
 
-def _plan_lost(standing: TableState, landing: FolderLanding, known: Mapping[str, Any]) -> Plan:
+def _plan_lost(table_state: TableState, landing: FolderLanding, known: Mapping[str, Any]) -> Plan:
     "Nothing, until a person asks for a reload; that is done, and says which applied files are gone."
-    item = standing.item
+    item = table_state.item
     if (item.instruction or {}).get("kind") != "reload":
-        return _untouched(standing)
+        return _untouched(table_state)
     files = landing.files(item.table)
     plan = plan_table(item.table, files, replace(item.position, window=()), commit=item.commit, **known)
     if not plan.load:
-        return plan if plan.waits else _untouched(standing, *plan.notes)
+        return plan if plan.waits else _untouched(table_state, *plan.notes)
     if missing := gone_names(union(files, known["archive"])[0], item.position):
         words = "had been applied before the lake was lost, and lies in the landing no more, nor in an archive"
         return warn(plan, f"{some(missing)} {words}")
@@ -145,28 +145,28 @@ def needs_all(
     return now - item.status.get("full_at", 0.0) >= _ALL_EVERY
 
 
-def plan_standing(
-    standing: TableState,
+def plan_state(
+    table_state: TableState,
     landing: FolderLanding,
     settle: float,  # seconds
     now: float | None = None,  # epoch seconds
     archive: str = "",  # where change files from before the look-back window were moved
 ) -> Plan:
     "The plan of a table as it stands; one listing of the landing, and one of the archive."
-    item, now = standing.item, time.time() if now is None else now
-    since = None if standing.lost or item.instruction or needs_all(item, now) else standing.position
+    item, now = table_state.item, time.time() if now is None else now
+    since = None if table_state.lost or item.instruction or needs_all(item, now) else table_state.position
     known = {"now": now, "settle": settle, "insert_only": item.insert_only, "instruction": item.instruction}
     known["archive"] = open_landing(archive).files(item.table, since) if archive else None
-    if standing.lost:
-        return _plan_lost(standing, landing, known)
+    if table_state.lost:
+        return _plan_lost(table_state, landing, known)
     files = landing.files(item.table, since)
-    plan = plan_table(item.table, files, standing.position, commit=standing.number, **known)
-    other = set_otherwise(item.table, standing.head, item.key, item.partition, bool(files.load))
+    plan = plan_table(item.table, files, table_state.position, commit=table_state.number, **known)
+    other = set_otherwise(item.table, table_state.head, item.key, item.partition, bool(files.load))
     plan = only_load(plan, other)
-    is_old = standing.head and standing.head.partition == item.partition and not plan.load
-    fine = note_too_fine(item.table, standing.head) if is_old else ""
+    is_old = table_state.head and table_state.head.partition == item.partition and not plan.load
+    fine = note_too_fine(item.table, table_state.head) if is_old else ""
     plan = replace(plan, remarks=(*plan.remarks, *filter(None, [fine])))
-    return warn(announce(plan, standing.lake.unmanaged_files), item.moved)
+    return warn(announce(plan, table_state.lake.unmanaged_files), item.moved)
 
 # %% ../../notebooks/08_load/05_process.ipynb #cell-017
 HOLD = 120.0  # seconds of a lease that the controller holds; it renews it all the time
@@ -241,17 +241,17 @@ def check_ready(item: TableItem) -> None:
 
 # %% ../../notebooks/08_load/05_process.ipynb #7c1de0a4
 def _overtaken(
-    standing: TableState,  # before the run
+    table_state: TableState,  # before the run
     done: Sequence[LoadResult],  # what the run committed
     run: str,  # its id
 ) -> CommitConflict | None:  # None: nobody has
     "Another writer committed during the run: its settling clears away what a loser has put aside."
-    head, known = standing.lake.head(), done[-1].written.commit.number if done else standing.number
+    head, known = table_state.lake.head(), done[-1].written.commit.number if done else table_state.number
     if head is None or head.number == known or head.run == run:
         return None
     by = head.run or "another writer"
     words = f"commit {head.number} was made by {by} meanwhile; nothing more of this run is in the table"
-    return CommitConflict(f"{standing.item.table}: {words}. Two states or two controllers seem to write to one lake")
+    return CommitConflict(f"{table_state.item.table}: {words}. Two states or two controllers seem to write to one lake")
 
 
 def _input_problem(landing: FolderLanding, plan: Plan) -> InputChanged | LandingUnreachable | None:
@@ -268,7 +268,7 @@ def problem_of(
     error: Exception,  # that ended a run
     landing: FolderLanding,
     plan: Plan,
-    standing: TableState | None = None,  # before the run; None: it did not come so far
+    table_state: TableState | None = None,  # before the run; None: it did not come so far
     done: Sequence[LoadResult] = (),  # what was committed
     run: str = "",  # the run's id
 ) -> DmscdcError:
@@ -278,14 +278,14 @@ def problem_of(
         return changed if isinstance(changed, InputChanged) else error
     if is_expected(error) and not isinstance(error, LakeDamaged):
         return error
-    if standing and (stale := _overtaken(standing, done, run)):
+    if table_state and (stale := _overtaken(table_state, done, run)):
         return stale
     if isinstance(error, LakeDamaged):
         return error
     if changed := _input_problem(landing, plan):
         return changed
-    files = (*plan.load, *plan.changes, *plan.late, *plan.again)
-    lake = standing.lake.location if standing else ""
+    files = (*plan.load, *plan.changes, *plan.late, *plan.reapplied)
+    lake = table_state.lake.location if table_state else ""
     if words := explained(error, {f.path: landing.url(plan.table, f.path) for f in files}, lake):
         return words
     raise error
@@ -295,14 +295,14 @@ def carry_out(
     spark: OpenSession | None,  # called only when there is something to load; None: one of our own
     task: Task,
     plan: Plan,
-    standing: TableState,
+    table_state: TableState,
     state: State,
     renew: Callable[[], Any],  # the lease; or raises `LeaseLost`
     done: list[LoadResult],  # gets what is committed
 ) -> None:
     "Each step of the plan: prepare, check, commit, save."
     session = cache(spark or (lambda: open_session(places=_places_of(task, plan))))
-    head, saved = standing.head, standing.item.commit
+    head, saved = table_state.head, table_state.item.commit
     for prepare in steps_of(plan, head):
         pending = prepare(session, task, plan, head)  # files are staged, nothing is visible
         check_inputs(task.landing, plan)
@@ -334,22 +334,22 @@ def process_table(
 ) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
     ref, store, source, clock = TableRef.parse(table), open_state(state, landing), open_landing(landing), Clock()
-    standing, plan, done, problem, told = None, Plan(ref), [], None, SyncResult()
+    table_state, plan, done, problem, told = None, Plan(ref), [], None, SyncResult()
     try:
         with leased(store, ref, owner, fence) as renew:
             with clock.step("settle and plan"):
-                standing = load_state(store, ref, lake, format)
-                check_ready(standing.item)
-                plan = plan_standing(standing, source, settle, archive=archive)
+                table_state = load_state(store, ref, lake, format)
+                check_ready(table_state.item)
+                plan = plan_state(table_state, source, settle, archive=archive)
             source = _with_archive(source, archive, plan)
-            task = _task_of(standing, source, run)
+            task = _task_of(table_state, source, run)
             try:
-                carry_out(spark, task, plan, standing, store, renew, done)
+                carry_out(spark, task, plan, table_state, store, renew, done)
             finally:  # a load may have been committed before the changes were refused
-                told = SyncResult() if standing.lost and not done else sync_table(catalog, standing.lake)
+                told = SyncResult() if table_state.lost and not done else sync_table(catalog, table_state.lake)
     except Exception as error:
-        problem = problem_of(error, source, plan, standing, done, run)
-    return processed(plan, standing, done, problem, clock, told)
+        problem = problem_of(error, source, plan, table_state, done, run)
+    return processed(plan, table_state, done, problem, clock, told)
 
 # %% ../../notebooks/08_load/05_process.ipynb #cell-036
 def _with_archive(
@@ -361,7 +361,7 @@ def _with_archive(
     return WithArchive(landing, open_landing(archive), frozenset(plan.archived)) if plan.archived else landing
 
 
-def _task_of(standing: TableState, landing: FolderLanding | WithArchive, run: str) -> Task:
+def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, run: str) -> Task:
     "What the loaders are told."
-    item = standing.item
-    return Task(item.table, landing, standing.lake, item.key, item.partition, item.delete == "soft", run)
+    item = table_state.item
+    return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", run)

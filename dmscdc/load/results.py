@@ -229,7 +229,7 @@ def ended_by(
     problem: DmscdcError,
     table: str,
     done: Sequence[LoadResult],  # what was committed before
-    standing: TableState | None,  # before the run; None: it did not come so far
+    table_state: TableState | None,  # before the run; None: it did not come so far
     head: Commit | None,  # the newest
 ) -> tuple[str, str]:  # verdict and message
     "What a report says of a run that a problem has ended."
@@ -240,8 +240,8 @@ def ended_by(
     if loads := [result for result in done if result.is_load]:
         message = message.replace("othing was applied", "othing of the changes was applied")
         message = f"{message}. The load before them was: {did(loads)} ({now})"
-    elif standing:
-        known = done[-1].written.commit.number if done else standing.number
+    elif table_state:
+        known = done[-1].written.commit.number if done else table_state.number
         is_same = head is None or head.number == known
         message = f"{message}. {'The lake is as it was' if is_same else 'Somebody else has changed the lake'} ({now})"
     return problem.verdict, message
@@ -249,19 +249,19 @@ def ended_by(
 # %% ../../notebooks/08_load/03_results.ipynb #faa468c9
 def processed(
     plan: Plan,
-    standing: TableState | None,  # None: it did not come so far
+    table_state: TableState | None,  # None: it did not come so far
     done: Sequence[LoadResult], problem: DmscdcError | None, clock: Clock, told: SyncResult,
 ) -> Processed:
     "Everything a report shows."
-    head, table = standing.lake.head() if standing else None, str(plan.table)
+    head, table = table_state.lake.head() if table_state else None, str(plan.table)
     position = Position.from_json(head.position) if head else None
     loads = [result for result in done if result.is_load]
     noted = [note for load in loads for note in load.notes]
-    notes = (*(standing.notes if standing else ()), *plan.notes, *noted, *told.notes)
+    notes = (*(table_state.notes if table_state else ()), *plan.notes, *noted, *told.notes)
     verdict, words = verdict_of(loads, plan, notes)
     words = f"{words}; {told.words}" if told.words else words
     if problem:
-        verdict, words = ended_by(problem, table, done, standing, head)
+        verdict, words = ended_by(problem, table, done, table_state, head)
     return Processed(
         table, verdict, words, command=f"dmscdc pass --only {for_shell(table)}", versions=versions(),
         plan={"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},

@@ -30,7 +30,7 @@ OPERATIONS = ("inserted", "updated", "deleted")
 def seconds_of(
     time: str,  # ISO 8601, UTC
 ) -> float:  # since 1970
-    "A time of the ledger as a number."
+    "A time of the run log as a number."
     return iso_time(time).timestamp()
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from .charts import OPERATIONS
 from .log import by_end, read_lines
-from .store import Shelf, open_shelf
+from .store import RunStore, open_run_store
 
 # %% auto #0
 __all__ = ['BACK', 'WORDS', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'read_on', 'row_of',
@@ -29,7 +29,7 @@ BACK = 200  # bytes in front of a place that its fingerprint is made of
 
 @dataclass(frozen=True, order=True)
 class LogOffset:
-    "How far a ledger was read: a piece, the bytes of it, and the fingerprint of the last of them."
+    "How far a run log was read: a piece, the bytes of it, and the fingerprint of the last of them."
 
     piece: int = 1
     offset: int = 0
@@ -37,7 +37,7 @@ class LogOffset:
 
     @property
     def at(self) -> tuple[int, int]:
-        "To compare two places of one ledger."
+        "To compare two places of one run log."
         return self.piece, self.offset
 
 
@@ -48,7 +48,7 @@ def _print_of(content: bytes) -> str:
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-008
 @dataclass(frozen=True)
 class Reading:
-    "Lines of the ledger, each with the place behind it, and the place behind them all."
+    "Lines of the run log, each with the place behind it, and the place behind them all."
 
     start: LogOffset
     lines: list[tuple[tuple[int, int], dict[str, Any]]]
@@ -63,13 +63,13 @@ def _placed(content: bytes, piece: int, at: int) -> Iterator[tuple[tuple[int, in
 
 
 def read_on(
-    shelf: Shelf,
+    run_store: RunStore,
     start: LogOffset,  # where the last reading ended
-) -> Reading | None:  # None: this is not the ledger that was read then
+) -> Reading | None:  # None: this is not the run log that was read then
     "All lines behind a place; the rest of a line that is being written is left to the next reader."
     skip, end, found = min(BACK, start.offset), start, not start.offset
     lines: list[tuple[tuple[int, int], dict[str, Any]]] = []
-    for piece, content in shelf.tail(start.piece, start.offset - skip):
+    for piece, content in run_store.tail(start.piece, start.offset - skip):
         is_first = piece == start.piece
         if is_first and _print_of(content[:skip]) != start.before:
             return None
@@ -85,7 +85,7 @@ WORDS = 600  # characters of a run's words that pages keep; its report has them 
 
 
 def row_of(
-    line: dict[str, Any],  # of the ledger
+    line: dict[str, Any],  # of the run log
 ) -> dict[str, Any]:  # without what is empty or zero
     "What pages show of a run."
     words = str(line.get("words") or "")
@@ -99,7 +99,7 @@ def row_of(
 
 
 def _is_idle(
-    line: dict[str, Any],  # of the ledger
+    line: dict[str, Any],  # of the run log
 ) -> bool:
     "A pass that found nothing to do is no run: it is counted."
     return line.get("verdict") == "nothing" and not line.get("html")
@@ -118,13 +118,13 @@ def file_of(
     return f"tables/{f'{page}/' if page else ''}{quote(table, safe=' ._-$') or 'other'}.{kind}"
 
 
-def _parsed(content: bytes, ledger: str) -> dict[str, Any] | None:
-    "What a file of ours holds; None where it is missing, torn, or made from another ledger."
+def _parsed(content: bytes, run_log: str) -> dict[str, Any] | None:
+    "What a file of ours holds; None where it is missing, torn, or made from another run log."
     try:
         found = json.loads(content)
     except ValueError:
         return None
-    return found if isinstance(found, dict) and found.get("ledger") == ledger else None
+    return found if isinstance(found, dict) and found.get("ledger") == run_log else None
 
 
 def _encoded(found: dict[str, Any]) -> bytes:
@@ -132,7 +132,7 @@ def _encoded(found: dict[str, Any]) -> bytes:
 
 
 def _at(found: dict[str, Any]) -> tuple[int, int]:
-    "How far in the ledger a file has come."
+    "How far in the run log a file has come."
     return tuple(found["upto"][:2])
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-018
@@ -204,7 +204,7 @@ def _noted(index: dict[str, Any], line: dict[str, Any]) -> None:
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-025
 def _new_index() -> dict[str, Any]:
-    "A front page's file before the first line, for a ledger under a name of its own."
+    "A front page's file before the first line, for a run log under a name of its own."
     empty = {"tables": {}, "passes": [], "open": {}, "idle": 0, "last_pass": None, "charts": ""}
     return {"ledger": secrets.token_hex(4), "upto": [1, 0, ""], **empty}
 
@@ -219,10 +219,10 @@ def _index_in(content: bytes) -> dict[str, Any] | None:
 
 
 def index_of(
-    shelf: Shelf,
+    run_store: RunStore,
 ) -> dict[str, Any]:  # a new one where there is none
     "What the front page shows."
-    return _index_in(shelf.get(INDEX)) or _new_index()
+    return _index_in(run_store.get(INDEX)) or _new_index()
 
 
 def _with_reading(index: dict[str, Any], reading: Reading, draw: Callable[[list[dict]], str]) -> dict[str, Any]:
@@ -238,16 +238,16 @@ def _with_reading(index: dict[str, Any], reading: Reading, draw: Callable[[list[
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-027
 @dataclass
 class _News:
-    "The new lines of a ledger, and the whole of it for files that are missing, torn or behind."
+    "The new lines of a run log, and the whole of it for files that are missing, torn or behind."
 
-    shelf: Shelf
+    run_store: RunStore
     index: dict[str, Any]  # as it was before
     reading: Reading
 
     @cached_property
     def whole(self) -> Reading:
-        "The ledger from its first line: read only for what cannot be grown."
-        return read_on(self.shelf, LogOffset())
+        "The run_log from its first line: read only for what cannot be grown."
+        return read_on(self.run_store, LogOffset())
 
     def of(self, table: str, upto: tuple[int, int]) -> Reading:
         "Lines of a table, from a place on or from before it."
@@ -258,12 +258,12 @@ class _News:
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-028
 def _news_of(
-    shelf: Shelf,
+    run_store: RunStore,
     afresh: bool = False,  # as if nothing had been kept
 ) -> _News:
-    "What pages do not show yet. A ledger that is not the one we know is read from its first line."
-    index, ours = _index_in(shelf.get(INDEX)), _new_index()
-    reading = read_on(shelf, LogOffset(*index["upto"])) if index and not afresh else None
+    "What pages do not show yet. A run log that is not the one we know is read from its first line."
+    index, ours = _index_in(run_store.get(INDEX)), _new_index()
+    reading = read_on(run_store, LogOffset(*index["upto"])) if index and not afresh else None
 
     def begin(before: bytes) -> bytes | None:
         theirs = _index_in(before)
@@ -271,22 +271,22 @@ def _news_of(
         return None if is_another or theirs and not index else _encoded(ours)
 
     if reading is None:
-        shelf.revise(INDEX, begin)
-        index = index_of(shelf)
-        reading = read_on(shelf, LogOffset(*index["upto"])) or Reading(LogOffset(), [], LogOffset())
-    return _News(shelf, index, reading)
+        run_store.revise(INDEX, begin)
+        index = index_of(run_store)
+        reading = read_on(run_store, LogOffset(*index["upto"])) or Reading(LogOffset(), [], LogOffset())
+    return _News(run_store, index, reading)
 
 
 def table_of(
-    shelf: Shelf,
+    run_store: RunStore,
     index: dict[str, Any],
     table: str,
     content: bytes | None = None,  # of its file; None: as it is now
-) -> dict[str, Any]:  # ledger, upto, closed, rows
-    "A table's runs; none where there is no file of this ledger."
-    ledger, empty = index["ledger"], {"upto": [1, 0], "closed": 0, "rows": []}
-    content = shelf.get(file_of(table, kind="json")) if content is None else content
-    return _parsed(content, ledger) or {"ledger": ledger, **empty}
+) -> dict[str, Any]:  # run_log, upto, closed, rows
+    "A table's runs; none where there is no file of this run log."
+    run_log, empty = index["ledger"], {"upto": [1, 0], "closed": 0, "rows": []}
+    content = run_store.get(file_of(table, kind="json")) if content is None else content
+    return _parsed(content, run_log) or {"ledger": run_log, **empty}
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-030
 def _grown(news: _News, table: str) -> dict[str, Any]:
@@ -294,11 +294,11 @@ def _grown(news: _News, table: str) -> dict[str, Any]:
     kept: list[dict[str, Any]] = []
 
     def edit(before: bytes) -> bytes | None:
-        found = table_of(news.shelf, news.index, table, before)
+        found = table_of(news.run_store, news.index, table, before)
         kept.append(with_lines(found, news.of(table, _at(found))))
         return None if kept[-1] is found else _encoded(kept[-1])
 
-    news.shelf.revise(file_of(table, kind="json"), edit)
+    news.run_store.revise(file_of(table, kind="json"), edit)
     return kept[-1]
 
 
@@ -306,37 +306,37 @@ def _close(news: _News, table: str, written: dict[str, Any]) -> None:
     "Let the rows of full older pages go."
 
     def edit(before: bytes) -> bytes | None:
-        found = table_of(news.shelf, news.index, table, before)
+        found = table_of(news.run_store, news.index, table, before)
         left = without_closed(found, written)
         return None if left["closed"] == found["closed"] else _encoded(left)
 
     if len(written["rows"]) >= 2 * PAGE:
-        news.shelf.revise(file_of(table, kind="json"), edit)
+        news.run_store.revise(file_of(table, kind="json"), edit)
 
 
 def _incomplete(
-    shelf: Shelf,
+    run_store: RunStore,
     index: dict[str, Any],
 ) -> set[str]:
     "Tables whose file or page is gone; one listing."
-    there = {name for name, size in shelf.names("tables/") if size}
+    there = {name for name, size in run_store.names("tables/") if size}
     return {one for one in index["tables"] if not {file_of(one), file_of(one, kind="json")} <= there}
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-032
 def brought_up_to_date(
-    runs: Path | str | Shelf,  # where runs are kept
-    write: Callable[[Shelf, dict[str, Any], str], None],  # pages of a table: shelf, index, its name
+    runs: Path | str | RunStore,  # where runs are kept
+    write: Callable[[RunStore, dict[str, Any], str], None],  # pages of a table: run_store, index, its name
     draw: Callable[[list[dict]], str],  # the charts of the front page, from what passes have done
     afresh: bool = False,  # all, as if nothing had been kept
 ) -> list[str]:  # tables whose pages were written
-    "Let the chronicle and the tables' pages grow by what the ledger says. Raises `ShelfError`."
-    shelf = open_shelf(runs)
-    news = _news_of(shelf, afresh)
+    "Let the run index and the tables' pages grow by what the run log says. Raises `RunStoreError`."
+    run_store = open_run_store(runs)
+    news = _news_of(run_store, afresh)
     told = {line.get("table") or "" for _, line in news.reading.lines if not _is_idle(line)}
-    tables = sorted(told | _incomplete(shelf, news.index))
+    tables = sorted(told | _incomplete(run_store, news.index))
     for table in tables:
         written = _grown(news, table)
-        write(shelf, news.index, table)
+        write(run_store, news.index, table)
         _close(news, table, written)
 
     def edit(before: bytes) -> bytes | None:
@@ -344,5 +344,5 @@ def brought_up_to_date(
         is_new = found and news.reading.end.at > _at(found)
         return _encoded(_with_reading(found, news.reading, draw)) if is_new else None
 
-    shelf.revise(INDEX, edit)
+    run_store.revise(INDEX, edit)
     return tables

@@ -22,7 +22,7 @@ from ..landing.files import TableRef, for_shell
 from .charts import charts_of
 from .index import MARKS_SHOWN, PAGE, brought_up_to_date, file_of, index_of, pages_of, table_of
 from .report import render, took
-from .store import Shelf, open_shelf
+from .store import RunStore, open_run_store
 
 # %% auto #0
 __all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'UNKNOWN', 'LOADS', 'COMMAND', 'fitting', 'unnamed', 'table_page', 'write_table_pages',
@@ -94,10 +94,10 @@ def _older(table: str, found: dict[str, Any], number: int) -> list[dict[str, Any
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-017
 def _mark_of(
-    found: dict[str, Any],  # of the chronicle
+    found: dict[str, Any],  # of the run index
     number: int,  # of a page
 ) -> str:  # the same where the page would show the same
-    "What a page shows: the newest one all runs up to a place in the ledger, an older one its own."
+    "What a page shows: the newest one all runs up to a place in the run log, an older one its own."
     rows = pages_of(found)[number]
     seen = found["upto"] if not number else [number, len(rows), rows[0].get("run"), rows[-1].get("run")]
     return "-".join(map(str, [__version__, found["ledger"], *seen]))
@@ -105,7 +105,7 @@ def _mark_of(
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-018
 def table_page(
     table: str,  # "" for runs about no single table
-    found: dict[str, Any],  # of the chronicle
+    found: dict[str, Any],  # of the run index
     number: int = 0,  # of the page; 0 is the newest
     now: datetime | None = None,  # when; UTC
 ) -> str:  # HTML
@@ -131,28 +131,28 @@ def table_page(
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-019
 def write_table_pages(
-    shelf: Shelf,
-    index: dict[str, Any],  # of the chronicle
+    run_store: RunStore,
+    index: dict[str, Any],  # of the run index
     table: str,
 ) -> None:
     "Write the pages of a table that are not closed, from what its file says at that moment."
-    for number in pages_of(table_of(shelf, index, table)):
+    for number in pages_of(table_of(run_store, index, table)):
 
         def edit(before: bytes, number: int = number) -> bytes | None:
-            found = table_of(shelf, index, table)
+            found = table_of(run_store, index, table)
             is_gone = number not in pages_of(found)
             is_there = not is_gone and f'data-shows="{escape(_mark_of(found, number))}"'.encode() in before[:1_000]
             return None if is_gone or is_there else table_page(table, found, number).encode()
 
-        shelf.revise(file_of(table, number), edit)
+        run_store.revise(file_of(table, number), edit)
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #ab5c744c
 def below(
     path: Path | str | None,  # absolute, s3://…, or relative already
-    runs: Path | str | Shelf,  # where runs are kept
+    runs: Path | str | RunStore,  # where runs are kept
 ) -> str:  # "" where there is none
     "A path as the page links to it: relative to the front page."
-    return open_shelf(runs).name_of(path) if path else ""
+    return open_run_store(runs).name_of(path) if path else ""
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #ccf6f6bb
 _STATES = {"waiting": "waits for its key", "paused": "is paused", "new": "was not loaded yet"}
@@ -176,7 +176,7 @@ def _is_overtaken(row: dict[str, Any]) -> bool:
 
 
 def _last_word(
-    known: dict[str, Any],  # of the table, in the chronicle
+    known: dict[str, Any],  # of the table, in the run index
     is_done: bool = False,  # there is nothing to load now
 ) -> dict[str, Any]:  # a run; empty where there is none
     "The run that says how a table stands: the worst of the newest of each job, for one job's success is not another's."
@@ -186,7 +186,7 @@ def _last_word(
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #17f1c697
 def _volume_of(
-    known: dict[str, Any],  # of the table, in the chronicle
+    known: dict[str, Any],  # of the table, in the run index
 ) -> dict[str, Any] | None:
     "Rows and bytes of the newest run that had some."
     ran = sorted((row for row in known["last"].values() if row.get("rows", {}).get("read")), key=lambda row: row["end"])
@@ -194,7 +194,7 @@ def _volume_of(
 
 
 def _lag_until(
-    known: dict[str, Any],  # of the table, in the chronicle
+    known: dict[str, Any],  # of the table, in the run index
     now: str,  # ISO 8601
 ) -> float | None:  # seconds; None where no run told one
     "From the close of the newest change file in the lake to now, by the newest run that told a lag."
@@ -204,7 +204,7 @@ def _lag_until(
 
 
 def _seen(known: dict[str, Any], table: str) -> dict[str, Any]:
-    "What the chronicle knows of a table, as its line shows it."
+    "What the run index knows of a table, as its line shows it."
     page = file_of(table) if known["runs"] else ""
     return {"marks": known["marks"], "runs": known["runs"], "page": page, "volume": _volume_of(known)}
 
@@ -222,8 +222,8 @@ def name_parts(
 # %% ../../notebooks/09_runs/08_pages.ipynb #b5fdc3e3
 def table_line(
     status: dict[str, Any],  # of the table: its name under `table`, and what is known of the rest
-    known: dict[str, Any],  # of it, in the chronicle
-    runs: Path | str | Shelf,  # where runs are kept
+    known: dict[str, Any],  # of it, in the run index
+    runs: Path | str | RunStore,  # where runs are kept
 ) -> dict[str, Any]:  # what the page shows
     "One line of the page. A status that has nothing to say leaves the word to the runs."
     last, state = _last_word(known, status.get("verdict") == "nothing"), str(status.get("state") or "")
@@ -301,7 +301,7 @@ def needs_person(
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-037
 def as_entry(
     one: dict[str, Any] | str,  # something that needs a person
-    runs: Path | str | Shelf,  # where runs are kept
+    runs: Path | str | RunStore,  # where runs are kept
 ) -> dict[str, Any]:  # with all the names that the page knows
     "An entry as the page shows it: a sentence alone will do, `command` may stand for `commands`."
     one = {"words": one} if isinstance(one, str) else dict(one)
@@ -338,7 +338,7 @@ _LEGEND = {
 }
 
 
-def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: Shelf, now: str) -> list[dict[str, Any]]:
+def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: RunStore, now: str) -> list[dict[str, Any]]:
     "All tables, the worst first."
     known, given = index["tables"], {one["table"] for one in tables}
     every = [*tables, *({"table": table} for table in known if table and table not in given)]
@@ -353,10 +353,10 @@ def _worded(one: dict[str, Any] | str) -> dict[str, Any]:
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-044
 def _page_values(
-    index: dict[str, Any],  # of the chronicle
+    index: dict[str, Any],  # of the run index
     tables: list[dict[str, Any]],
     people: list[dict[str, Any] | str] | None,
-    runs: Shelf,
+    runs: RunStore,
     now: str,  # ISO 8601
 ) -> dict[str, Any]:
     "What the page says of the tables, and of whom they need."
@@ -378,10 +378,10 @@ def _page_values(
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-046
 def front_page(
-    index: dict[str, Any],  # of the chronicle
+    index: dict[str, Any],  # of the run index
     tables: list[dict[str, Any]],  # status of every table
     people: list[dict[str, Any] | str] | None,
-    runs: Shelf,
+    runs: RunStore,
     now: str,  # ISO 8601
     **values: Any,  # title
 ) -> str:  # HTML
@@ -397,7 +397,7 @@ def front_page(
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-047
 def write_front_page(
-    runs: Path | str | Shelf,  # where runs are kept; `index.html` is written there
+    runs: Path | str | RunStore,  # where runs are kept; `index.html` is written there
     tables: list[dict[str, Any]],  # status of every table, as `table_line` knows it
     people: list[dict[str, Any] | str] | None = None,  # what `as_entry` knows; None: found in the tables
     *,
@@ -405,11 +405,11 @@ def write_front_page(
     now: datetime | None = None,  # when; UTC
     afresh: bool = False,  # write the pages of all tables, not only of those that have run
 ) -> Path | str:  # the page
-    "Write `index.html` and the pages of tables that have run, each whole or not at all. Raises `ShelfError`."
-    shelf, time = open_shelf(runs), (now or datetime.now(timezone.utc)).isoformat()
-    brought_up_to_date(shelf, write_table_pages, charts_of, afresh)
+    "Write `index.html` and the pages of tables that have run, each whole or not at all. Raises `RunStoreError`."
+    run_store, time = open_run_store(runs), (now or datetime.now(timezone.utc)).isoformat()
+    brought_up_to_date(run_store, write_table_pages, charts_of, afresh)
 
     def make() -> str:
-        return front_page(index_of(shelf), tables, people, shelf, time, title=title)
+        return front_page(index_of(run_store), tables, people, run_store, time, title=title)
 
-    return shelf.publish("index.html", make)
+    return run_store.publish("index.html", make)

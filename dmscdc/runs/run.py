@@ -21,10 +21,10 @@ from urllib.parse import unquote
 
 import dmscdc
 from ..errors import NoSuchJob, Refused, RefusedParameters
-from .log import EXIT_CODES, Run, facts_of, iso, ledger_line, records, run_at, shelve
-from .log import shelved
+from .log import EXIT_CODES, Run, facts_of, iso, run_log_line, records, run_at, store_line
+from .log import stored_run
 from .report import report_html
-from .store import Shelf, locked_whole, open_shelf, write_whole
+from .store import RunStore, locked_whole, open_run_store, write_whole
 
 if TYPE_CHECKING:
     from papermill.exceptions import PapermillExecutionError
@@ -216,32 +216,32 @@ def _sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
         _mark_end(book)
     names = {"input_path": f"{run.job}.ipynb", "output_path": run.notebook.name}
     book["metadata"].setdefault("papermill", {}).update(names)
-    book["metadata"]["dmscdc"] = ledger_line(run, runs)
+    book["metadata"]["dmscdc"] = run_log_line(run, runs)
     return book
 
 
-def _brought(run: Run, shelf: Shelf) -> Run:
-    "Page and ledger line of a run whose notebook is written. In a folder the page comes last: with it all is done."
-    done = run if shelf.is_remote else shelved(run, shelf)
+def _brought(run: Run, run_store: RunStore) -> Run:
+    "Page and run log line of a run whose notebook is written. In a folder the page comes last: with it all is done."
+    done = run if run_store.is_remote else stored_run(run, run_store)
     write_whole(run.html, report_html(run.notebook))
-    return shelved(run, shelf) if shelf.is_remote else done
+    return stored_run(run, run_store) if run_store.is_remote else done
 
 
-def _keep(run: Run, shelf: Shelf, env: dict[str, str] | None = None) -> Run:
-    "Write the facts into the notebook and the page beside it, then bring the run to the shelf."
+def _keep(run: Run, run_store: RunStore, env: dict[str, str] | None = None) -> Run:
+    "Write the facts into the notebook and the page beside it, then bring the run to the run store."
     run = replace(run, words=without_secrets(run.words, env or {}))
-    book = _sealed(run, shelf.home, env or {})
+    book = _sealed(run, run_store.home, env or {})
     run = replace(run, records=records(book))
-    book["metadata"]["dmscdc"] = ledger_line(run, shelf.home)
+    book["metadata"]["dmscdc"] = run_log_line(run, run_store.home)
     with locked_whole(run.notebook, json.dumps(book, indent=1, ensure_ascii=False) + "\n"):
-        return _brought(run, shelf)
+        return _brought(run, run_store)
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-043
 def run_notebook(
     job: Path | str,  # a job of dmscdc, or the path of a notebook
     parameters: dict[str, Any],  # for its cell tagged `parameters`
     *,
-    runs: Path | str | Shelf,  # where runs are kept: a folder, or s3://bucket/prefix
+    runs: Path | str | RunStore,  # where runs are kept: a folder, or s3://bucket/prefix
     table: str | None = None,  # `schema.table` that it is about
     env: dict[str, str] | None = None,  # more environment for the kernel; the place for secrets
     timeout: float | None = None,  # seconds that the cells may take together
@@ -249,19 +249,19 @@ def run_notebook(
     command: str | None = None,  # runs it again; `dmscdc pass --only TABLE` where None
     server_death: Callable[[], str] | None = None,  # words once the Spark server is gone, else ""
     stop: threading.Event | None = None,  # set it to end the run
-) -> Run:  # with its verdict; notebook, page and ledger line are written
+) -> Run:  # with its verdict; notebook, page and run log line are written
     "Execute and keep a job, however it ends. Raises `RefusedParameters` or `NoSuchJob`, before the start."
     from dmscdc.runs.kernel import Watch, executed
 
-    job, shelf, env = find_job(job), open_shelf(runs), dict(env or {})
+    job, run_store, env = find_job(job), open_run_store(runs), dict(env or {})
     check_parameters(job, parameters)
-    run = run_at(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, shelf.home)
+    run = run_at(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, run_store.home)
     run.notebook.parent.mkdir(parents=True, exist_ok=True)
     watch = Watch(timeout, server_death, stop)
     with run.notebook.open("xb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         error = executed(job, parameters, run.notebook, watch, env)
-        run = _keep(_weighed(run, error, watch), shelf, env)
+        run = _keep(_weighed(run, error, watch), run_store, env)
     if isinstance(error, KeyboardInterrupt):
         raise error
     return run
@@ -290,37 +290,37 @@ def _lost_run(notebook: Path, runs: Path) -> Run:
     return run_at(start, run_id, job, unquote(table) or None, None, runs)
 
 
-def _ended(notebook: Path, shelf: Shelf) -> Run | None:
+def _ended(notebook: Path, run_store: RunStore) -> Run | None:
     "A run whose process went after its notebook was written, and before all else was."
     names = ("end", "verdict", "words", "cause", "command")
     for facts in facts_of([notebook]):
-        run = _lost_run(notebook, shelf.home)
+        run = _lost_run(notebook, run_store.home)
         return replace(run, **{name: facts[name] for name in names}, records=records(notebook))
     return None
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-056
-def _waiting(shelf: Shelf, newest: int) -> Iterator[Path]:
-    "The newest notebooks of each job and table at the shelf's home that have no page, or no place yet."
-    for home in [home for depth in ("*/", "*/*/") for home in sorted(shelf.home.glob(depth))]:
+def _waiting(run_store: RunStore, newest: int) -> Iterator[Path]:
+    "The newest notebooks of each job and table at the run store's home that have no page, or no place yet."
+    for home in [home for depth in ("*/", "*/*/") for home in sorted(run_store.home.glob(depth))]:
         for notebook in sorted(home.glob("[0-9]*.ipynb"))[-newest:]:
-            if shelf.is_remote or not notebook.with_suffix(".html").exists():
+            if run_store.is_remote or not notebook.with_suffix(".html").exists():
                 yield notebook
 
 
 def close_lost(
-    runs: Path | str | Shelf,  # where runs are kept: a folder, or s3://bucket/prefix
+    runs: Path | str | RunStore,  # where runs are kept: a folder, or s3://bucket/prefix
     newest: int = 20,  # files looked at in each folder
 ) -> list[Run]:  # the runs that were closed, as failed
     "Finish runs whose process is gone, like any other; send those to the bucket that could not be sent before."
-    shelf, closed = open_shelf(runs), []
-    for notebook in _waiting(shelf, newest):
+    run_store, closed = open_run_store(runs), []
+    for notebook in _waiting(run_store, newest):
         with claimed(notebook) as mine:
             if mine and not notebook.with_suffix(".html").exists():
-                if run := _ended(notebook, shelf):
-                    _brought(run, shelf)
+                if run := _ended(notebook, run_store):
+                    _brought(run, run_store)
                 else:
-                    closed.append(_keep(_lost_run(notebook, shelf.home), shelf))
-            elif mine and shelf.is_remote:
+                    closed.append(_keep(_lost_run(notebook, run_store.home), run_store))
+            elif mine and run_store.is_remote:
                 for line in facts_of([notebook]):
-                    shelve(line, shelf)
+                    store_line(line, run_store)
     return closed

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from ..errors import ShelfError
+from ..errors import RunStoreError
 from ..storage.filesystem import client, code_of, is_bucket, split_url
 from ..storage.log_store import OLD_BOTO3, get_object
 
 # %% auto #0
-__all__ = ['LINES', 'KINDS', 'TRIES', 'LONGEST', 'PIECE', 'Shelf', 'locked_whole', 'write_whole', 'FolderShelf', 'encryption',
-           'asked', 'Bucket', 'change', 'cache_of', 'BucketShelf', 'open_shelf', 'borrowed']
+__all__ = ['LINES', 'KINDS', 'TRIES', 'LONGEST', 'PIECE', 'RunStore', 'locked_whole', 'write_whole', 'FolderRunStore',
+           'encryption', 'asked', 'Bucket', 'change', 'cache_of', 'BucketRunStore', 'open_run_store', 'borrowed']
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-007
 @contextmanager
@@ -80,7 +80,7 @@ class _Folder:
         return self.home / name
 
     def name_of(self, place: Path | str) -> str:
-        "The name of a file, as pages link to it: relative to the shelf."
+        "The name of a file, as pages link to it: relative to the run store."
         return os.path.relpath(place, self.home).replace(os.sep, "/") if Path(place).is_absolute() else str(place)
 
     def get(self, name: str) -> bytes:
@@ -116,7 +116,7 @@ class _FolderPages(_Folder):
                 write_whole(self.where(name), after.decode())
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-018
-class FolderShelf(_FolderPages):
+class FolderRunStore(_FolderPages):
     "Runs in a folder."
 
     is_remote = False
@@ -139,7 +139,7 @@ class FolderShelf(_FolderPages):
                 yield file.read()
 
     def tail(self, piece: int, offset: int) -> Iterator[tuple[int, bytes]]:
-        "What stands behind a place of the ledger: a file is one piece, number 1."
+        "What stands behind a place of the run log: a file is one piece, number 1."
         if self.where(LINES).exists():
             with self.where(LINES).open("rb") as file:
                 file.seek(offset)
@@ -178,13 +178,13 @@ def asked(
     try:
         yield s3
     except ParamValidationError as error:
-        raise ShelfError(f"{what}: {OLD_BOTO3}") from error
+        raise RunStoreError(f"{what}: {OLD_BOTO3}") from error
     except (BotoCoreError, ClientError) as error:
-        raise ShelfError(f"{what}: {error}") from error
+        raise RunStoreError(f"{what}: {error}") from error
 
 
 def _is_lost_race(
-    error: ShelfError,
+    error: RunStoreError,
 ) -> bool:
     "Somebody else has written since we read: S3 says 412, or 409 in the same moment, or the object is gone."
     answer = getattr(error.__cause__, "response", {})
@@ -235,7 +235,7 @@ def change(
     name: str,
     edit: Callable[[bytes], bytes | None],  # what it shall be, from what it is; None: it is right already
 ) -> None:
-    "Read, edit and write an object, again and again until nobody was in between. Raises `ShelfError`."
+    "Read, edit and write an object, again and again until nobody was in between. Raises `RunStoreError`."
     for tried in range(TRIES):
         before, condition = bucket.read(name)
         after = edit(before)
@@ -243,11 +243,11 @@ def change(
             return
         try:
             return bucket.put(name, after, **condition)
-        except ShelfError as error:
+        except RunStoreError as error:
             if not _is_lost_race(error):
                 raise
         threading.Event().wait(random.uniform(0, min(LONGEST, 0.02 * 2**tried)))
-    raise ShelfError(f"{bucket.where(name)} could not be written: {TRIES} times somebody else was quicker")
+    raise RunStoreError(f"{bucket.where(name)} could not be written: {TRIES} times somebody else was quicker")
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-038
 def cache_of(
@@ -278,7 +278,7 @@ class _BucketPages(Bucket):
 
     def name_of(self, place: Path | str) -> str:
         "The name of an object or of a file at home, as pages link to it."
-        return FolderShelf(self.home).name_of(str(place).removeprefix(self.where("")))
+        return FolderRunStore(self.home).name_of(str(place).removeprefix(self.where("")))
 
     def get(self, name: str) -> bytes:
         "The content of an object; nothing where there is none."
@@ -296,7 +296,7 @@ class _BucketPages(Bucket):
             change(self, name, edit)
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-043
-class BucketShelf(_BucketPages):
+class BucketRunStore(_BucketPages):
     "Runs in a bucket."
 
     is_remote = True
@@ -318,39 +318,39 @@ class BucketShelf(_BucketPages):
                 return
 
     def tail(self, piece: int, offset: int) -> Iterator[tuple[int, bytes]]:
-        "What stands behind a place of the ledger, with the number of its piece; the oldest first."
+        "What stands behind a place of the run log, with the number of its piece; the oldest first."
         for name, _ in self.names("ledger/"):
             if (number := int(Path(name).stem)) >= piece:
                 yield number, self.get(name)[offset if number == piece else 0 :]
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-047
-Shelf = FolderShelf | BucketShelf
-_bucket_shelf = lru_cache(None)(BucketShelf)
+RunStore = FolderRunStore | BucketRunStore
+_bucket_run_store = lru_cache(None)(BucketRunStore)
 
 
-def open_shelf(
-    runs: Path | str | Shelf,  # a folder, s3://bucket/prefix, or opened already
-) -> Shelf:
-    "The shelf at an address. Raises `ValueError`."
-    if isinstance(runs, (FolderShelf, BucketShelf)):
+def open_run_store(
+    runs: Path | str | RunStore,  # a folder, s3://bucket/prefix, or opened already
+) -> RunStore:
+    "The run_store at an address. Raises `ValueError`."
+    if isinstance(runs, (FolderRunStore, BucketRunStore)):
         return runs
     if not is_bucket(runs):
-        return FolderShelf(runs)
+        return FolderRunStore(runs)
     encryption(os.environ.get(_ENCRYPTION, ""))  # a wrong wish is said before anything runs
-    return _bucket_shelf(*split_url(str(runs)))
+    return _bucket_run_store(*split_url(str(runs)))
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-050
 @contextmanager
 def borrowed(
-    shelf: Shelf,
+    run_store: RunStore,
     name: str,  # of a file
 ) -> Iterator[Path]:  # as a file of this machine
-    "A file of the shelf, read only. Raises `FileNotFoundError`."
-    content = shelf.get(name)
+    "A file of the run store, read only. Raises `FileNotFoundError`."
+    content = run_store.get(name)
     if not content:
-        raise FileNotFoundError(f"there is no {shelf.where(name)}")
-    if not shelf.is_remote:
-        yield shelf.home / name
+        raise FileNotFoundError(f"there is no {run_store.where(name)}")
+    if not run_store.is_remote:
+        yield run_store.home / name
         return
     with tempfile.TemporaryDirectory() as home:
         file = Path(home, "runs", name)

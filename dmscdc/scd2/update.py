@@ -28,7 +28,8 @@ from ..landing.load_set import is_followed, quiet_at
 from .plan import ChangeSpan, Scd2Position, check_free, first_step, load_time, next_scd2_position
 from .plan import next_step, scd2_position_of, target_of, unseen, versions_of
 from .versions import ADDED, AT, BEGAN, BEGINS, CHANGE, CURRENT, FROM, HIDDEN, START, TO, WHAT, Scd2Spec
-from .versions import implied_deletes, kind_of, lines_of, starts_of, version_schema, weave, weave_on
+from .versions import build_versions, extend_versions, implied_deletes, kind_of, lines_of, starts_of
+from .versions import version_schema
 from ..spark.session import open_session
 from ..state.items import TableItem
 from ..state.registry import open_state
@@ -49,7 +50,7 @@ class Scd2State:
     item: TableItem  # settings of the mirror
     there: LakeTable  # the type-2 table
     head: Commit | None  # its newest commit
-    woven: Scd2Position | None  # what that holds; None to weave all anew
+    built: Scd2Position | None  # what that holds; None to rebuild all versions
     past: Changelog
     mirror: Position | None  # of the mirror's newest commit
     notes: tuple[str, ...] = ()  # what settling found
@@ -70,20 +71,20 @@ def load_scd2(table: TableRef, landing: str, lake: str, state: Any, archive: str
     root, folder = item.out_path or lake, {"folder": item.folder} if item.folder else {}
     mirror, there = open_table(item.format, root, table, **folder).head(), open_table(item.format, root, name)
     notes, head = there.recover(), there.head()
-    woven, at = scd2_position_of(name, head), Position.from_json(mirror.position) if mirror else None
-    past = open_changelog(landing, table, archive=archive, position=at or (woven.position if woven else None))
-    return Scd2State(item, there, head, None if rebuild else woven, past, at, tuple(notes))
+    built, at = scd2_position_of(name, head), Position.from_json(mirror.position) if mirror else None
+    past = open_changelog(landing, table, archive=archive, position=at or (built.position if built else None))
+    return Scd2State(item, there, head, None if rebuild else built, past, at, tuple(notes))
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-006
 def step_of(scd2: Scd2State, landed: bool, settle: float) -> ChangeSpan:
-    "What is to be woven now."
-    past, woven = scd2.past, scd2.woven
+    "What is to be applied now."
+    past, built = scd2.past, scd2.built
     number, changes = target_of(past, scd2.mirror, landed)
-    step = next_step(past, number, changes, woven) if woven else first_step(past, number, changes)
+    step = next_step(past, number, changes, built) if built else first_step(past, number, changes)
     if landed and step.load and not _is_complete(past, settle):
-        words = f"{past.table}: load {number} may still be written, it is woven once it is complete"
+        words = f"{past.table}: load {number} may still be written, it is applied once it is complete"
         return ChangeSpan(number, whole=step.whole, notes=(words,))
-    lost = () if landed or not scd2.mirror else unseen(past, scd2.mirror, woven)
+    lost = () if landed or not scd2.mirror else unseen(past, scd2.mirror, built)
     return replace(step, notes=(*step.notes, *lost))
 
 
@@ -94,23 +95,23 @@ def _is_complete(past: Changelog, settle: float) -> bool:
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-008
 def settings_of(scd2: Scd2State, ignored: Sequence[str] | None, time_column: str | None) -> tuple[tuple[str, ...], str]:
     "Columns that are ignored, and the time column. Raises `BadSetting` for others than those of the table."
-    woven, given = scd2.woven, {"ignored": ignored, "time_column": time_column}
-    if woven is None:
+    built, given = scd2.built, {"ignored": ignored, "time_column": time_column}
+    if built is None:
         return tuple(ignored or ()), time_column or ""
     for name, value in given.items():
-        stands, asked = getattr(woven, name), tuple(value) if name == "ignored" and value is not None else value
+        stands, asked = getattr(built, name), tuple(value) if name == "ignored" and value is not None else value
         if asked is not None and asked != stands:
             words = [", ".join(one) if isinstance(one, tuple) else one for one in (asked, stands)]
             raise BadSetting(
                 f"{scd2.there.table}: {name} is {words[0] or 'none'}, the versions stand on {words[1] or 'none'}. "
-                f"Weave all anew: dmscdc scd2 {for_shell(scd2.table)} --rebuild"
+                f"Rebuild all versions: dmscdc scd2 {for_shell(scd2.table)} --rebuild"
             )
     if scd2.head.key[:-1] != scd2.item.key:
         raise BadSetting(
             f"{scd2.there.table}: the key of {scd2.table} is {','.join(scd2.item.key)}, the versions stand on "
-            f"{','.join(scd2.head.key[:-1])}. Weave all anew: dmscdc scd2 {for_shell(scd2.table)} --rebuild"
+            f"{','.join(scd2.head.key[:-1])}. Rebuild all versions: dmscdc scd2 {for_shell(scd2.table)} --rebuild"
         )
-    return woven.ignored, woven.time_column
+    return built.ignored, built.time_column
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-010
 def _source_columns(head: Commit | None) -> Schema:
@@ -121,30 +122,30 @@ def _source_columns(head: Commit | None) -> Schema:
 
 def files_of(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
     "The step's files with what they carry. Raises `Refused`."
-    table, past, woven = str(scd2.table), scd2.past, scd2.woven
+    table, past, built = str(scd2.table), scd2.past, scd2.built
     footers = read_footers({f.path: past.urls[f.path] for f in step.files})
-    schema = evolve(table, _source_columns(scd2.head) if woven else (), footers).schema
+    schema = evolve(table, _source_columns(scd2.head) if built else (), footers).schema
     check_key(table, schema, scd2.item.key, footers)
     version_schema(table, schema)  # names that are taken
-    before = woven.position.load if woven else 0
+    before = built.position.load if built else 0
     numbers = {f.path: step.number if f.is_load or f in step.whole else before for f in step.files}
-    kinds = {f.path: kind_of(numbers[f.path], f in step.load, f not in step.again) for f in step.files}
+    kinds = {f.path: kind_of(numbers[f.path], f in step.load, f not in step.reapplied) for f in step.files}
     return change_files(footers, past.urls, schema, kinds)
 
 
 def spec_of(
     scd2: Scd2State, step: ChangeSpan, files: ChangeFiles, ignored: Sequence[str], time_column: str
 ) -> Scd2Spec:
-    "How the step is woven; what orders changes is still open. Raises `BadSetting`."
-    woven, key, names = scd2.woven, scd2.item.key, [c.name for c in files.schema]
+    "How versions are built in this step; what orders changes is still open. Raises `BadSetting`."
+    built, key, names = scd2.built, scd2.item.key, [c.name for c in files.schema]
     if unknown := [c for c in ignored if c not in names or c in key]:
         words = "cannot be ignored: it is of the key, or no file carries it"
         raise BadSetting(f"{scd2.table}: column {unknown[0]} {words}")
     plain = replace(files, place={path: (group, kind[7:]) for path, (group, kind) in files.place.items()})
     clock = clock_of(plain, key, time_column)
-    if woven:
-        clock = replace(clock, stamp=woven.stamp or clock.stamp, sequence=woven.sequence or clock.sequence)
-    begun = load_time(scd2.past) if woven is None or step.is_reload else woven.load_time
+    if built:
+        clock = replace(clock, stamp=built.stamp or clock.stamp, sequence=built.sequence or clock.sequence)
+    begun = load_time(scd2.past) if built is None or step.is_reload else built.load_time
     return Scd2Spec(key, files.schema, tuple(ignored), clock, False, begun)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-011
@@ -178,11 +179,11 @@ def ordered(
     scd2: Scd2State, step: ChangeSpan, how: Scd2Spec, facts: dict[str, Any]
 ) -> tuple[bool | None, str]:
     "Whether the change sequence orders changes, decided by the first for all times, and the highest. Raises `Refused`."
-    woven, table = scd2.woven, scd2.there.table
-    decided, highest = (woven.by_sequence, woven.highest) if woven else (None, "")
+    built, table = scd2.built, scd2.there.table
+    decided, highest = (built.by_sequence, built.highest) if built else (None, "")
     every = bool(facts["changes"]) and facts.get("proven", 0) == facts["changes"]
     by = every if decided is None else decided
-    again = f"Weave all anew: dmscdc scd2 {for_shell(scd2.table)} --rebuild"
+    again = f"Rebuild all versions: dmscdc scd2 {for_shell(scd2.table)} --rebuild"
     if by and facts["changes"] and not every:
         raise Refused(f"{table}: changes are ordered by {how.clock.sequence}, and new ones do not carry it. {again}")
     if by and facts["changes"] and facts["lowest"] < highest and not step.late:
@@ -208,7 +209,7 @@ def _with_gone(lines: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-016
 def _earlier(starts: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd2Spec) -> DataFrame:
-    "Where columns are ignored, a version holds the newest of their values: so it is woven anew as a whole."
+    "Where columns are ignored, a version holds the newest of their values: so it is rebuilt as a whole."
     begun = versions.join(starts, list(how.key)).where(F.col(BEGAN) < F.col(START))
     begun = begun.groupBy(*map(quoted, how.key)).agg(F.max(BEGAN).alias(BEGAN))
     first = F.greatest(F.col(BEGAN), F.lit(f"{step.number:06d}/0"))
@@ -226,26 +227,26 @@ def new_versions(
 ) -> DataFrame:
     "What is to be written, as `compared` says it."
     lines = lines_of(read_changes(spark, files), files.sets, how).where(can_apply(how.key))
-    if scd2.woven is None:
+    if scd2.built is None:
         made = {WHAT: F.lit("opened"), CHANGE: F.col(CURRENT).cast("int")}
-        return weave(lines, files.sets, how).withColumns(made)
+        return build_versions(lines, files.sets, how).withColumns(made)
     versions = _table_versions(spark, scd2, files.schema)
     if step.is_reload:
         lines = _with_gone(lines, versions, step, how)
-        return weave_on(lines, starts_of(lines, how), versions, files.sets, how)
+        return extend_versions(lines, starts_of(lines, how), versions, files.sets, how)
     versions, starts = between(versions, how, facts), starts_of(lines.where(~F.col(BEGINS)), how)
     if step.late and how.ignored:
         starts = _earlier(starts, versions, step, how)
         gone = implied_deletes(starts, step.number, how)
         lines = lines.unionByName(gone, allowMissingColumns=True) if step.load else lines
-    return weave_on(lines, starts, versions, files.sets, how)
+    return extend_versions(lines, starts, versions, files.sets, how)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cccbbac3
 SMALL = 64 << 20  # bytes of raw files, before compression, whose versions one task writes
 
 
 def _by_key(frame: DataFrame, key: Sequence[str], bytes: int) -> DataFrame:
-    "Sorted, so that a file holds near keys; little in one piece, for to sort in pieces Spark weaves twice."
+    "Sorted, so that a file holds near keys; little in one piece, because to sort in pieces Spark computes all twice."
     names = list(map(quoted, key))
     return frame.coalesce(1).sortWithinPartitions(*names) if bytes <= SMALL else frame.sort(*names)
 
@@ -266,26 +267,26 @@ def _put_aside(spark: SparkSession, found: DataFrame, url: str, schema: Schema) 
 # %% ../../notebooks/11_scd2/03_update.ipynb #b1fca679
 @dataclass(frozen=True)
 class _Done:
-    "What was woven, and what that has written."
+    "What was applied, and what that has written."
 
-    woven: Scd2Position
+    built: Scd2Position
     counts: dict[str, int]  # of versions by what became of them
     written: Written
-    notes: tuple[str, ...] = ()  # what could not be woven
+    notes: tuple[str, ...] = ()  # what could not be applied
 
 
 @dataclass(frozen=True)
 class PendingVersions:
     "Versions that are staged; no reader sees them."
 
-    woven: Scd2Position
+    built: Scd2Position
     counts: dict[str, int]  # of versions by what becomes of them
     pending: PendingCommit
-    notes: tuple[str, ...] = ()  # what could not be woven
+    notes: tuple[str, ...] = ()  # what could not be applied
 
     def commit(self) -> _Done:
         "Make them the newest commit. Raises `CommitConflict`."
-        return _Done(self.woven, self.counts, self.pending.commit(), self.notes)
+        return _Done(self.built, self.counts, self.pending.commit(), self.notes)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #851b798c
 def stage_versions(
@@ -294,15 +295,15 @@ def stage_versions(
     transaction: Transaction,
     found: DataFrame,  # of `compared`
     bytes: int,  # of the raw files before compression
-    woven: Scd2Position,  # but for the number of current versions
+    built: Scd2Position,  # but for the number of current versions
 ) -> PendingVersions:
     "Stage the whole table, the versions that change, or the position alone."
     there, schema, key = scd2.there, transaction.schema, transaction.key
     url = f"{there.staging_dir(transaction)}/staged/versions"
     rows, facts = _put_aside(spark, _by_key(found, key, bytes), url, schema)
-    woven = replace(woven, current=woven.current + facts["change"])
-    transaction = replace(transaction, position=woven.to_json())
-    if scd2.woven is None:
+    built = replace(built, current=built.current + facts["change"])
+    transaction = replace(transaction, position=built.to_json())
+    if scd2.built is None:
         pending = there.replace(spark, rows, transaction, facts["keys"], bytes)
     elif facts["keys"] or schema != scd2.head.schema:
         said = {"keys": facts["keys"], "writes": facts["keys"] - facts["removed"], "patches": 0}
@@ -310,7 +311,7 @@ def stage_versions(
         pending = there.apply(spark, batch, transaction)
     else:
         pending = there.advance(transaction)
-    return PendingVersions(woven, facts, pending)
+    return PendingVersions(built, facts, pending)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #602d4cba
 def _check_unchanged(scd2: Scd2State, step: ChangeSpan, landing: str, archive: str) -> None:
@@ -319,10 +320,10 @@ def _check_unchanged(scd2: Scd2State, step: ChangeSpan, landing: str, archive: s
     here = {f.path: f for f in (*now.load, *now.before, *now.changes)}
     if other := [f.path for f in step.files if here.get(f.path) != f]:
         name = scd2.there.table
-        raise CommitConflict(f"{name}: {other[0]} is another file now, or gone; nothing was woven, begin anew")
+        raise CommitConflict(f"{name}: {other[0]} is another file now, or gone; nothing was committed, begin again")
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #409377ce
-def _weave_step(
+def _build_step(
     spark: SparkSession,
     scd2: Scd2State,
     step: ChangeSpan,
@@ -331,8 +332,8 @@ def _weave_step(
     chosen: tuple[tuple[str, ...], str],  # columns that are ignored, the time column
     listed_at: float,  # epoch seconds
 ) -> PendingVersions:
-    "Read, weave, stage."
-    old = scd2.woven
+    "Read, build, stage."
+    old = scd2.built
     how = spec_of(scd2, step, files, *chosen)
     check_sound(spark, {f.path: files.urls[f.path] for f in files.footers}, files.bytes)
     facts = look(read_changes(spark, files), how)
@@ -341,11 +342,11 @@ def _weave_step(
     count = (old.files if old and old.position.load == step.number else 0) + len(step.new)
     at, current = next_scd2_position(scd2.past, step, old, listed_at), old.current if old else 0
     order = (how.clock.stamp, how.clock.sequence, by_sequence, highest)
-    woven = Scd2Position(at, count, current, how.load_time, *chosen, *order)
+    built = Scd2Position(at, count, current, how.load_time, *chosen, *order)
     found = new_versions(spark, scd2, step, files, how, facts)
     transaction = Transaction(scd2.head, {}, run, version_schema(str(scd2.table), files.schema), (*how.key, FROM))
-    pending = stage_versions(spark, scd2, transaction, found, files.bytes, woven)
-    bad = f"{scd2.table}: {facts['bad']:,} rows without a known Op or without their key are not woven"
+    pending = stage_versions(spark, scd2, transaction, found, files.bytes, built)
+    bad = f"{scd2.table}: {facts['bad']:,} rows without a known Op or without their key are not applied"
     return replace(pending, notes=(bad,) * bool(facts["bad"]))
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #b7cced37
@@ -360,7 +361,7 @@ class Increment:
     files: dict[str, int]  # how many were read: load, ended (of the load before), new, late, again
     opened: int = 0  # versions that were not there
     closed: int = 0  # versions that were valid until then
-    rewoven: int = 0  # versions changed or removed otherwise
+    rebuilt: int = 0  # versions changed or removed otherwise
     hidden: int = 0  # states that were over in the moment in which they began
     versions: int = 0  # that the table holds
     current: int = 0  # of them, valid now
@@ -375,21 +376,21 @@ class Increment:
 def _counted(done: _Done) -> dict[str, int]:
     "What became of versions."
     of, size = done.counts, done.written.bytes_written
-    rewoven = of["changed"] + of["removed"]
-    return {n: of[n] for n in ("opened", "closed", "hidden")} | {"rewoven": rewoven, "bytes_written": size}
+    rebuilt = of["changed"] + of["removed"]
+    return {n: of[n] for n in ("opened", "closed", "hidden")} | {"rebuilt": rebuilt, "bytes_written": size}
 
 
 def _reported(scd2: Scd2State, step: ChangeSpan, done: _Done | None) -> Increment:
     "An increment as a person reads it."
     head, name = scd2.there.head(), str(scd2.there.table)
-    woven = done.woven if done else scd2.woven
+    built = done.built if done else scd2.built
     of, notes = _counted(done) if done else {}, (*scd2.notes, *step.notes, *(done.notes if done else ()))
-    what = "{opened:,} versions opened, {closed:,} closed, {rewoven:,} woven anew"
+    what = "{opened:,} versions opened, {closed:,} closed, {rebuilt:,} rebuilt"
     words = what.format(**of) if done else "nothing new"
     verdict = "attention" if notes else "ok" if done else "nothing"
-    said = {"position": str(woven.position), "clock": str(woven.clock), "current": woven.current} if woven else {}
+    said = {"position": str(built.position), "clock": str(built.clock), "current": built.current} if built else {}
     said |= {"versions": head.rows, "commit": head.number} if head else {}
-    files = {n: len(getattr(step, n)) for n in ("load", "ended", "new", "late", "again")}
+    files = {n: len(getattr(step, n)) for n in ("load", "ended", "new", "late", "reapplied")}
     common = (name, scd2.there.location, verdict, f"{name}: {words}", files)
     return Increment(*common, **of, **said, notes=notes, gaps=scd2.past.gaps)
 
@@ -403,11 +404,11 @@ def update_versions(
     ignored: Sequence[str] | None = None,  # columns in which alone versions do not differ; None: as the table has it
     time_column: str | None = None,  # with commit times; None: as the table has it, else found by its shape
     landed: bool = False,  # all that landed, else what the mirror's newest commit holds
-    rebuild: bool = False,  # weave all anew
+    rebuild: bool = False,  # to rebuild all versions
     archive: str = "",  # a folder to which old change files were moved
     settle: float = 300.0,  # seconds without a new file after which a load counts as complete
     run: str = "",  # an id, kept with the commit
-    spark: Callable[[], SparkSession] | None = None,  # called only when there is something to weave
+    spark: Callable[[], SparkSession] | None = None,  # called only when there is something to apply
 ) -> Increment:
     "One increment. Raises `UnknownTable`, `BadSetting`, `Refused`, `NoPast`, `CommitConflict`: nothing is committed."
     store, ref, now = open_state(state, landing), TableRef.parse(table), time.time()
@@ -418,7 +419,7 @@ def update_versions(
             return _reported(at, step, None)
         files = files_of(at, step)  # what is refused is said before Spark is started
         session = spark() if spark else open_session(places=(landing, at.there.location))
-        pending = _weave_step(session, at, step, files, run, chosen, now if landed else at.mirror.listed_at)
+        pending = _build_step(session, at, step, files, run, chosen, now if landed else at.mirror.listed_at)
         _check_unchanged(at, step, landing, archive)
         return _reported(at, step, pending.commit())
 

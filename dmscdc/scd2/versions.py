@@ -18,7 +18,7 @@ from ..history.replay import SET, carried, order_text, struct
 # %% auto #0
 __all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ADDED', 'AT', 'TIME', 'BEGINS', 'START', 'LATER', 'DIFFERS', 'RUN', 'FIRST',
            'UNTIL', 'HIDDEN', 'RANK', 'WHAT', 'CHANGE', 'version_schema', 'Scd2Spec', 'kind_of', 'lines_of',
-           'implied_deletes', 'weave', 'starts_of', 'weave_on']
+           'implied_deletes', 'build_versions', 'starts_of', 'extend_versions']
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-007
 FROM, TO, CURRENT, BEGAN, _ENDED = "valid_from", "valid_to", "is_current", "position", "position_to"
@@ -67,13 +67,13 @@ class Scd2Spec:
 AT, TIME, BEGINS = "_cdc_at", "_cdc_time", "_cdc_begins"  # place, time; a life begins with this row
 _LIFE = "_cdc_life"  # number of the life
 START = "_cdc_start"  # place of the first new change of the key
-_IS_NEW = "_cdc_new"  # not woven before
+_IS_NEW = "_cdc_new"  # not applied before
 
 
 def kind_of(
     load: int,  # number of the load that a file belongs to or stands on
     is_load: bool,
-    is_new: bool,  # not woven before
+    is_new: bool,  # not applied before
 ) -> str:
     "The kind under which a file is read."
     return f"{load:06d} {'load' if is_load else 'new' if is_new else 'again'}"
@@ -108,7 +108,7 @@ def _lines_again(
     sets: ColumnGroups,
     how: Scd2Spec,
 ) -> DataFrame:  # as `lines_of`
-    "Versions as they are woven on."
+    "Versions as the changes that they come from."
     at = Window.partitionBy(*map(quoted, how.key)).orderBy(BEGAN)
     told = {f"{SET}{i}": struct({n: quoted(n) for n in names}) for i, (_, names) in enumerate(sets)}
     begun = {AT: F.col(BEGAN), TIME: F.col(FROM), _IS_NEW: F.lit(False), BEGINS: F.lit(True)}
@@ -176,7 +176,7 @@ def _last_of_moment(events: DataFrame, how: Scd2Spec) -> DataFrame:
     return timed.where(F.col(RUN).isNull())
 
 
-def weave(
+def build_versions(
     lines: DataFrame,  # of `lines_of` and the others: all of some keys
     sets: ColumnGroups,
     how: Scd2Spec,
@@ -231,8 +231,8 @@ def _compared(new: DataFrame, old: DataFrame, how: Scd2Spec) -> DataFrame:  # ve
     return written.select(*[row.getField(n).alias(n) for n in names], HIDDEN, *told)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-027
-def weave_on(
-    lines: DataFrame,  # new changes, and those woven before that come after a late one
+def extend_versions(
+    lines: DataFrame,  # new changes, and those applied before that come after a late one
     starts: DataFrame,  # of `starts_of`
     versions: DataFrame,  # all of a type-2 table, or all of some keys
     sets: ColumnGroups,
@@ -242,5 +242,5 @@ def weave_on(
     old = _reaching(versions, starts, how)
     since = lines.join(starts, list(how.key)).where(F.col(AT) >= F.col(START)).drop(START)
     before = _lines_again(old.where(F.col(BEGAN) < F.col(START)), sets, how)
-    new = weave(since.unionByName(before, allowMissingColumns=True), sets, how)
+    new = build_versions(since.unionByName(before, allowMissingColumns=True), sets, how)
     return _compared(new, old.drop(START), how)

@@ -20,9 +20,9 @@ from ..landing.files import FolderLanding, RawFile, TableRef
 from ..landing.s3 import open_landing
 from ..runs.charts import charts_of
 from ..runs.index import row_of
-from ..runs.log import Ledger
+from ..runs.log import RunLog
 from ..runs.report import took
-from ..runs.store import open_shelf
+from ..runs.store import open_run_store
 from .config import Config
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def kept_runs(
     "The runs of a folder. Raises `LookupError` where none is kept."
     import pandas as pd
 
-    lines = [line for line in Ledger(config.runs).lines() if line.get("html")]
+    lines = [line for line in RunLog(config.runs).lines() if line.get("html")]
     if not lines:
         raise LookupError(f"no run is kept in {config.runs}: dmscdc pass makes some")
     runs = pd.DataFrame(lines).fillna({"table": ""})
@@ -57,9 +57,9 @@ def report_links(
     runs: pd.DataFrame,  # some of `kept_runs`
 ) -> Markup:  # HTML
     "A list of links to their reports."
-    shelf, items = open_shelf(config.runs), []
+    run_store, items = open_run_store(config.runs), []
     for one in runs.itertuples():
-        link, what = quote(str(shelf.where(one.html)), safe="/:"), escape(one.table or one.job)
+        link, what = quote(str(run_store.where(one.html)), safe="/:"), escape(one.table or one.job)
         items.append(f'<li><a href="{link}">{one.start[:19]} {what}</a> {one.verdict}: {escape(one.words[:200])}</li>')
     return Markup(f"<ul>{''.join(items)}</ul>")
 

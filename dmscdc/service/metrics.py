@@ -130,15 +130,15 @@ def _seconds_between(
 
 
 def _lag_now(
-    look: TableStatus,
+    status: TableStatus,
     now: float,  # epoch seconds
 ) -> float | None:
     "The lag of a table that no run has touched."
-    return lag_of(look.plan.before if look.plan else look.item.position, now)
+    return lag_of(status.plan.before if status.plan else status.item.position, now)
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-021
 def table_facts(
-    look: TableStatus,  # before the pass
+    status: TableStatus,  # before the pass
     outcome: Outcome,  # after it
     now: float,  # epoch seconds
 ) -> dict[str, Any]:  # plain values; None for what is not known
@@ -146,11 +146,11 @@ def table_facts(
     run = outcome.run
     done = (run.records.get("processed") if run else None) or {}
     files, rows = done.get("files") or (), done.get("rows") or {}
-    waiting = max(0, len(look.plan.inputs) - len(files)) if look.plan else None
+    waiting = max(0, len(status.plan.inputs) - len(files)) if status.plan else None
     return {
-        "table": str(look.table), "run": run.id if run else None, "state": look.state,
+        "table": str(status.table), "run": run.id if run else None, "state": status.state,
         "verdict": outcome.verdict, "words": outcome.words, "command": outcome.command,
-        "lag": done["lag"] if done else _lag_now(look, now), "files_waiting": waiting, "files": len(files),
+        "lag": done["lag"] if done else _lag_now(status, now), "files_waiting": waiting, "files": len(files),
         **{f"rows_{name}": rows.get(name, 0) for name in ("read", "inserted", "updated", "deleted")},
         "bytes_read": sum(file["bytes"] for file in files),
         "bytes_written": (done.get("lake") or {}).get("bytes_written", 0),

@@ -19,7 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..errors import LandingEmpty, ShelfError
+from ..errors import LandingEmpty, RunStoreError
 from ..landing.s3 import open_landing
 from ..load.results import lag_of
 from .config import Config
@@ -27,10 +27,10 @@ from .workers import LeaseHeartbeat, Outcome, Servers, Workers, attempt, inherit
 from .workers import retry_alone, say_line, without_run
 from ..landing.files import TableRef
 from ..runs.pages import first_sentence, write_front_page
-from ..runs.log import EXIT_CODES, Ledger, Run
+from ..runs.log import EXIT_CODES, RunLog, Run
 from ..runs.run import close_lost, iso
 from .metrics import open_metrics, pass_facts, table_facts
-from .status import TableStatus, look_at, status_of, survey
+from .status import TableStatus, read_status, read_statuses, status_row
 from ..spark.interrupts import is_gone, stop_work, this_process
 from ..spark.server import serve
 from ..state.registry import open_state
@@ -90,10 +90,10 @@ def in_words(
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-012
 def by_size(
-    looks: Iterable[TableStatus],
+    statuses: Iterable[TableStatus],
 ) -> list[TableStatus]:  # the longest work first
     "The tables that need a run, so that the last worker is not left alone with the longest."
-    return sorted((look for look in looks if look.has_work), key=lambda look: (-look.bytes, look.table))
+    return sorted((status for status in statuses if status.has_work), key=lambda status: (-status.bytes, status.table))
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-013
 @contextmanager
@@ -129,101 +129,102 @@ def _heeding_signals(
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-014
 def _run_all(
-    crew: Workers,
-    looks: list[TableStatus],  # that need a run, in the order in which they begin
+    workers: Workers,
+    statuses: list[TableStatus],  # that need a run, in the order in which they begin
 ) -> list[Outcome]:
-    "Run tables in parallel until all are done or the crew is stopped."
-    if not crew.config.workers:
-        return [attempt(crew, look) for look in looks]
-    with ThreadPoolExecutor(crew.config.workers, thread_name_prefix="table") as pool:
-        futures = [pool.submit(attempt, crew, look) for look in looks]
-        while wait(futures, timeout=0.2).not_done and not crew.stop.is_set():
+    "Run tables in parallel until all are done or the workers is stopped."
+    if not workers.config.workers:
+        return [attempt(workers, status) for status in statuses]
+    with ThreadPoolExecutor(workers.config.workers, thread_name_prefix="table") as pool:
+        futures = [pool.submit(attempt, workers, status) for status in statuses]
+        while wait(futures, timeout=0.2).not_done and not workers.stop.is_set():
             pass
         return [future.result() for future in futures]
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-016
 @contextmanager
-def _a_crew(
+def _open_workers(
     config: Config,
     pass_id: str,
-    **more: Any,  # fields of the crew; `start` and `classic` are for its servers, `retry` for its looks
+    **more: Any,  # fields of the workers; `start` and `classic` are for its servers, `retry` for its looks
 ) -> Iterator[Workers]:  # closed at the end
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
     servers = Servers(config, more.pop("classic"), more.pop("start"), more["stop"])
     keeper, owner, retry = LeaseHeartbeat(state), str(this_process(pass_id, servers.remote)), more.pop("retry")
 
-    def again(table: TableRef) -> TableStatus:
-        return look_at(table, config, landing, state, time.time(), retry)
+    def reread(table: TableRef) -> TableStatus:
+        return read_status(table, config, landing, state, time.time(), retry)
 
     try:
-        yield Workers(config, state, servers, keeper, owner, again, **more)
+        yield Workers(config, state, servers, keeper, owner, reread, **more)
     finally:
         keeper.close()
         servers.close()
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-018
 def _run_needed(
-    crew: Workers,
-    looks: list[TableStatus],
+    workers: Workers,
+    statuses: list[TableStatus],
 ) -> dict[str, Outcome]:  # by table, of those that needed a run
     "All runs of a pass; those whose server died are tried once more, one by one."
-    done = {outcome.table: outcome for outcome in _run_all(crew, by_size(looks))}
+    done = {outcome.table: outcome for outcome in _run_all(workers, by_size(statuses))}
     for outcome in filter(lost_server, list(done.values())):
-        done[outcome.table] = retry_alone(crew, outcome)
+        done[outcome.table] = retry_alone(workers, outcome)
     return done
 
 # %% ../../notebooks/13_service/06_passes.ipynb #ef3adde6
 def _free_idle(
-    crew: Workers,
-    looks: Iterable[TableStatus],
+    workers: Workers,
+    statuses: Iterable[TableStatus],
 ) -> None:
     "Free what a dead pass of this machine holds of tables that need no run, so that nobody waits for it to run out."
-    dead = {lease.table for lease in crew.state.holders() if is_gone(lease.owner)}
-    for look in looks:
-        if look.table in dead and not look.has_work:
-            inherit(crew, look.table)
+    dead = {lease.table for lease in workers.state.holders() if is_gone(lease.owner)}
+    for status in statuses:
+        if status.table in dead and not status.has_work:
+            inherit(workers, status.table)
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-020
 def status_after(
-    look: TableStatus,  # before the pass
+    status: TableStatus,  # before the pass
     outcome: Outcome | None,  # None: the pass was stopped before
     state: State,  # where the run has saved the position
 ) -> dict[str, Any]:
     "What the front page shows of a table."
-    status = status_of(look)
+    row = status_row(status)
     if outcome is None or outcome.run is None:
         is_news = outcome is not None and outcome.verdict in ("busy", "failed")
-        return status | ({"verdict": outcome.verdict, "words": outcome.words} if is_news else {})
+        return row | ({"verdict": outcome.verdict, "words": outcome.words} if is_news else {})
     done = outcome.run.records.get("processed") or {}
-    status |= {"verdict": outcome.verdict, "words": outcome.words, "state": look.state}
-    status["report"] = str(outcome.run.html)
+    row |= {"verdict": outcome.verdict, "words": outcome.words, "state": status.state}
+    row["report"] = str(outcome.run.html)
     if done:
-        item = state.get(look.table) or look.item
-        status |= {"position": done["position"]["after"], "rows": done["lake"].get("rows")}
-        status["lag"] = lag_of(item.position, time.time())  # of now; the run's own is that of its end
-    return status
+        item = state.get(status.table) or status.item
+        row |= {"position": done["position"]["after"], "rows": done["lake"].get("rows")}
+        row["lag"] = lag_of(item.position, time.time())  # of now; the run's own is that of its end
+    return row
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-021
 def _finish(
     config: Config,
     result: PassResult,
-    looks: list[TableStatus],
+    statuses: list[TableStatus],
     only: Sequence[str] = (),  # tables that the pass was about; all where there are none
 ) -> PassResult:  # the same
-    "Write the pass into the ledger and the front page, which shows the other tables too."
+    "Write the pass into the run log and the front page, which shows the other tables too."
     command = " ".join(["dmscdc pass", *(f"--only {table}" for table in only)])
     line = {"run": result.id, "job": "pass", "table": None, "start": result.start, "end": result.end}
     said = {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
     numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": "", "html": ""}
     try:
-        Ledger(config.runs).append({**line, **said, **numbers})
-        seen = {look.table for look in looks}
-        every = [*looks, *(look for look in (survey(config) if only else ()) if look.table not in seen)]
-        every.sort(key=lambda look: look.table)
+        RunLog(config.runs).append({**line, **said, **numbers})
+        seen = {status.table for status in statuses}
+        every = [*statuses, *(status for status in (read_statuses(config) if only else ()) if status.table not in seen)]
+        every.sort(key=lambda status: status.table)
         state = open_state(config.state, config.landing, ask=True)
-        write_front_page(config.runs, [status_after(look, result.tables.get(str(look.table)), state) for look in every])
-    except ShelfError as error:  # the tables are what they are, whether we can tell it or not
+        rows = [status_after(status, result.tables.get(str(status.table)), state) for status in every]
+        write_front_page(config.runs, rows)
+    except RunStoreError as error:  # the tables are what they are, whether we can tell it or not
         verdict, kept = result.verdict if result.exit_code else "attention", "The front page could not be kept"
         return replace(result, verdict=verdict, words=f"{result.words}. {kept}: {error}")
     return result
@@ -251,11 +252,11 @@ def weighed(
 def _told(
     log: Callable[..., None],  # of `open_metrics`
     result: PassResult,
-    looks: list[TableStatus],
+    statuses: list[TableStatus],
 ) -> PassResult:  # the same
     "Tell programs what the pass has done: a line for each of its tables and one for itself."
     now = time.time()
-    facts = [table_facts(look, result.tables[str(look.table)], now) for look in looks]
+    facts = [table_facts(status, result.tables[str(status.table)], now) for status in statuses]
     for one in facts:
         log("table", **one)
     said = {"verdict": result.verdict, "words": result.words, "cause": result.cause}
@@ -277,22 +278,22 @@ def _close_lost_runs(
 
 
 def _still_refused(
-    look: TableStatus,  # with a refusal
+    status: TableStatus,  # with a refusal
 ) -> str:
     "An old refusal in short, for those who have heard it before."
-    since = f" since {look.refusal['at'][:16]}Z" if look.refusal.get("at") else ""
-    words = first_sentence(look.refusal["words"]).rstrip(".")
-    return f"{look.table}: refused{since}, {words}. Nothing has changed; `dmscdc status` shows it whole"
+    since = f" since {status.refusal['at'][:16]}Z" if status.refusal.get("at") else ""
+    words = first_sentence(status.refusal["words"]).rstrip(".")
+    return f"{status.table}: refused{since}, {words}. Nothing has changed; `dmscdc status` shows it whole"
 
 
 def _left_alone(
-    crew: Workers,
-    look: TableStatus,  # at a table that was not run
+    workers: Workers,
+    status: TableStatus,  # at a table that was not run
 ) -> Outcome:
     "What a pass says of a table without a run; it is said aloud where there is something to do or to wait for."
-    outcome = without_run(look)
+    outcome = without_run(status)
     if outcome.verdict != "nothing" or outcome.waits:
-        crew.say(_still_refused(look) if look.refusal else str(outcome))
+        workers.say(_still_refused(status) if status.refusal else str(outcome))
     return outcome
 
 # %% ../../notebooks/13_service/06_passes.ipynb #661fc36f
@@ -321,16 +322,16 @@ def _one_round(
     _close_lost_runs(config, Path(more["job"]).stem)
     unread, left = [], []
     try:
-        looks = survey(config, only, retry=more["retry"], say=unread.append, tell=left.append)
+        statuses = read_statuses(config, only, retry=more["retry"], say=unread.append, tell=left.append)
     except LandingEmpty as error:
         return _told(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
-    with _a_crew(config, begun.id, stop=stop, log=log, **more) as crew:
-        ran = _run_needed(crew, looks)
-        _free_idle(crew, looks)
-        tables = {str(look.table): ran.get(str(look.table)) or _left_alone(crew, look) for look in looks}
+    with _open_workers(config, begun.id, stop=stop, log=log, **more) as workers:
+        ran = _run_needed(workers, statuses)
+        _free_idle(workers, statuses)
+        tables = {str(status.table): ran.get(str(status.table)) or _left_alone(workers, status) for status in statuses}
     said = _unseen(weighed(tables, stop.is_set()), unread)
     ended = _ended(begun, tables=tables, **{**said, "words": "; ".join([said["words"], *left])})
-    return _told(log, _finish(config, ended, looks, only), looks)
+    return _told(log, _finish(config, ended, statuses, only), statuses)
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-027
 def run_pass(
@@ -345,7 +346,7 @@ def run_pass(
     start: Callable = serve,  # makes a Spark server
     stop_work: Callable[[str, str], int] = stop_work,  # stops a session's work
 ) -> PassResult:
-    "Look at every table, run what is needed, leave a ledger line and a front page. Raises `UnknownTable`."
+    "Look at every table, run what is needed, leave a run log line and a front page. Raises `UnknownTable`."
     given = {"job": job, "start": start, "stop_work": stop_work, "say": on_event, "classic": classic, "retry": retry}
     if stop is not None:
         return _one_round(config, tuple(only), stop, **given)

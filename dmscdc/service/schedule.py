@@ -26,7 +26,7 @@ from ..runs.log import Run, iso
 from ..runs.pages import first_sentence, write_front_page
 from ..runs.run import run_notebook
 from .config import Config, is_wanted
-from .status import check_here, look_at, status_of, survey
+from .status import check_here, read_status, read_statuses, status_row
 from .workers import Servers, without_run
 from ..state.registry import open_state
 
@@ -219,10 +219,11 @@ def run_proof(
 def _why_no_commit(config: Config, table: TableRef) -> str:
     "Why a table was not loaded yet, in a sentence without its end."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing, ask=True)
-    look = look_at(table, config, landing, state, time.time())
-    last = look.item.status.get("last_words") if look.item.status.get("last_verdict") in ("failed", "refused") else ""
-    words = (last or "no pass has loaded it") if look.has_work else without_run(look).words
-    words = look.plan.notes[0] if look.plan and look.plan.kind == "attention" else words
+    status = read_status(table, config, landing, state, time.time())
+    ended = status.item.status
+    last = ended.get("last_words") if ended.get("last_verdict") in ("failed", "refused") else ""
+    words = (last or "no pass has loaded it") if status.has_work else without_run(status).words
+    words = status.plan.notes[0] if status.plan and status.plan.kind == "attention" else words
     return first_sentence(words).removeprefix(f"{table}: ").rstrip(".")
 
 
@@ -278,7 +279,7 @@ def run_proofs(
     finally:
         servers.close()
     if any(run.id for run in runs):  # else nothing was begun
-        write_front_page(config.runs, [status_of(look) for look in survey(config)])
+        write_front_page(config.runs, [status_row(status) for status in read_statuses(config)])
     return runs
 
 # %% ../../notebooks/13_service/07_schedule.ipynb #ac4029eb

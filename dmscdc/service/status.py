@@ -21,7 +21,7 @@ from ..landing.files import FolderLanding, TableRef, for_shell
 from ..landing.s3 import THREADS, BucketLanding, open_landing
 from ..load.arrivals import Plan, count, some
 from ..landing.load_set import clock
-from ..load.process import load_state, needs_all, plan_standing
+from ..load.process import load_state, needs_all, plan_state
 from ..load.results import TableState, lag_of, then
 from .config import Config, is_wanted
 from .key_inference import Suggestion, judged_by, suggest_key
@@ -31,8 +31,8 @@ from ..state.registry import open_state
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['TableStatus', 'state_of', 'input_mark', 'refusal_words', 'busy_words', 'problem_words', 'look_at', 'chosen_tables',
-           'check_here', 'wanted_tables', 'waits_for_aws', 'survey', 'is_mended', 'status_of']
+__all__ = ['TableStatus', 'state_of', 'input_mark', 'refusal_words', 'busy_words', 'problem_words', 'read_status',
+           'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws', 'read_statuses', 'is_mended', 'status_row']
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-006
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TableStatus:
     state: str  # ready, waiting (for its key), paused
     item: TableItem  # its settings and position
     plan: Plan | None = None  # of a ready table
-    standing: TableState | None = None  # of a ready table: its lake
+    table_state: TableState | None = None  # of a ready table: its lake
     suggestion: Suggestion | None = None  # of a waiting table
     problem: str = ""  # why it could not be planned
     behind: bool = False  # the catalogue was not told of the newest commit
@@ -78,30 +78,30 @@ def state_of(
 
 # %% ../../notebooks/13_service/03_status.ipynb #1f456b75
 def input_mark(
-    look: TableStatus,  # at a ready table
+    status: TableStatus,  # at a ready table
 ) -> str:
     "What a refusal depends on: the same mark, the same refusal."
-    item, plan = look.item, look.plan
-    files = sorted((file.path, file.size, file.time) for file in plan.inputs) if plan else look.problem
+    item, plan = status.item, status.plan
+    files = sorted((file.path, file.size, file.time) for file in plan.inputs) if plan else status.problem
     settings = [getattr(item, name) for name in SETTINGS] + [item.instruction, item.commit]
     told = [__version__, settings, plan.kind if plan else "", files]
     return sha256(json.dumps(told, default=str).encode()).hexdigest()[:16]
 
 
 def _recalled(
-    look: TableStatus,
+    status: TableStatus,
 ) -> TableStatus:  # with the refusal, where it is known that its input is refused
     "Recall what was said of the same input."
-    told = look.item.status.get("refused") or {}
-    return replace(look, refusal=told) if look.has_work and told.get("mark") == input_mark(look) else look
+    told = status.item.status.get("refused") or {}
+    return replace(status, refusal=told) if status.has_work and told.get("mark") == input_mark(status) else status
 
 # %% ../../notebooks/13_service/03_status.ipynb #43038942
 def refusal_words(
-    look: TableStatus,  # with a refusal
+    status: TableStatus,  # with a refusal
 ) -> str:
     "What was said, and that it still holds."
-    again = f"`dmscdc pass --only {for_shell(look.table)} --retry`"
-    words = look.refusal["words"].replace(then(str(look.table)), "").rstrip(".")
+    again = f"`dmscdc pass --only {for_shell(status.table)} --retry`"
+    words = status.refusal["words"].replace(then(str(status.table)), "").rstrip(".")
     since = "Nothing has changed since; the next pass tries it once a file or setting has"
     return f"{words}. {since}, and {again} tries it unchanged"
 
@@ -143,7 +143,7 @@ def _proposed(
         raise Unreadable(f"{error}. Then: dmscdc plan --only {for_shell(table)}") from error
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-012
-def look_at(
+def read_status(
     table: TableRef,  # with files in the landing, or known to the state
     config: Config,  # of the folder
     landing: FolderLanding | BucketLanding,  # opened once for all tables
@@ -152,7 +152,7 @@ def look_at(
     retry: bool = False,  # as if nothing had ever been refused
 ) -> TableStatus:  # of this table
     "One table: its settings, and its plan or a proposal. One listing, no Spark."
-    item, kind, standing = TableItem(table), "ready", None
+    item, kind, table_state = TableItem(table), "ready", None
     try:
         item = state.get(table) or state.put_settings(table, format=config.format)
         kind = state_of(item)
@@ -160,17 +160,17 @@ def look_at(
             return TableStatus(table, kind, item, suggestion=_proposed(landing, table))
         if kind == "paused":
             return TableStatus(table, kind, item)
-        standing = load_state(state, table, config.lake)
-        plan = plan_standing(standing, landing, config.settle, now, config.archive)
-        if is_bucket(config.landing) and needs_all(standing.item, now) and not plan.notes:
+        table_state = load_state(state, table, config.lake)
+        plan = plan_state(table_state, landing, config.settle, now, config.archive)
+        if is_bucket(config.landing) and needs_all(table_state.item, now) and not plan.notes:
             state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left unsaid
-        told = standing.item.status.get("catalog", "")
-        behind = not standing.lost and is_behind(config.catalog, standing.head, told)
-        look = TableStatus(table, kind, standing.item, plan, standing, behind=behind)
-        look = replace(look, holder=state.holder(table)) if look.has_work else look
+        told = table_state.item.status.get("catalog", "")
+        behind = not table_state.lost and is_behind(config.catalog, table_state.head, told)
+        status = TableStatus(table, kind, table_state.item, plan, table_state, behind=behind)
+        status = replace(status, holder=state.holder(table)) if status.has_work else status
     except Exception as error:  # of one table: the others go on
-        look = TableStatus(table, kind, item, standing=standing, problem=problem_words(table, error))
-    return look if retry else _recalled(look)
+        status = TableStatus(table, kind, item, table_state=table_state, problem=problem_words(table, error))
+    return status if retry else _recalled(status)
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-015
 def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding | BucketLanding) -> UnknownTable:
@@ -237,7 +237,7 @@ def waits_for_aws(
     return is_bucket(config.landing) or is_bucket(config.lake) or config.state.startswith("dynamodb:")
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-022
-def survey(
+def read_statuses(
     config: Config,  # of the folder
     only: Iterable[str] = (),  # tables by name; all where there are none
     now: float | None = None,  # epoch seconds
@@ -255,34 +255,35 @@ def survey(
     for schema, why in landing.unread.items():
         say(f"the tables of {schema} could not be looked for: {why}")
     if not waits_for_aws(config):
-        return [look_at(table, config, landing, state, now, retry) for table in tables]
+        return [read_status(table, config, landing, state, now, retry) for table in tables]
     with ThreadPoolExecutor(THREADS, thread_name_prefix="look") as pool:
-        return list(pool.map(lambda table: look_at(table, config, landing, state, now, retry), tables))
+        return list(pool.map(lambda table: read_status(table, config, landing, state, now, retry), tables))
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-030
-def _verdict_of(look: TableStatus) -> tuple[str, str]:
+def _verdict_of(status: TableStatus) -> tuple[str, str]:
     "Verdict and words of a table that no run has to find out about; nothing for any other."
-    if look.state == "waiting" and look.problem:
-        return "attention", look.problem
-    if look.state != "ready":
+    if status.state == "waiting" and status.problem:
+        return "attention", status.problem
+    if status.state != "ready":
         return "", ""
-    if look.refusal:
-        return "refused", refusal_words(look)
-    if look.problem:
-        return "failed", look.problem
-    if look.plan.kind == "attention":
-        return "attention", look.plan.sentence.removeprefix(f"{look.table}: ")
-    if look.holder:
-        return ("failed" if is_gone(look.holder.owner) else "busy"), busy_words(look.holder)
-    return ("" if look.has_work else "nothing"), ""
+    if status.refusal:
+        return "refused", refusal_words(status)
+    if status.problem:
+        return "failed", status.problem
+    if status.plan.kind == "attention":
+        return "attention", status.plan.sentence.removeprefix(f"{status.table}: ")
+    if status.holder:
+        return ("failed" if is_gone(status.holder.owner) else "busy"), busy_words(status.holder)
+    return ("" if status.has_work else "nothing"), ""
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032
-def _proposal_of(look: TableStatus) -> dict[str, Any]:
+def _proposal_of(status: TableStatus) -> dict[str, Any]:
     "The key that the data suggests, and the command that goes on from here."
-    guess = look.suggestion
+    guess = status.suggestion
     if guess is None:
-        verb = "plan" if look.state == "waiting" else "pass"
-        return {"suggested": [], "suggestion": look.problem, "command": f"dmscdc {verb} --only {for_shell(look.table)}"}
+        verb = "plan" if status.state == "waiting" else "pass"
+        command = f"dmscdc {verb} --only {for_shell(status.table)}"
+        return {"suggested": [], "suggestion": status.problem, "command": command}
     return {"suggested": list(guess.key), "suggestion": guess.words, "command": guess.command}
 
 
@@ -294,33 +295,33 @@ def _plan_words(plan: Plan | None) -> dict[str, str]:
 
 
 def is_mended(
-    look: TableStatus,
+    status: TableStatus,
 ) -> bool:
     "Something else is to be loaded than what was refused last."
-    return look.has_work and not look.refusal and bool(look.item.status.get("refused"))
+    return status.has_work and not status.refusal and bool(status.item.status.get("refused"))
 
 # %% ../../notebooks/13_service/03_status.ipynb #bc0777b4
-def status_of(
-    look: TableStatus,  # at one table
+def status_row(
+    status: TableStatus,  # at one table
 ) -> dict[str, Any]:  # plain values
     "One table in a form that pages, tables and JSON can show."
-    item, plan = look.item, look.plan
-    head = look.standing.head if look.standing else None
+    item, plan = status.item, status.plan
+    head = status.table_state.head if status.table_state else None
     position = plan.before if plan else item.position
-    fresh = look.state == "ready" and position is None
-    verdict, words = _verdict_of(look)
+    fresh = status.state == "ready" and position is None
+    verdict, words = _verdict_of(status)
     return {
-        "table": str(look.table),
-        "state": "new" if fresh else look.state,
+        "table": str(status.table),
+        "state": "new" if fresh else status.state,
         "key": list(item.key),
         "insert_only": item.insert_only,
-        **_proposal_of(look),
+        **_proposal_of(status),
         **_plan_words(plan),
         "position": str(position or "never loaded"),
         "commit": head.number if head else item.commit,
         "rows": head.rows if head else None,
         "lag": lag_of(position, time.time()),
-        "mended": is_mended(look),
+        "mended": is_mended(status),
         "last_verdict": item.status.get("last_verdict", ""),
         "last_words": item.status.get("last_words", ""),
         "verdict": verdict,

@@ -19,7 +19,7 @@ from ..landing.files import TableRef, for_shell
 from ..load.process import HOLD
 from ..runs.log import Run
 from ..runs.run import run_notebook
-from ..runs.store import open_shelf
+from ..runs.store import open_run_store
 from .config import Config, table_parameters
 from .status import TableStatus, busy_words, input_mark, problem_words, refusal_words
 from ..spark.interrupts import MARK, end_all, is_gone, owner_in, print_of
@@ -28,8 +28,8 @@ from ..spark.server import SparkServer, serve
 from ..state.items import Lease, State
 
 # %% auto #0
-__all__ = ['say_line', 'Held', 'renew', 'LeaseHeartbeat', 'Servers', 'Outcome', 'without_run', 'Workers', 'inherit', 'run_table',
-           'left_behind', 'noted', 'attempt', 'lost_server', 'retry_alone']
+__all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'Servers', 'Outcome', 'without_run', 'Workers', 'inherit',
+           'run_table', 'left_behind', 'noted', 'attempt', 'lost_server', 'retry_alone']
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b6eb46f3
 def say_line(
@@ -41,7 +41,7 @@ def say_line(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-006
 @dataclass
-class Held:
+class HeldLease:
     "A lease that is being kept."
 
     lease: Lease
@@ -51,7 +51,7 @@ class Held:
 
 def renew(
     state: State,
-    held: Held,
+    held: HeldLease,
     seconds: float,  # from now
 ) -> None:
     "Renew one lease; a lost one is marked, and where the store does not answer it is tried again next time."
@@ -81,13 +81,13 @@ class LeaseHeartbeat:
         self.thread.start()
 
     @contextmanager
-    def keep(self, table: TableRef, owner: str) -> Iterator[Held | None]:
+    def keep(self, table: TableRef, owner: str) -> Iterator[HeldLease | None]:
         "Hold a table while the block runs; None where somebody else holds it."
         lease = self.state.acquire(table, owner, self.seconds)
         if lease is None:
             yield None
             return
-        held = self.held[table] = Held(lease)
+        held = self.held[table] = HeldLease(lease)
         try:
             yield held
         finally:
@@ -127,7 +127,7 @@ class Servers:
         with self.lock:
             server = self.live.get(format)
             if server is None or server.poll() is not None:
-                log = open_shelf(self.config.runs).home / f"spark-{format}.log"
+                log = open_run_store(self.config.runs).home / f"spark-{format}.log"
                 given = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
                 given |= {"places": (self.config.landing, self.config.lake, self.config.archive), "meanwhile": _prepare}
                 given["stop"] = self.stop
@@ -156,31 +156,31 @@ class Outcome:
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-022
 def without_run(
-    look: TableStatus,  # of a table that needs none
+    status: TableStatus,  # of a table that needs none
 ) -> Outcome:
     "What a pass says of a table that it leaves alone."
-    plan, name = look.plan, str(look.table)
-    if look.refusal:
-        return Outcome(name, "refused", refusal_words(look), f"dmscdc pass --only {for_shell(name)} --retry")
-    if look.has_work:
+    plan, name = status.plan, str(status.table)
+    if status.refusal:
+        return Outcome(name, "refused", refusal_words(status), f"dmscdc pass --only {for_shell(name)} --retry")
+    if status.has_work:
         return Outcome(name, "nothing", "not begun: the pass was stopped", f"dmscdc pass --only {for_shell(name)}")
-    if look.state == "waiting":
-        return _waiting(look)
-    if look.problem:
-        return Outcome(name, "failed", look.problem, f"dmscdc pass --only {for_shell(name)}")
-    if look.state == "paused":
+    if status.state == "waiting":
+        return _waiting(status)
+    if status.problem:
+        return Outcome(name, "failed", status.problem, f"dmscdc pass --only {for_shell(name)}")
+    if status.state == "paused":
         return Outcome(name, "nothing", "paused", f"dmscdc table set {for_shell(name)} --active")
     verdict, words = "attention" if plan.kind == "attention" else "nothing", plan.sentence.removeprefix(f"{name}: ")
     return Outcome(name, verdict, words, f"dmscdc plan --only {for_shell(name)}", waits=bool(plan.waits))
 
 
 def _waiting(
-    look: TableStatus,  # of a table without a key
+    status: TableStatus,  # of a table without a key
 ) -> Outcome:
     "A new table, and the command that sets the key which its data suggests."
-    guess, name = look.suggestion, str(look.table)
+    guess, name = status.suggestion, str(status.table)
     if guess is None:
-        return Outcome(name, "attention", look.problem, f"dmscdc plan --only {for_shell(name)}", waits=True)
+        return Outcome(name, "attention", status.problem, f"dmscdc plan --only {for_shell(name)}", waits=True)
     return Outcome(name, "attention", f"new, waits for its key; {guess.words}", guess.command, waits=True)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-026
@@ -193,7 +193,7 @@ class Workers:
     servers: Servers
     keeper: LeaseHeartbeat
     owner: str  # who holds the leases: "host:process:pass"
-    again: Callable[[TableRef], TableStatus]  # looks at a table anew
+    reread: Callable[[TableRef], TableStatus]  # looks at a table once more
     job: str | Path = "process_table"  # the notebook
     stop: threading.Event = field(default_factory=threading.Event)  # set to end everything
     stop_work: Callable[[str, str], int] = stop_work
@@ -224,88 +224,89 @@ def _who_holds(
 
 
 def inherit(
-    crew: Workers,
+    workers: Workers,
     table: TableRef,
 ) -> None:
     "Free the lease of a pass of this machine that is gone, once nothing of it is at work; else it runs out by itself."
-    lease, ours = crew.state.holder(table), crew.servers.remote
+    lease, ours = workers.state.holder(table), workers.servers.remote
     owner = owner_in(lease.owner) if lease and is_gone(lease.owner) else None
     if owner is None or owner.spark not in ("", print_of(ours)):
         return
     try:
         end_all(owner.mark)
         if owner.spark:
-            crew.stop_work(ours, session_of(lease.owner, lease.fence, str(table)))
+            workers.stop_work(ours, session_of(lease.owner, lease.fence, str(table)))
     except Exception as error:  # whatever it was: we do not know that nothing runs
-        crew.say(f"{table}: {spoken(lease.owner)} has ended, but its work may go on: {error}")
+        workers.say(f"{table}: {spoken(lease.owner)} has ended, but its work may go on: {error}")
         return
-    crew.state.release(lease)
-    crew.say(f"{table}: {spoken(lease.owner)} has ended before it was done, and nothing of it is at work any more")
+    workers.state.release(lease)
+    workers.say(f"{table}: {spoken(lease.owner)} has ended before it was done, and nothing of it is at work any more")
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-029
 def run_table(
-    crew: Workers,
-    look: TableStatus,  # of a table that has work
+    workers: Workers,
+    status: TableStatus,  # of a table that has work
 ) -> Outcome:
     "Do what one table needs, under its lease, in a notebook of its own."
-    name = str(look.table)
-    if crew.stop.is_set():
-        return without_run(look)
-    inherit(crew, look.table)
-    with crew.keeper.keep(look.table, crew.owner) as held:
+    name = str(status.table)
+    if workers.stop.is_set():
+        return without_run(status)
+    inherit(workers, status.table)
+    with workers.keeper.keep(status.table, workers.owner) as held:
         if held is None:
-            outcome = Outcome(name, "busy", _who_holds(crew.state, look.table), f"dmscdc pass --only {for_shell(name)}")
-            crew.say(str(outcome))
+            words = _who_holds(workers.state, status.table)
+            outcome = Outcome(name, "busy", words, f"dmscdc pass --only {for_shell(name)}")
+            workers.say(str(outcome))
             return outcome
-        if crew.state.get(look.table).commit != look.item.commit:
-            look = crew.again(look.table)
-            if not look.has_work:
-                outcome = without_run(look)
-                return outcome if look.problem else replace(outcome, words="another pass has done it meanwhile")
-        return _run_job(crew, look, held)
+        if workers.state.get(status.table).commit != status.item.commit:
+            status = workers.reread(status.table)
+            if not status.has_work:
+                outcome = without_run(status)
+                return outcome if status.problem else replace(outcome, words="another pass has done it meanwhile")
+        return _run_job(workers, status, held)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-031
 def _spark_for(
-    crew: Workers,
-    look: TableStatus,
+    workers: Workers,
+    status: TableStatus,
 ) -> tuple[str, SparkServer | None] | None:  # an address and our server; None: the pass was stopped meanwhile
     "Where a table's notebook finds its Spark, if it needs one."
     try:
-        found = crew.servers.address(look.item.format) if look.needs_spark else ("", None)
+        found = workers.servers.address(status.item.format) if status.needs_spark else ("", None)
     except NotWanted:
         return None
-    return None if crew.stop.is_set() else found
+    return None if workers.stop.is_set() else found
 
 # %% ../../notebooks/13_service/04_workers.ipynb #run-job
 def _run_job(
-    crew: Workers,
-    look: TableStatus,
-    held: Held,  # the table's lease
+    workers: Workers,
+    status: TableStatus,
+    held: HeldLease,  # the table's lease
 ) -> Outcome:
     "One notebook, and no work of it left behind."
-    name, run_id, lease = str(look.table), uuid.uuid4().hex[:8], held.lease
+    name, run_id, lease = str(status.table), uuid.uuid4().hex[:8], held.lease
     session = session_of(lease.owner, lease.fence, name)
-    if (spark := _spark_for(crew, look)) is None:
-        return without_run(look)
+    if (spark := _spark_for(workers, status)) is None:
+        return without_run(status)
     url, server = spark
-    given = {"format": look.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
-    crew.say(look.plan.sentence)
-    crew.log("run begun", table=name, run=run_id)
+    given = {"format": status.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
+    workers.say(status.plan.sentence)
+    workers.log("run begun", table=name, run=run_id)
     try:
         run = run_notebook(
-            crew.job,
-            {**table_parameters(crew.config, look.table), **given},
-            runs=crew.config.runs,
+            workers.job,
+            {**table_parameters(workers.config, status.table), **given},
+            runs=workers.config.runs,
             table=name,
-            env={"SPARK_REMOTE": session_url(url, session) if url else "", "DMSCDC_MASTER": crew.config.master},
-            timeout=crew.config.timeout,
+            env={"SPARK_REMOTE": session_url(url, session) if url else "", "DMSCDC_MASTER": workers.config.master},
+            timeout=workers.config.timeout,
             run_id=run_id,
             server_death=server.death if server else None,
-            stop=_AnyOf((crew.stop, held.lost)),
+            stop=_AnyOf((workers.stop, held.lost)),
         )
     finally:
-        held.stays = left_behind(crew, url, server, session)
-    return noted(crew, look, run, held.stays)
+        held.stays = left_behind(workers, url, server, session)
+    return noted(workers, status, run, held.stays)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-033
 def _is_gone(
@@ -316,7 +317,7 @@ def _is_gone(
 
 
 def left_behind(
-    crew: Workers,
+    workers: Workers,
     url: str,  # of the server; "" where the kernel had a Spark of its own, which is dead with it
     server: SparkServer | None,  # None: not ours
     session: str,  # the run's
@@ -325,60 +326,60 @@ def left_behind(
     if not url or _is_gone(server):
         return ""
     try:
-        crew.stop_work(url, session)
+        workers.stop_work(url, session)
     except Exception as error:  # whatever it was: we do not know that nothing runs
         return "" if _is_gone(server) else f"{type(error).__name__}: {error}".splitlines()[0]
     return ""
 
 # %% ../../notebooks/13_service/04_workers.ipynb #7931ff83
 def _refused_input(
-    crew: Workers,
-    look: TableStatus,  # before the run
+    workers: Workers,
+    status: TableStatus,  # before the run
     run: Run,
 ) -> dict[str, str] | None:  # what the next looks recall; None where nothing was refused
     "What was refused, and the words."
     if run.verdict != "refused":
         return None
-    after = look
-    if look.plan and crew.state.get(look.table).commit != look.item.commit:
-        after = crew.again(look.table)
-        if after.plan is None or not set(after.plan.inputs) <= set(look.plan.inputs):
+    after = status
+    if status.plan and workers.state.get(status.table).commit != status.item.commit:
+        after = workers.reread(status.table)
+        if after.plan is None or not set(after.plan.inputs) <= set(status.plan.inputs):
             return None
-    words = run.words.removeprefix(f"{look.table}: ")[:1_000]
+    words = run.words.removeprefix(f"{status.table}: ")[:1_000]
     return {"mark": input_mark(after), "words": words, "run": run.id, "at": run.end}
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-035
 def noted(
-    crew: Workers,
-    look: TableStatus,  # before the run
+    workers: Workers,
+    status: TableStatus,  # before the run
     run: Run,
     stays: str,  # why the lease is not given back
 ) -> Outcome:
     "Tell the state of the run, and the pass what became of the table."
-    table, done = look.table, run.records.get("processed") or {}
+    table, done = status.table, run.records.get("processed") or {}
     told = {"catalog": mark} if (mark := (done.get("catalog") or {}).get("mark")) else {}
     said = {"last_verdict": run.verdict, "last_words": run.words[:1_000], "last_run": run.id, "lag": done.get("lag")}
-    crew.state.note_run(table, {**said, "refused": _refused_input(crew, look, run), **told})
+    workers.state.note_run(table, {**said, "refused": _refused_input(workers, status, run), **told})
     words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words
     outcome = Outcome(str(table), run.verdict, words, run.command, run)
-    crew.log("run ended", table=str(table), run=run.id, verdict=run.verdict, words=words, cause=run.cause)
-    crew.say(str(outcome))
+    workers.log("run ended", table=str(table), run=run.id, verdict=run.verdict, words=words, cause=run.cause)
+    workers.say(str(outcome))
     return outcome
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-044
 def attempt(
-    crew: Workers,
-    look: TableStatus,
+    workers: Workers,
+    status: TableStatus,
 ) -> Outcome:  # whatever happens
     "Run a table; what cannot even begin becomes an outcome too."
     try:
-        return run_table(crew, look)
+        return run_table(workers, status)
     except Exception as error:
-        words = problem_words(look.table, error)
-        outcome = Outcome(str(look.table), "failed", words, f"dmscdc pass --only {for_shell(look.table)}")
-        crew.say(str(outcome))
+        words = problem_words(status.table, error)
+        outcome = Outcome(str(status.table), "failed", words, f"dmscdc pass --only {for_shell(status.table)}")
+        workers.say(str(outcome))
         with suppress(Exception):  # perhaps it is the state that failed
-            crew.state.note_run(look.table, {"last_verdict": "failed", "last_words": words[:1_000]})
+            workers.state.note_run(status.table, {"last_verdict": "failed", "last_words": words[:1_000]})
         return outcome
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-046
@@ -390,20 +391,20 @@ def lost_server(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-048
 def retry_alone(
-    crew: Workers,
+    workers: Workers,
     outcome: Outcome,  # of a run whose server died
 ) -> Outcome:
     "Plan a table anew after its server's death and run it alone."
     table = TableRef.parse(outcome.table)
-    if crew.stop.is_set():
+    if workers.stop.is_set():
         return outcome
-    look = crew.again(table)
-    if look.problem:
-        return without_run(look)
-    if not look.has_work:
+    status = workers.reread(table)
+    if status.problem:
+        return without_run(status)
+    if not status.has_work:
         return replace(outcome, verdict="ok", words="it had committed before the server died")
-    crew.say(f"{table}: its server died, so once more, alone")
-    second = attempt(crew, look)
+    workers.say(f"{table}: its server died, so once more, alone")
+    second = attempt(workers, status)
     if lost_server(second):
         return replace(second, words=f"alone on a new server, and again: {second.words}")
     return second

@@ -89,13 +89,13 @@ class ServerMonitor:
 
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #cell-015
 def wait_for_end(
-    onlooker: ServerMonitor,  # on the server where they run
+    monitor: ServerMonitor,  # on the server where they run
     work: set[str],  # operations and tasks, as `at_work` names them
     until: float,  # moment on the monotonic clock
 ) -> None:
     "Wait until none of these is at work any more. Raises `WorkGoesOn`."
     pause = threading.Event()
-    while work and (work := work & onlooker.at_work()):
+    while work and (work := work & monitor.at_work()):
         if time.monotonic() > until:
             raise WorkGoesOn(f"told to stop, but still at work: {', '.join(sorted(work))}")
         pause.wait(0.05)
@@ -103,7 +103,7 @@ def wait_for_end(
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #cell-018
 def _close_session(
     client: object,  # of the session
-    onlooker: ServerMonitor,
+    monitor: ServerMonitor,
     until: float,  # moment on the monotonic clock
 ) -> set[str] | None:  # operations that were told to stop; None where the client had closed the session
     "Stop everything in a session and close it. Raises `WorkGoesOn`."
@@ -112,8 +112,8 @@ def _close_session(
         try:
             while more := set(client.interrupt_all()) - told:
                 told |= more
-            if told and onlooker.one_machine():
-                wait_for_end(onlooker, {f"opId={operation}" for operation in told}, until)
+            if told and monitor.one_machine():
+                wait_for_end(monitor, {f"opId={operation}" for operation in told}, until)
             client.release_session()
             return told
         except Exception as error:
@@ -129,14 +129,14 @@ def stop_work(
     wait: float = 60,  # seconds
 ) -> int:  # operations that were interrupted
     "Stop everything that a session started, and return when nothing of it runs. Raises `WorkGoesOn`."
-    client, onlooker, until = connect_client(url, session_id), ServerMonitor(url), time.monotonic() + wait
-    alarm = threading.Timer(wait + 30, onlooker.client.interrupt_all)  # a question may wait for a free core
+    client, monitor, until = connect_client(url, session_id), ServerMonitor(url), time.monotonic() + wait
+    alarm = threading.Timer(wait + 30, monitor.client.interrupt_all)  # a question may wait for a free core
     alarm.daemon = True
     alarm.start()
     try:
-        told = _close_session(client, onlooker, until)
-        if told is not None and onlooker.one_machine():
-            wait_for_end(onlooker, {work for work in onlooker.at_work() if work.startswith("TID")}, until)
+        told = _close_session(client, monitor, until)
+        if told is not None and monitor.one_machine():
+            wait_for_end(monitor, {work for work in monitor.at_work() if work.startswith("TID")}, until)
         return len(told or ())
     except WorkGoesOn:
         raise
@@ -145,7 +145,7 @@ def stop_work(
     finally:
         alarm.cancel()
         client.close()
-        onlooker.close()
+        monitor.close()
 
 # %% ../../notebooks/04_spark/03_interrupts.ipynb #04ff382a
 def _facts_of_process(

@@ -89,7 +89,7 @@ def test_a_feed_is_the_same(homes):
         assert [part["counts"] for part in found["moved"]["parts"]] == [part["counts"] for part in found["all"]["parts"]]
 
 
-@pytest.mark.parametrize("before", [False, True], ids=["moved first", "woven first"])
+@pytest.mark.parametrize("before", [False, True], ids=["moved first", "applied first"])
 def test_versions_are_the_same(homes, before):
     if before: move(homes["moved"], "archive", "landing")
     first = [asked(homes[name], "scd2", "shop.item")[0] for name in ("all", "moved")]

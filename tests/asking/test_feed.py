@@ -103,12 +103,12 @@ def test_a_key_on_a_day_that_java_does_not_know_is_told_and_woven(spark, tmp_pat
     change(tmp_path / "landing", 1, ("U", "1582-10-10", "first"), shape=shape)
     since, places = landed(open_changelog(str(tmp_path / "landing"), T)), [str(T), str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path / 'state.db'}"]
     SqliteState(tmp_path / "state.db").put_settings(T, key="day")
-    weave = lambda: update_versions(*places, landed=True, settle=0, spark=lambda: spark)  # noqa: E731
-    weave()
+    update = lambda: update_versions(*places, landed=True, settle=0, spark=lambda: spark)  # noqa: E731
+    update()
     change(tmp_path / "landing", 2, ("U", "1582-10-10", "second"), shape=shape)
     told = feed(spark, open_changelog(str(tmp_path / "landing"), T), ["day"], since)
     assert kinds(told, "name") == [("update_preimage", "first"), ("update_postimage", "second")]
-    assert (weave().closed, query(f"select name from read_parquet('{tmp_path}/lake/shop/item_scd2/*.parquet') where is_current order by 1")) == (1, [("load",), ("second",)])
+    assert (update().closed, query(f"select name from read_parquet('{tmp_path}/lake/shop/item_scd2/*.parquet') where is_current order by 1")) == (1, [("load",), ("second",)])
 
 
 def kinds(told, *names): return [(row["_change_type"], *[row[n] for n in names]) for row in rows_of(told)]

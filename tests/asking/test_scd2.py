@@ -1,4 +1,4 @@
-"""A type-2 table, woven in steps, against a replay of the raw files in SQL."""
+"""A type-2 table, built in steps, against a replay of the raw files in SQL."""
 from __future__ import annotations
 
 import random
@@ -71,7 +71,7 @@ class Shop:
         names = SCHEMA if whole else SHORT
         return {"load": self.loads, "kind": kind, "file": file, "row": n, "op": op, "t": at, "whole": whole, "price": None, **dict(zip(names, values))}
 
-    def weave(self, **more: Any) -> Increment:
+    def update(self, **more: Any) -> Increment:
         return update_versions(*self.places, **{"landed": True, "settle": 0, "run": "test", "spark": lambda: self.spark, "ignored": self.ignored, **more})
 
     def versions(self) -> list[tuple]:
@@ -172,15 +172,15 @@ def test_steps_cut_anywhere_equal_the_replay_and_one_weaving_of_all_and_every_mo
     chance = random.Random(6)
     first_load(shop)
     some_file(shop, chance, 545)
-    shop.weave()
+    shop.update()
     assert shop.plain() == oracle(shop) and shop.broken() == []
     for minute in (550, 565): some_file(shop, chance, minute, short=minute == 550)
-    shop.weave()
+    shop.update()
     some_file(shop, chance, 555, late=1200, short=True)
     some_file(shop, chance, 560, late=1201)
     some_file(shop, chance, 570)
-    done = shop.weave()
-    assert done.files == {"load": 0, "ended": 0, "new": 3, "late": 2, "again": 1}
+    done = shop.update()
+    assert done.files == {"load": 0, "ended": 0, "new": 3, "late": 2, "reapplied": 1}
     assert shop.plain() == oracle(shop) and shop.broken() == []
     in_steps = shop.versions()
     assert [sum(row[7] for row in in_steps), len(in_steps)] == [done.current, done.versions]
@@ -189,7 +189,7 @@ def test_steps_cut_anywhere_equal_the_replay_and_one_weaving_of_all_and_every_mo
         at, names = DAY + timedelta(minutes=minute), ["a", "b", "name", "price", "seen"]
         then, held = as_of(shop.spark, past, KEY, at).rows, valid_at(versions, at)
         assert said(held, names) == said(then, names) != []
-    assert shop.weave(rebuild=True).verdict == "ok"
+    assert shop.update(rebuild=True).verdict == "ok"
     assert shop.versions() == in_steps
 
 
@@ -201,7 +201,7 @@ def test_by_default_the_current_versions_are_the_rows_of_the_mirror_and_wait_for
     for minute, late in ((550, 1200), (560, 1)):
         process_table(*shop.places, settle=0, spark=lambda: shop.spark)
         shop.put(minute, ("U", 3, "x", f"Rope {minute}", 1, "p"), ("U", 1, "x", f"Hooks {minute}", 1, "q"), late=late)
-        done = shop.weave(landed=False)
+        done = shop.update(landed=False)
         assert done.files["new"] == (2 if late > 1 else 1) and done.files["late"] == (late == 1)
         rows = shop.query(f"select {columns} from v where is_current order by all")
         assert rows == shop.query(f"select {columns} from {mirror} order by all") and len(rows) == done.current
@@ -213,14 +213,14 @@ def test_a_reload_closes_what_differs_and_ignored_columns_begin_no_version_also_
     first_load(shop)
     some_file(shop, chance, 550, ("I", 9, "x", "Tent", 1, "p"))
     shop.mirror()
-    shop.weave(landed=False)
+    shop.update(landed=False)
     assert shop.plain() == oracle(shop) and shop.broken() == []
     some_file(shop, chance, 560, ("U", 9, "x", "Tent", 1, "q"))  # begins no version, until a late file comes before it
     shop.mirror()
-    shop.weave(landed=False)
+    shop.update(landed=False)
     some_file(shop, chance, 555, ("U", 9, "x", "Late", 1, "r"), late=1200)
     shop.mirror()
-    done = shop.weave(landed=False)
+    done = shop.update(landed=False)
     assert done.files["late"] == 1 and done.files["load"] == 1
     assert shop.plain() == oracle(shop) and shop.broken() == []
     some_file(shop, chance, 590)
@@ -228,12 +228,12 @@ def test_a_reload_closes_what_differs_and_ignored_columns_begin_no_version_also_
     shop.load(600, *[(n, b, chance.choice(["Tent", "Pegs"]), 1, "q") for n in range(2, 8) for b in "xy"])
     some_file(shop, chance, 605)
     shop.mirror(cut=last)
-    done = shop.weave(landed=False)
-    assert done.files == {"load": 1, "ended": 2, "new": 1, "late": 0, "again": 0} and done.verdict == "ok"
+    done = shop.update(landed=False)
+    assert done.files == {"load": 1, "ended": 2, "new": 1, "late": 0, "reapplied": 0} and done.verdict == "ok"
     assert shop.plain() == oracle(shop) and shop.broken() == []
     some_file(shop, chance, 610)
     shop.mirror(cut=last)
-    assert shop.weave(landed=False).files["new"] == 1
+    assert shop.update(landed=False).files["new"] == 1
     assert shop.plain() == oracle(shop) and shop.broken() == []
 
 
@@ -244,17 +244,17 @@ def test_a_commit_time_says_from_when_on_and_of_one_moment_the_last_state_remain
     for minute in (550, 551):
         commits = sorted(DAY + timedelta(minutes=minute - 1, seconds=15 * chance.randrange(4)) for _ in range(20))
         shop.put(minute, *some_changes(chance, 20), commits=commits)
-    done = shop.weave()
+    done = shop.update()
     assert done.clock == "commit time of column committed" and done.hidden > 0
     assert shop.plain() == oracle(shop) and shop.broken() == []
     shop.put(552, *some_changes(chance, 5), commits=[commits[-1]] * 5)  # what is left of the same transaction
-    shop.weave()
+    shop.update()
     assert shop.plain() == oracle(shop) and shop.broken() == []
     in_steps, at = shop.versions(), DAY + timedelta(minutes=550, seconds=-20)
     past, names = open_changelog(shop.landing, TableRef.parse(TABLE)), ["a", "b", "name", "price", "seen"]
     then, held = as_of(shop.spark, past, KEY, at).rows, valid_at(read_versions(shop.spark, TABLE, shop.places[2]), at)
     assert said(held, names) == said(then, names) != []
-    shop.weave(rebuild=True)
+    shop.update(rebuild=True)
     assert shop.versions() == in_steps
 
 
@@ -263,52 +263,52 @@ def test_the_change_sequence_orders_changes_where_all_carry_it(shop):
     shop.load(540, (1, "x", "Tent", 1, "p"))
     at, number = DAY + timedelta(minutes=549), "20181215090900{:02d}{:019d}".format
     shop.put(550, ("U", 1, "x", "Second", 1, "p"), ("U", 1, "x", "First", 1, "p"), sequences=[number(20, 2), number(10, 1)])
-    assert shop.weave().clock == "change sequence of column seq"
+    assert shop.update().clock == "change sequence of column seq"
     shown = shop.query("select name, strftime(valid_from, '%H:%M:%S.%g') from v order by valid_from")
     assert shown == [("Tent", "09:00:00.000"), ("First", "09:09:00.100"), ("Second", "09:09:00.200")] and at
     shop.settings = DmsSettings()
     shop.put(560, ("U", 1, "x", "Third", 1, "p"))
-    with pytest.raises(Refused, match="changes are ordered by seq, and new ones do not carry it. Weave all anew: dmscdc scd2 shop.item --rebuild"): shop.weave()
+    with pytest.raises(Refused, match="changes are ordered by seq, and new ones do not carry it. Rebuild all versions: dmscdc scd2 shop.item --rebuild"): shop.update()
 
 
 def test_nothing_new_starts_no_spark_and_whoever_comes_second_or_reads_a_file_that_changes_commits_nothing(shop):
     first_load(shop)
     shop.put(550, ("U", 1, "x", "Pegs", 1, "p"))
-    shop.weave()
-    assert shop.weave(spark=lambda: pytest.fail("Spark was started")).verdict == "nothing"
+    shop.update()
+    assert shop.update(spark=lambda: pytest.fail("Spark was started")).verdict == "nothing"
     file, before = shop.put(560, ("D", 1, "x", None, None, None)), shop.versions()
 
     def touched():
         file.touch()
         return shop.spark
 
-    with pytest.raises(CommitConflict, match="20181215-092000000.parquet is another file now, or gone; nothing was woven"): shop.weave(spark=touched)
+    with pytest.raises(CommitConflict, match="20181215-092000000.parquet is another file now, or gone; nothing was committed"): shop.update(spark=touched)
     assert shop.versions() == before and shop.there.head().number == 1
 
     def overtaken():
-        shop.weave()
+        shop.update()
         return shop.spark
 
-    with pytest.raises(CommitConflict, match="another writer made commit 2"): shop.weave(spark=overtaken)
+    with pytest.raises(CommitConflict, match="another writer made commit 2"): shop.update(spark=overtaken)
     assert shop.there.head().number == 2 and shop.plain() == oracle(shop)
-    assert shop.weave(spark=lambda: pytest.fail("Spark was started")).verdict == "nothing"
+    assert shop.update(spark=lambda: pytest.fail("Spark was started")).verdict == "nothing"
 
 
 def test_one_key_rewrites_one_file_and_an_update_that_changes_nothing_none(shop):
     shop.load(540, *[(n, "x", f"Tent {n}" * 9, n, "p") for n in range(3000)])
-    shop.weave()
+    shop.update()
     first = shop.files()
     shop.put(550, *[("I", n, "y", f"Pegs {n}" * 9, n, "p") for n in range(3000, 6000)])
-    shop.weave()
+    shop.update()
     both = shop.files()
     assert len(first) == 1 and len(both) == 2 and first < both
     shop.put(560, ("U", 3500, "y", "Bent Pegs", 1, "p"), ("U", 7, "z", None, None, None), ("D", 7, "z", None, None, None))
-    done = shop.weave()
+    done = shop.update()
     assert first < shop.files() and not (both - first) & shop.files()
-    assert (done.opened, done.closed, done.rewoven, done.hidden) == (1, 1, 0, 0)
+    assert (done.opened, done.closed, done.rebuilt, done.hidden) == (1, 1, 0, 0)
     after = shop.files()
     shop.put(570, ("U", 3500, "y", "Bent Pegs", 1, "p"))
-    assert shop.weave().words == "shop.item_scd2: 0 versions opened, 0 closed, 0 woven anew"
+    assert shop.update().words == "shop.item_scd2: 0 versions opened, 0 closed, 0 rebuilt"
     assert shop.files() == after and shop.there.head().number == 4
 
 
@@ -316,34 +316,34 @@ def test_a_late_file_waits_as_long_as_a_woven_file_after_it_is_gone(shop):
     first_load(shop)
     shop.put(550, ("U", 1, "x", "Pegs", 1, "p"))
     newer = shop.put(570, ("U", 1, "x", "Poles", 1, "p"))
-    shop.weave()
+    shop.update()
     shutil.move(newer, shop.root / "kept")
     shop.put(560, ("U", 1, "x", "Ropes", 1, "p"), ("D", 2, "x", None, None, None), late=1200)
     before = shop.versions()
-    done = shop.weave(spark=lambda: pytest.fail("Spark was started"))
+    done = shop.update(spark=lambda: pytest.fail("Spark was started"))
     assert (done.verdict, shop.versions()) == ("attention", before)
-    assert done.notes[0].startswith("shop.item: late file 20181215-092000000.parquet is not woven: 20181215-093000000.parquet, which")
+    assert done.notes[0].startswith("shop.item: late file 20181215-092000000.parquet is not applied: 20181215-093000000.parquet, which")
     shop.put(580, ("U", 3, "x", "Pans", 1, "p"))
-    assert shop.weave().verdict == "attention" and ("Pans",) in shop.query("select name from v")
+    assert shop.update().verdict == "attention" and ("Pans",) in shop.query("select name from v")
     (shop.root / "archive/shop/item").mkdir(parents=True)
     shutil.move(shop.root / "kept", shop.root / "archive/shop/item" / newer.name)
-    done = shop.weave(archive=str(shop.root / "archive"))
+    done = shop.update(archive=str(shop.root / "archive"))
     assert done.verdict == "ok" and done.files["late"] == 1
     assert shop.plain() == oracle(shop) and shop.broken() == []
 
 
 def test_what_cannot_be_is_refused_and_nothing_is_made(shop, tmp_path):
     first_load(shop)
-    with pytest.raises(Refused, match="no lake table yet: dmscdc pass --only shop.item, or weave with --to landed"): shop.weave(landed=False)
-    with pytest.raises(BadSetting, match="column a cannot be ignored"): shop.weave(ignored=["a"])
+    with pytest.raises(Refused, match="no lake table yet: dmscdc pass --only shop.item, or add --to landed"): shop.update(landed=False)
+    with pytest.raises(BadSetting, match="column a cannot be ignored"): shop.update(ignored=["a"])
     with pytest.raises(UnknownTable, match="versions need a key, and none is set: dmscdc table set shop.other --key"): update_versions("shop.other", *shop.places[1:])
-    assert shop.weave(settle=1e10).notes == ("shop.item: load 1 may still be written, it is woven once it is complete",)
+    assert shop.update(settle=1e10).notes == ("shop.item: load 1 may still be written, it is applied once it is complete",)
     write_load(shop.landing, "shop.item_scd2", [(1,)], {"id": "int"})
-    with pytest.raises(Refused, match="shop.item_scd2: the source has a table of this name"): shop.weave()
+    with pytest.raises(Refused, match="shop.item_scd2: the source has a table of this name"): shop.update()
     shutil.rmtree(tmp_path / "landing/shop/item_scd2")
     assert shop.there.head() is None
     shop.there.advance(Transaction(None, Position().to_json(), "a pass", (), KEY)).commit()
-    with pytest.raises(Refused, match="is a mirror, not the type-2 table of another"): shop.weave()
+    with pytest.raises(Refused, match="is a mirror, not the type-2 table of another"): shop.update()
 
 
 def test_a_late_file_of_a_load_that_was_replaced_is_said(tmp_path):
@@ -354,8 +354,8 @@ def test_a_late_file_of_a_load_that_was_replaced_is_said(tmp_path):
     late = write_changes(tmp_path, TABLE, [("U", 1, "x", "late", 1, "")], DAY + timedelta(minutes=8), SCHEMA, time=at(22))
     past = open_changelog(str(tmp_path), TableRef.parse(TABLE), position=Position(2, open_changelog(str(tmp_path), TableRef.parse(TABLE)).load, cut=f"{DAY:%Y/%m/%d}/20181215-001000000.parquet"))
     for listed, said in ((21, [late.name]), (23, [])):
-        woven = Scd2Position(Position(2, past.load, listed_at=at(listed), cut=past.before[-1].path), 0, 1, at(20))
-        notes = next_step(past, 2, past.changes, woven).notes
+        built = Scd2Position(Position(2, past.load, listed_at=at(listed), cut=past.before[-1].path), 0, 1, at(20))
+        notes = next_step(past, 2, past.changes, built).notes
         assert [name for note in notes for name in said if name in note] == said and len(notes) == len(said), notes
 
 

@@ -15,7 +15,7 @@ from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.process import plan_standing, load_state
+from dmscdc.load.process import plan_state, load_state
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import run_pass
 from dmscdc.state.registry import open_state
@@ -346,9 +346,9 @@ def test_a_pass_mends_what_is_behind_without_a_server_and_then_asks_glue_nothing
     state = open_state(config.state)
     write_load(config.landing, "shop.orders", [(1, "a")], {"id": "int", "said": "string"})
     state.put_settings(TableRef.parse("shop.orders"), key="id")
-    standing = load_state(state, TableRef.parse("shop.orders"), config.lake)
-    plan = plan_standing(standing, open_landing(config.landing), 0)
-    standing.lake.advance(Transaction(None, plan.after.to_json(), "by-hand", (), ("id",))).commit()  # what a crash before telling leaves
+    table_state = load_state(state, TableRef.parse("shop.orders"), config.lake)
+    plan = plan_state(table_state, open_landing(config.landing), 0)
+    table_state.lake.advance(Transaction(None, plan.after.to_json(), "by-hand", (), ("id",))).commit()  # what a crash before telling leaves
     behind = a_pass().tables["shop.orders"]
     assert behind.verdict == "attention" and "Glue has no database shop" in behind.words and behind.run.notebook.exists()
     client("glue").create_database(DatabaseInput={"Name": "shop"})

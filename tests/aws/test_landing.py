@@ -24,10 +24,10 @@ from dmscdc.lake.table import Transaction, open_table
 from dmscdc.landing.files import FolderLanding, RawFile, TableRef, classify
 from dmscdc.landing.s3 import BucketLanding
 from dmscdc.load.plan import plan_table
-from dmscdc.load.process import check_inputs, plan_standing
+from dmscdc.load.process import check_inputs, plan_state
 from dmscdc.load.results import TableState
 from dmscdc.service.config import read_config
-from dmscdc.service.status import survey
+from dmscdc.service.status import read_statuses
 from dmscdc.state.items import TableItem
 from dmscdc.state.registry import open_state
 from dmscdc.storage.filesystem import client, fs_and_path
@@ -220,9 +220,9 @@ def test_a_pass_lists_what_is_new_and_everything_where_a_person_has_asked_for_so
     here = [load(), *(change(minute) for minute in range(10, 25_010, 10))]
     item, position = TableItem(T, key=("id",), status={"full_at": ZERO + 1e7 - 3600}), plan(classify(here)).after
     _, bucket = in_memory(here)
-    assert plan_standing(TableState(item, lake, None, position), bucket, 0, ZERO + 1e7).kind == "nothing" and bucket.requests == 2
+    assert plan_state(TableState(item, lake, None, position), bucket, 0, ZERO + 1e7).kind == "nothing" and bucket.requests == 2
     asked = replace(item, instruction={"kind": "replay", "files": [here[1].name]})
-    assert plan_standing(TableState(asked, lake, None, position), bucket, 0, ZERO + 1e7).late == (here[1],) and bucket.requests == 2 + 3
+    assert plan_state(TableState(asked, lake, None, position), bucket, 0, ZERO + 1e7).late == (here[1],) and bucket.requests == 2 + 3
 
 
 def test_a_file_put_before_the_look_back_is_said_within_a_day_and_until_a_person_has_decided(put, bucket, tmp_path):
@@ -235,7 +235,7 @@ def test_a_file_put_before_the_look_back_is_said_within_a_day_and_until_a_person
     open_table("parquet", config.lake, T).advance(Transaction(None, position.to_json(), "test", (), ("id",))).commit()
 
     def said(hours: float):
-        [look] = survey(config, now=begun + 3600 * hours)
+        [look] = read_statuses(config, now=begun + 3600 * hours)
         return look.plan.kind, " ".join(look.plan.notes)
 
     assert said(0) == ("nothing", ""), "the first look is at everything"

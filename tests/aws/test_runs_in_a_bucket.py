@@ -21,13 +21,13 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_load
 from dmscdc.cli.main import app
-from dmscdc.errors import ShelfError
+from dmscdc.errors import RunStoreError
 from dmscdc.landing.files import TableRef
 from dmscdc.runs import store as shelves
 from dmscdc.runs.pages import write_front_page
-from dmscdc.runs.log import Ledger, rebuild
+from dmscdc.runs.log import RunLog, rebuild
 from dmscdc.runs.run import claimed, close_lost, run_notebook
-from dmscdc.runs.store import BucketShelf, open_shelf, write_whole
+from dmscdc.runs.store import BucketRunStore, open_run_store, write_whole
 from dmscdc.service.config import read_config, table_parameters
 from dmscdc.service.passes import run_pass
 from dmscdc.state.registry import open_state
@@ -101,7 +101,7 @@ def cache(tmp_path_factory, monkeypatch):
     "Where runs in buckets are executed."
     home = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
-    shelves._bucket_shelf.cache_clear()
+    shelves._bucket_run_store.cache_clear()
     return home
 
 
@@ -113,7 +113,7 @@ def told(moto, tmp_path_factory):
         said = {"AWS_ENDPOINT_URL": moto, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "eu-central-1", "XDG_CACHE_HOME": str(folder / "cache")}
         for name, value in said.items(): patch.setenv(name, value)
         for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"): patch.delenv(name, raising=False)
-        client.cache_clear(), shelves._bucket_shelf.cache_clear()
+        client.cache_clear(), shelves._bucket_run_store.cache_clear()
         bucket = f"runs-{secrets.token_hex(4)}"
         client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
         house = a_house(folder, f"s3://{bucket}/kept/here", list(DOES), timeout=5)
@@ -130,11 +130,11 @@ def test_every_run_has_its_verdict_and_the_pass_its_own(told):
 
 def test_each_file_of_a_run_is_put_once_and_nothing_stays_on_the_machine(told, aws):
     counts = Counter(told.puts)
-    ledger = {key: count for key, count in counts.items() if key.startswith("kept/here/ledger/")}
-    assert ledger == {"kept/here/ledger/000001.jsonl": 5}
-    files = {key: count for key, count in counts.items() if key not in ledger}
+    run_log = {key: count for key, count in counts.items() if key.startswith("kept/here/ledger/")}
+    assert run_log == {"kept/here/ledger/000001.jsonl": 5}
+    files = {key: count for key, count in counts.items() if key not in run_log}
     assert files.pop("kept/here/tables/index.json") == 2  # it is begun once, and then says what was written
-    assert len(files) == 9 + 10 and set(files.values()) == {1} and files.keys() | ledger.keys() | {"kept/here/tables/index.json"} == objects(told.bucket).keys()
+    assert len(files) == 9 + 10 and set(files.values()) == {1} and files.keys() | run_log.keys() | {"kept/here/tables/index.json"} == objects(told.bucket).keys()
     assert [path for path in (told.folder / "cache").rglob("*") if path.is_file()] == []
 
 
@@ -162,14 +162,14 @@ def test_the_front_page_names_all_tables_and_links_to_pages_that_are_there(told,
 
 
 def test_a_list_of_runs_is_the_same_from_a_bucket_and_from_a_folder(told, aws, tmp_path):
-    "The folder is a copy of the bucket, its ledger rebuilt from the notebooks and the line of the pass."
+    "The folder is a copy of the bucket, its run log rebuilt from the notebooks and the line of the pass."
     for key in objects(told.bucket):
         if key.endswith(".ipynb"):
             there = tmp_path / "runs" / key.removeprefix("kept/here/")
             there.parent.mkdir(parents=True, exist_ok=True)
             there.write_text(text(told.bucket, key))
-    *_, last = Ledger(told.runs).lines()
-    Ledger(tmp_path / "runs").append(last)
+    *_, last = RunLog(told.runs).lines()
+    RunLog(tmp_path / "runs").append(last)
     rebuild(tmp_path / "runs")
     for words, count in ((), 5), (("--table", "shop.killed"), 1), (("--most", "2"), 2):
         one, other = (json.loads(dmscdc("runs", "list", "--json", *words, *more, folder=told.folder)) for more in ([], ["--runs", str(tmp_path / "runs")]))
@@ -213,16 +213,16 @@ WRITES = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dmscdc.runs import charts
-from dmscdc.runs import store as shelf
-from dmscdc.runs.log import Ledger
+from dmscdc.runs import store as run_store
+from dmscdc.runs.log import RunLog
 from dmscdc.runs.pages import write_front_page
 
-shelf.PIECE, charts.can_draw = 1_000, lambda: False  # pictures are not the point here, and take time
+run_store.PIECE, charts.can_draw = 1_000, lambda: False  # pictures are not the point here, and take time
 runs, who, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 def write(number):
     name, end = f"{who}{number:03d}", f"2018-12-13T10:00:{number:02d}.000Z"
-    Ledger(runs).append({"run": name, "job": "load", "table": f"shop.{name}", "start": end, "end": end, "verdict": "ok", "words": name, "html": f"{name}.html"})
+    RunLog(runs).append({"run": name, "job": "load", "table": f"shop.{name}", "start": end, "end": end, "verdict": "ok", "words": name, "html": f"{name}.html"})
     if number % 10 == 5: write_front_page(runs, [{"table": f"shop.{name}"}])
 
 print("ready", flush=True)
@@ -239,7 +239,7 @@ def test_two_processes_of_eight_threads_lose_no_line_and_the_last_page_names_all
     for process in both: process.stdin.write("go\n"), process.stdin.flush()
     assert [process.wait(200) for process in both] == [0, 0]
     expected = sorted(f"{who}{number:03d}" for who in "ab" for number in range(count))
-    assert sorted(line["run"] for line in Ledger(runs).lines()) == expected
+    assert sorted(line["run"] for line in RunLog(runs).lines()) == expected
     assert len([key for key in objects(strict) if "/ledger/" in key]) > 3  # it was written in pieces
     page = text(strict, "kept/index.html")
     assert [name for name in expected if f'href="{name}.html"' not in page] == []
@@ -248,16 +248,16 @@ def test_two_processes_of_eight_threads_lose_no_line_and_the_last_page_names_all
 def test_a_page_that_was_made_while_another_controller_wrote_is_made_again(bucket):
     runs, tables = f"s3://{bucket}", [{"table": "shop.ours"}, {"table": "shop.theirs"}]
     line = {"job": "load", "start": "2018-12-13T10:00:00Z", "end": "2018-12-13T10:00:01Z", "verdict": "ok", "words": ""}
-    Ledger(runs).append({**line, "run": "1", "table": "shop.ours", "html": "ours.html"})
-    theirs, once = BucketShelf(bucket, ""), []
+    RunLog(runs).append({**line, "run": "1", "table": "shop.ours", "html": "ours.html"})
+    theirs, once = BucketRunStore(bucket, ""), []
 
-    class Between(BucketShelf):
-        "Another controller ends its pass after we have read the ledger and before we write the page."
+    class Between(BucketRunStore):
+        "Another controller ends its pass after we have read the run log and before we write the page."
 
         def put(self, name, *content, **condition):
             if name == "index.html" and not once:
                 once.append(name)
-                Ledger(theirs).append({**line, "run": "2", "table": "shop.theirs", "html": "theirs.html"})
+                RunLog(theirs).append({**line, "run": "2", "table": "shop.theirs", "html": "theirs.html"})
                 write_front_page(theirs, tables)
             super().put(name, *content, **condition)
 
@@ -268,9 +268,9 @@ def test_a_page_that_was_made_while_another_controller_wrote_is_made_again(bucke
 def test_a_pass_that_ran_one_table_of_many_needs_few_requests(bucket):
     runs, ended = f"s3://{bucket}/kept", "2018-12-13T10:00:{:02d}.000Z"
     line = {"job": "load", "verdict": "ok", "words": "", "rows": {}, "html": ""}
-    for number in range(12): Ledger(runs).append({**line, "run": f"{number}", "table": f"shop.t{number}", "start": ended.format(number), "end": ended.format(number)})
+    for number in range(12): RunLog(runs).append({**line, "run": f"{number}", "table": f"shop.t{number}", "start": ended.format(number), "end": ended.format(number)})
     write_front_page(runs, [])
-    Ledger(runs).append({**line, "run": "again", "table": "shop.t7", "start": ended.format(30), "end": ended.format(30)})
+    RunLog(runs).append({**line, "run": "again", "table": "shop.t7", "start": ended.format(30), "end": ended.format(30)})
     with seen("PutObject") as puts, seen("GetObject") as gets: write_front_page(runs, [])
     kept = {"index.html", "tables/index.json", "tables/shop.t7.html", "tables/shop.t7.json"}
     assert Counter(puts) == {f"kept/{name}": 1 for name in kept} and set(gets) == {*puts, "kept/ledger/000001.jsonl"}
@@ -282,9 +282,9 @@ def test_a_pass_that_ran_one_table_of_many_needs_few_requests(bucket):
 def test_a_page_that_cannot_be_written_in_so_many_tries_is_an_error(bucket, monkeypatch):
     monkeypatch.setattr(shelves, "TRIES", 3)
     monkeypatch.setattr(shelves, "LONGEST", 0)
-    there = open_shelf(f"s3://{bucket}/kept")
+    there = open_run_store(f"s3://{bucket}/kept")
     quicker = lambda: client("s3").put_object(Bucket=bucket, Key="kept/index.html", Body=secrets.token_bytes(4)) and "ours"  # noqa: E731
-    with seen("PutObject") as puts, pytest.raises(ShelfError, match="index.html could not be written: 3 times somebody else was quicker"):
+    with seen("PutObject") as puts, pytest.raises(RunStoreError, match="index.html could not be written: 3 times somebody else was quicker"):
         there.publish("index.html", quicker)
     assert len(puts) == 6
 
@@ -292,23 +292,23 @@ def test_a_page_that_cannot_be_written_in_so_many_tries_is_an_error(bucket, monk
 def test_a_boto3_that_knows_no_conditions_is_said_with_the_version_that_does(bucket):
     old = lambda params, **_: params.update(IfSomething="*")  # noqa: E731  what this boto3 does not know, as an old one does not know If-Match
     client("s3").meta.events.register("provide-client-params.s3.PutObject", old)
-    with pytest.raises(ShelfError, match=r"index.html could not be written: .*pip install 'boto3>=1.35.69'"): open_shelf(f"s3://{bucket}/kept").publish("index.html", str)
+    with pytest.raises(RunStoreError, match=r"index.html could not be written: .*pip install 'boto3>=1.35.69'"): open_run_store(f"s3://{bucket}/kept").publish("index.html", str)
 
 
 def test_the_newest_lines_need_only_the_last_pieces(bucket, monkeypatch):
     monkeypatch.setattr(shelves, "PIECE", 500)
-    ledger = Ledger(f"s3://{bucket}/kept")
-    for number in range(30): ledger.append({"run": f"{number:02d}", "end": f"{number:02d}", "words": "x" * 50})
+    run_log = RunLog(f"s3://{bucket}/kept")
+    for number in range(30): run_log.append({"run": f"{number:02d}", "end": f"{number:02d}", "words": "x" * 50})
     with seen("GetObject") as gets:
-        assert [line["run"] for line in ledger.lines(600)][-3:] == ["27", "28", "29"] and next(ledger.newest_first())["run"] == "29"
+        assert [line["run"] for line in run_log.lines(600)][-3:] == ["27", "28", "29"] and next(run_log.newest_first())["run"] == "29"
     assert len(gets) <= 3 < len(objects(bucket))
 
 
 def test_a_line_that_was_sent_twice_stands_once_and_a_late_one_in_its_place(bucket):
-    ledger = Ledger(f"s3://{bucket}/kept")
+    run_log = RunLog(f"s3://{bucket}/kept")
     for run, end in (("2", "2018-12-13T10"), ("3", "2018-12-13T11"), ("2", "2018-12-13T10"), ("1", "2018-12-13T09")):
-        ledger.append({"run": run, "end": end})
-    assert [line["run"] for line in ledger.lines()] == ["1", "2", "3"]
+        run_log.append({"run": run, "end": end})
+    assert [line["run"] for line in run_log.lines()] == ["1", "2", "3"]
 
 
 def test_a_run_that_cannot_be_uploaded_keeps_its_verdict_is_named_and_sent_by_the_next_pass(aws, tmp_path, cache):
@@ -326,20 +326,20 @@ def test_a_run_that_cannot_be_uploaded_keeps_its_verdict_is_named_and_sent_by_th
 
     client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     with seen("PutObject") as puts: assert close_lost(house.config.runs) == []
-    assert {line["table"]: line["verdict"] for line in Ledger(house.config.runs).lines()} == {"shop.good": "ok", "shop.raises": "failed"}
+    assert {line["table"]: line["verdict"] for line in RunLog(house.config.runs).lines()} == {"shop.good": "ok", "shop.raises": "failed"}
     assert Counter(Path(key).suffix for key in puts) == {".ipynb": 2, ".html": 2, ".jsonl": 2}
     assert not list(cache.rglob("*.ipynb")) and not list(cache.rglob("*.html")) and close_lost(house.config.runs) == []
 
 
 def test_two_passes_that_begin_at_once_close_a_lost_run_once(bucket, tmp_path):
     runs = f"s3://{bucket}/kept"
-    home = open_shelf(runs).home / "job" / "shop.good"
+    home = open_run_store(runs).home / "job" / "shop.good"
     home.mkdir(parents=True)
     for number in range(4): shutil.copy(a_job(tmp_path, SAYS), home / f"20181213T10000000{number}Z-lost{number}.ipynb")
     with ThreadPoolExecutor(4) as pool:
         closed = [run.id for found in pool.map(close_lost, [runs] * 4) for run in found]
     assert sorted(closed) == ["lost0", "lost1", "lost2", "lost3"]
-    lines = Ledger(runs).lines()
+    lines = RunLog(runs).lines()
     assert [(line["run"], line["verdict"], line["cause"]) for line in lines] == [(run, "failed", "stopped") for run in sorted(closed)]
     assert all(f"kept/{line[kind]}" in objects(bucket) for line in lines for kind in ("notebook", "html"))
 
@@ -361,11 +361,11 @@ def test_a_run_that_is_being_uploaded_is_taken_over_by_nobody(bucket, tmp_path):
     runs, found = f"s3://{bucket}/kept", []
 
     def look(request, **_):
-        if "/job/" in request.url: found.append((len(list(open_shelf(runs).home.rglob("*.ipynb"))), close_lost(runs)))
+        if "/job/" in request.url: found.append((len(list(open_run_store(runs).home.rglob("*.ipynb"))), close_lost(runs)))
 
     client("s3").meta.events.register("request-created.s3.PutObject", look)
     run = run_notebook(a_job(tmp_path, SAYS), {}, runs=runs, table="shop.good")
-    assert found == [(1, []), (1, [])] and [line["run"] for line in Ledger(runs).lines()] == [run.id]
+    assert found == [(1, []), (1, [])] and [line["run"] for line in RunLog(runs).lines()] == [run.id]
 
 
 @pytest.mark.parametrize("said, told", [("", (None, None)), ("AES256", ("AES256", None)), ("aws:kms", ("aws:kms", None)), ("alias/runs", ("aws:kms", "alias/runs"))])
@@ -373,7 +373,7 @@ def test_objects_are_encrypted_as_the_environment_asks(bucket, monkeypatch, said
     monkeypatch.setenv("DMSCDC_ENCRYPTION", said)
     asked = []
     client("s3").meta.events.register("provide-client-params.s3.PutObject", lambda params, **_: asked.append(params))
-    Ledger(f"s3://{bucket}/kept").append({"run": "1"})
+    RunLog(f"s3://{bucket}/kept").append({"run": "1"})
     write_front_page(f"s3://{bucket}/kept", [])
     assert len(asked) == 6 and {(one.get("ServerSideEncryption"), one.get("SSEKMSKeyId")) for one in asked} == {told}
     assert {one.get("ServerSideEncryption") for one in objects(bucket).values()} <= {told[0], "AES256"}

@@ -50,7 +50,7 @@ class AwsWorld(BucketWorld):
         rows = pads.dataset([f"{path}/{name}" for name in self.files()], filesystem=fs, format="parquet", partitioning="hive", partition_base_dir=path).to_table()
         with duckdb.connect() as db: return db.register("rows", rows).execute(f"select {columns} from rows order by all").fetchall()
 
-    def standing(self):
+    def table_state(self):
         "Everything that a run with nothing to do must not move."
         store, folder = self.lake_table.journal.store, self.lake_table.journal.folder
         keys = moto().buckets[BUCKET].keys

@@ -1,4 +1,4 @@
-"A pass with real notebooks: its controller is killed at one of its requests, or the kernel is; the next pass heals table, runs and ledger."
+"A pass with real notebooks: its controller is killed at one of its requests, or the kernel is; the next pass heals table, runs and run log."
 from __future__ import annotations
 
 import json
@@ -59,7 +59,7 @@ def time_passes(case: Case) -> None:
 
 
 def kept(case: Case) -> list[dict]:
-    "Every notebook has its page and its line in the ledger, once; all can be read."
+    "Every notebook has its page and its line in the run log, once; all can be read."
     runs = case.world.root / "runs"
     lines = [json.loads(line) for line in (runs / "ledger.jsonl").read_text().splitlines()]
     notebooks = sorted(path.relative_to(runs).as_posix() for path in runs.rglob("*.ipynb") if path.name[0] != ".")

@@ -1,11 +1,11 @@
-"A batch that does not fit into the memory of a real Spark server, beside a table that does: down to the ledger and the page."
+"A batch that does not fit into the memory of a real Spark server, beside a table that does: down to the run log and the page."
 from __future__ import annotations
 
 import pytest
 
 from dmscdc.capture.writer import write_load
 from dmscdc.landing.files import TableRef
-from dmscdc.runs.log import Ledger
+from dmscdc.runs.log import RunLog
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import run_pass
 from dmscdc.state.registry import open_state
@@ -30,7 +30,7 @@ def test_a_batch_larger_than_the_servers_memory_fails_alone_and_says_what_to_do(
     assert [line for line in events if "its server died, so once more, alone" in line]
     assert query(f"select id, said from read_parquet('{tmp_path}/lake/shop/small/**/*.parquet') order by id") == [(1, "x"), (2, "y")]
     assert not list((tmp_path / "lake" / "shop" / "large").rglob("*.parquet")) and state.get(TableRef("shop", "large")).commit == 0
-    lines = [line for line in Ledger(config.runs).lines() if line["table"] == "shop.large"]
+    lines = [line for line in RunLog(config.runs).lines() if line["table"] == "shop.large"]
     assert len(lines) == 2 and {(line["verdict"], line["cause"]) for line in lines} == {("failed", "server out of memory")}
     for line in lines:
         page = (tmp_path / "runs" / line["html"]).read_text()

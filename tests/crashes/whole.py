@@ -23,8 +23,8 @@ def whole(case: Any, calm: dict[str, Any]) -> None:
     assert (head.number, placed(world)) == (calm["commit"], calm["position"]), "every input is in one commit"
     assert world.settled() and not world.aside()
     assert (item.commit, item.position) == (head.number, Position.from_json(head.facts["position"])) and world.state.holder(world.ref) is None
-    standing = world.standing()
-    assert world.idle().verdict == "nothing" and world.standing() == standing
+    table_state = world.table_state()
+    assert world.idle().verdict == "nothing" and world.table_state() == table_state
 
 
 def steps(world: World) -> None:
@@ -42,7 +42,7 @@ def steps(world: World) -> None:
 def committed(world: World) -> tuple:
     "All that readers see: the folder's files with size and time, and every entry of the journal."
     journal = world.lake_table.journal
-    return world.standing()[1], [journal.store.read(journal.entry_name(n)) for n in journal.numbers()]
+    return world.table_state()[1], [journal.store.read(journal.entry_name(n)) for n in journal.numbers()]
 
 
 def readable(world: World) -> bool:

@@ -262,8 +262,8 @@ class RowLife:
             done = self.pass_over(told)
             TRIED["passes over a table with work"] += bool(done.files)
             for note in done.notes: assert expected(note, told), f"{name}: {note}"
-            standing = told.world.standing()[:2]
-            assert told.world.idle().verdict in ("nothing", "attention") and told.world.standing()[:2] == standing, f"{name}: a pass with nothing to do moved the table"
+            table_state = told.world.table_state()[:2]
+            assert told.world.idle().verdict in ("nothing", "attention") and told.world.table_state()[:2] == table_state, f"{name}: a pass with nothing to do moved the table"
             self.check(name, told)
         self.seen |= {file.path for told in self.tables.values() for file in told.files if file.path.exists()}
 

@@ -109,7 +109,7 @@ def test_versions_follow_the_order_of_all_changes(spark):
     for by_sequence in (True, False):
         there = lines_of(rows, SETS, Scd2Spec(("id",), SCHEMA, clock=how.clock, by_sequence=by_sequence)).orderBy(AT)
         found[by_sequence] = [tuple(r) for r in there.select("id", "_cdc_set0.name").collect()]
-    step, scd2 = SimpleNamespace(late=()), SimpleNamespace(woven=None, table="shop.item", there=SimpleNamespace(table="shop.item_scd2"))
+    step, scd2 = SimpleNamespace(late=()), SimpleNamespace(built=None, table="shop.item", there=SimpleNamespace(table="shop.item_scd2"))
     for number, (name, case) in enumerate(CASES.items()):
         mine = rows.where(F.col("id").between(10 * number + 1, 10 * number + 9))
         by_sequence, _ = ordered(scd2, step, how, look(mine, how))

@@ -15,8 +15,8 @@ import pytest
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.process import plan_standing, load_state
-from dmscdc.runs.log import Ledger
+from dmscdc.load.process import plan_state, load_state
+from dmscdc.runs.log import RunLog
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 
@@ -66,9 +66,9 @@ def folder(tmp_path_factory) -> Path:
     write_changes(folder / "landing", table, [("U", 1, "uno")], at, types, time=time.time() - 3_600)
     state, landing = open_state(config.state, config.landing), FolderLanding(config.landing)
     state.put_settings(table, key="id")
-    standing = load_state(state, table, config.lake)
-    plan = plan_standing(standing, landing, 0)
-    standing.lake.advance(Transaction(None, plan.after.to_json(), "test", (), ("id",))).commit()
+    table_state = load_state(state, table, config.lake)
+    plan = plan_state(table_state, landing, 0)
+    table_state.lake.advance(Transaction(None, plan.after.to_json(), "test", (), ("id",))).commit()
     return folder
 
 
@@ -85,7 +85,7 @@ def test_a_command_that_finds_nothing_to_do_imports_nothing_that_is_for_work(wor
 def test_a_pass_that_finds_nothing_to_do_after_a_proof_imports_nothing_that_is_for_work(folder):
     at = {"start": "2026-01-01T12:00:00.000Z", "end": "2026-01-01T12:00:08.000Z", "cause": "", "files": 0, "bytes_written": 0, "lag": None, "rows": {}}
     proof = {"run": "3f2a", "job": "reconcile", "table": "sampledb.product", "verdict": "ok", "words": "equal", "command": "", "notebook": "reconcile/a.ipynb", "html": "reconcile/a.html"}
-    Ledger(folder / "runs").append({**proof, **at})
+    RunLog(folder / "runs").append({**proof, **at})
     imported("runs html", folder, HEAVY)  # the pages are up to date, as the command that proved has left them
     assert imported("pass", folder, HEAVY) == {}
 

@@ -14,7 +14,7 @@ from dmscdc.capture.shop import COLUMNS, PRODUCTS, STORES
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.landing.files import TableRef
 from dmscdc.runs.kernel import Watch, executed
-from dmscdc.runs.log import Ledger, records
+from dmscdc.runs.log import RunLog, records
 from dmscdc.service.config import read_config, write_config
 from dmscdc.spark.server import serve
 from dmscdc.state.registry import open_state
@@ -147,5 +147,5 @@ def test_a_pass_with_a_refused_table_fails_and_keeps_what_it_found(passes, small
 
 
 def test_the_notebook_leaves_the_same_lines_as_the_command(passes, small):
-    lines = [(line["job"], line["verdict"]) for line in Ledger(small / "runs").lines()]
+    lines = [(line["job"], line["verdict"]) for line in RunLog(small / "runs").lines()]
     assert lines == [("process_table", "ok"), ("pass", "attention"), ("pass", "nothing"), ("process_table", "refused"), ("pass", "refused")]

@@ -21,7 +21,7 @@ from wheels import build_wheel
 from dmscdc.capture.shop import COLUMNS
 from dmscdc.capture.writer import write_changes
 from dmscdc.landing.files import TableRef
-from dmscdc.runs.log import Ledger, records
+from dmscdc.runs.log import RunLog, records
 from dmscdc.state.registry import open_state
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ class Step:
     code: int
     out: str
     err: str
-    lines: list[dict]  # new in the ledger
+    lines: list[dict]  # new in the run log
     notebooks: list[Path]  # new among the runs
     tokens: list[str]  # of the Spark servers that were started; one for each start of java
 
@@ -72,7 +72,7 @@ class Shell:
         return path.read_text().splitlines() if path.exists() else []
 
     def kept(self) -> tuple[list[dict], list[Path], list[str]]:
-        return Ledger(self.folder / "runs").lines(), sorted((self.folder / "runs").rglob("*.ipynb")), self.starts()
+        return RunLog(self.folder / "runs").lines(), sorted((self.folder / "runs").rglob("*.ipynb")), self.starts()
 
     def env(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(self.site), "JAVA_HOME": str(self.java), "SHOP_PASSWORD": PASSWORD}
@@ -90,7 +90,7 @@ class Shell:
     def settings(self) -> dict[str, dict]:
         return {row["table"]: row for row in json.loads(self.type("table", "list", "--json").out)}
 
-    def standing(self, table: TableRef) -> tuple:
+    def table_state(self, table: TableRef) -> tuple:
         "Everything that a refusal must not move: data and journal with times, position, commit."
         homes = [self.folder / "lake" / above / table.schema / table.name for above in ("", "_dmscdc")]
         found = [path for home in homes for path in sorted(home.rglob("*")) if path.is_file() and "aside" not in path.parts]
@@ -125,9 +125,9 @@ def refusal(shell, second_look) -> Step:
     now, landing, product = datetime.now(timezone.utc), shell.folder / "landing", TableRef.parse("sampledb.product")
     shell.facts["bad"] = write_changes(landing, product, [NO_KEY], now, COLUMNS["product"]).name
     write_changes(landing, "sampledb.store", [WITH_PHONE], now, {**COLUMNS["store"], "phone": "string"})
-    shell.facts["stood"] = shell.standing(product)
+    shell.facts["stood"] = shell.table_state(product)
     step = shell.type("pass")
-    shell.facts["stands"] = shell.standing(product)
+    shell.facts["stands"] = shell.table_state(product)
     return step
 
 
@@ -179,7 +179,7 @@ def pages(folder: Path) -> list[Page]:
 
 
 def kept_texts(folder: Path) -> dict[Path, str]:
-    "Notebooks, pages and ledger: what is kept for months."
+    "Notebooks, pages and run log: what is kept for months."
     return {path: path.read_text(encoding="utf-8") for kind in ("ipynb", "html", "jsonl") for path in (folder / "runs").rglob(f"*.{kind}")}
 
 

@@ -79,9 +79,9 @@ def test_of_two_states_on_one_lake_the_loser_says_that_another_run_has_committed
     table = ParquetTable(str(tmp_path / "lake"), TableRef("shop", "item"))
     schema, landing, plan = (Column("id", "int"),), FolderLanding(tmp_path / "landing"), Plan(table.table)
     first = table.advance(Transaction(None, {}, "run 1", schema, ("id",))).commit().commit
-    standing = SimpleNamespace(lake=table, number=1, item=SimpleNamespace(table=table.table))
+    table_state = SimpleNamespace(lake=table, number=1, item=SimpleNamespace(table=table.table))
     def said(run):
-        try: return problem_of(error, landing, plan, standing, (), run)
+        try: return problem_of(error, landing, plan, table_state, (), run)
         except FileNotFoundError as raised: return raised
     assert said("run 2") is error, "nobody has committed since"
     table.advance(Transaction(first, {}, "run of another", schema, ("id",))).commit()

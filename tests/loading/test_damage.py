@@ -22,7 +22,7 @@ def check(done, before, w, name, words, what):
     assert done.words.startswith("shop.item: ") and name in done.words and "dmscdc pass --only shop.item" in done.words, (what, done.words)
     assert all(part in done.words for part in words), (what, words, done.words)
     assert not any(word in done.words for word in LIBRARIES) and len(done.words) < 500, (what, done.words)
-    assert w.standing() == before, what
+    assert w.table_state() == before, what
 
 
 @pytest.mark.parametrize("partition", ["", "site"])
@@ -31,7 +31,7 @@ def test_a_damaged_change_file_refuses_its_batch_by_name(tmp_path, spark, partit
     put(w.raw / "LOAD00000001.parquet", encoded(rows_of(None)))
     assert w.go().verdict == "ok"
     put(w.raw / f"{closed(1)}.parquet", encoded(rows_of("U")))
-    path, before, looked = w.raw / f"{closed(2)}.parquet", w.standing(), 0
+    path, before, looked = w.raw / f"{closed(2)}.parquet", w.table_state(), 0
     for what, raw, words in damages("I", ROWS):
         put(path, raw)
         check(w.go(), before, w, path.name, words, what)
@@ -49,7 +49,7 @@ def test_values_that_one_wrong_bit_made_nulls_refuse_a_batch_by_file_and_column(
     some = rows_of("U").set_column(3, "name", pa.array([None if i % 7 == 0 else f"name {i}" for i in range(ROWS)]))
     put(w.raw / f"{closed(1)}.parquet", encoded(some))
     put(w.raw / f"{closed(3)}.parquet", encoded(rows_of("U").drop_columns(["price"])))
-    path, before, sound = w.raw / f"{closed(2)}.parquet", w.standing(), encoded(rows_of("I", ROWS), data_page_version="2.0")
+    path, before, sound = w.raw / f"{closed(2)}.parquet", w.table_state(), encoded(rows_of("I", ROWS), data_page_version="2.0")
     for column in ("Op", "id", "name", "site", "price"):
         raw = to_nulls(sound, column)
         put(path, raw)
@@ -66,14 +66,14 @@ def test_a_lake_file_that_is_not_what_the_journal_says_is_never_rewritten(tmp_pa
     assert w.go().verdict == "ok"
     put(w.raw / f"{closed(1)}.parquet", encoded(rows_of("U")))
     file = w.folder / w.files()[0]
-    sound, before, looked = file.read_bytes(), w.standing()[0], 0
+    sound, before, looked = file.read_bytes(), w.table_state()[0], 0
     other = file.with_name("other")
     query(f"copy (from '{file}' limit 148) to '{other}' (format parquet)")
     for what, raw in [("two rows are gone", other.read_bytes()), ("a bit in a page", in_page(sound, "_cdc_row", 0)), ("cut off", sound[:900]), ("empty", b"")]:
         other.unlink(missing_ok=True)
         file.write_bytes(raw)
         done = w.go()
-        assert (done.verdict, w.standing()[0]) == ("failed", before), (what, done.words)
+        assert (done.verdict, w.table_state()[0]) == ("failed", before), (what, done.words)
         assert file.name in done.words and "damaged" in done.words and "dmscdc table rewind shop.item --reload" in done.words, (what, done.words)
         assert file.read_bytes() == raw and not any(word in done.words for word in LIBRARIES), what
         looked += 1
@@ -98,7 +98,7 @@ def test_a_compression_that_spark_lacks_is_said_with_its_cause(tmp_path, spark, 
     w = World(tmp_path, spark, SOURCE).set(key="id")
     put(w.raw / "LOAD00000001.parquet", encoded(rows_of(None)))
     assert w.go().verdict == "ok"
-    path, before = w.raw / f"{closed(1)}.parquet", w.standing()
+    path, before = w.raw / f"{closed(1)}.parquet", w.table_state()
     put(path, encoded(rows_of("U"), compression=codec))
     if way == "shuffled" and not spark_reads:
         check(w.go(), before, w, path.name, ["Spark cannot read it: ", "BrotliCodec was not found"], codec)

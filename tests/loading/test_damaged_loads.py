@@ -24,7 +24,7 @@ def way(): "A load is not folded: there is one way."
 def test_a_damaged_load_file_refuses_the_load_by_name(tmp_path, spark, settings):
     w = World(tmp_path, spark, SOURCE).set(**settings)
     put(w.raw / "LOAD00000001.parquet", encoded(rows_of(None)))
-    path, before, looked = w.raw / "LOAD00000002.parquet", w.standing(), 0
+    path, before, looked = w.raw / "LOAD00000002.parquet", w.table_state(), 0
     for what, raw, words in damages(None, ROWS):
         put(path, raw)
         check(w.go(), before, w, path.name, words, what)
@@ -36,7 +36,7 @@ def test_a_damaged_load_file_refuses_the_load_by_name(tmp_path, spark, settings)
 
 def test_values_that_one_wrong_bit_made_nulls_refuse_a_load_by_column(tmp_path, spark):
     w, looked, path = World(tmp_path, spark, SOURCE).set(key="id"), 0, "LOAD00000001.parquet"
-    sound, before = encoded(rows_of(None), data_page_version="2.0"), w.standing()
+    sound, before = encoded(rows_of(None), data_page_version="2.0"), w.table_state()
     for column in ("id", "name", "site"):
         put(w.raw / path, to_nulls(sound, column))
         check(w.go(), before, w, path, [f"column {column} is damaged: 0 nulls were promised, "], column)

@@ -79,14 +79,14 @@ OPS = [((("Op", ["I"]), ("Op", ["x"])), "has 2 columns Op, DMS's own and one of 
 def test_columns_that_collide_with_ours_or_with_each_other_are_refused_in_words(tmp_path, spark, columns, words):
     w = World(tmp_path, spark, {"id": "int"}).set(key="id")
     put(w, "LOAD00000001", *columns, ("id", [1]))
-    before, done = w.standing(), w.go()
-    assert done.verdict == "refused" and f"LOAD00000001.parquet{'' if words.startswith('has') else ':'} {words}" in done.words and w.standing() == before
+    before, done = w.table_state(), w.go()
+    assert done.verdict == "refused" and f"LOAD00000001.parquet{'' if words.startswith('has') else ':'} {words}" in done.words and w.table_state() == before
     (w.raw / "LOAD00000001.parquet").unlink()
     w.load([(1,)])
     assert w.go().verdict == "ok"
     put(w, closed(1), *([("Op", ["I"])] if columns[0][0] != "Op" else []), *columns, ("id", [2]))
-    before, done = w.standing(), w.go()
-    assert done.verdict == "refused" and f"{closed(1)}.parquet{'' if words.startswith('has') else ':'} {words}" in done.words and w.standing() == before
+    before, done = w.table_state(), w.go()
+    assert done.verdict == "refused" and f"{closed(1)}.parquet{'' if words.startswith('has') else ':'} {words}" in done.words and w.table_state() == before
 
 
 def test_a_thousand_columns(tmp_path, spark):

@@ -123,15 +123,15 @@ UNFIT = [("", "is the empty text, which no folder can hold"), ("__HIVE_DEFAULT_P
 def test_a_text_that_no_folder_can_be_called_refuses_a_load_and_a_batch_in_words(tmp_path, spark, value, words):
     w = World(tmp_path, spark, SCHEMA).set(key="id", partition="site")
     w.load([(1, None, None, "null"), (2, "a", None, "x"), (3, value, None, "x")])
-    before, done = w.standing(), w.go()
-    assert done.verdict == "refused" and "row 2 of LOAD00000001.parquet: partition column site " in done.words and words in done.words and w.standing() == before
+    before, done = w.table_state(), w.go()
+    assert done.verdict == "refused" and "row 2 of LOAD00000001.parquet: partition column site " in done.words and words in done.words and w.table_state() == before
     w.gone("LOAD00000001").load([(1, None, None, "null"), (2, "a", None, "x"), (3, "b", None, "x")])
     assert w.go().verdict == "ok"
     w.changes(1, [("I", 4, "c", None, "good"), ("I", 5, value, None, "over"), ("U", 5, "d", None, "written")])   # a value that is never written is no harm
     assert w.go().verdict == "ok"
     w.changes(2, [("I", 6, "c", None, "good"), ("U", 1, value, None, "bad")])
-    before, done = w.standing(), w.go()
-    assert done.verdict == "refused" and f"row 1 of {closed(2)}.parquet: partition column site " in done.words and words in done.words and w.standing() == before
+    before, done = w.table_state(), w.go()
+    assert done.verdict == "refused" and f"row 1 of {closed(2)}.parquet: partition column site " in done.words and words in done.words and w.table_state() == before
     assert len(done.words) < 500 and "dmscdc table set shop.item --partition" in done.words
 
 

@@ -22,8 +22,8 @@ def refuse(w, rows, schema=SCHEMA, **more):
     "A good file and the bad one; afterwards the bad one is taken away."
     w.changes(2, [("I", 9, "z", "9.00"), ("D", 1, "a", None)])
     w.changes(3, rows, schema, **more)
-    before = w.standing()
-    try: return w.go(), before == w.standing()
+    before = w.table_state()
+    try: return w.go(), before == w.table_state()
     finally:
         for name in (GOOD, BAD): (w.raw / f"{name}.parquet").unlink()
 
@@ -59,9 +59,9 @@ def test_a_file_whose_columns_do_not_fit_refuses_the_batch(world, rows, schema, 
 
 def test_a_file_that_is_no_parquet_is_named(world):
     (world.raw / f"{BAD}.parquet").write_bytes(b"PAR1 and then nothing")
-    before, done = world.standing(), world.go()
+    before, done = world.table_state(), world.go()
     (world.raw / f"{BAD}.parquet").unlink()
-    assert done.verdict == "refused" and f"{BAD}.parquet: a Parquet file was expected" in done.words and before == world.standing()
+    assert done.verdict == "refused" and f"{BAD}.parquet: a Parquet file was expected" in done.words and before == world.table_state()
 
 
 def test_the_good_files_of_a_refused_batch_are_applied_when_the_bad_one_is_gone(world):
@@ -78,15 +78,15 @@ def test_the_good_files_of_a_refused_batch_are_applied_when_the_bad_one_is_gone(
 ], ids=["null key", "key twice", "unknown key", "unknown partition", "no key"])
 def test_a_load_that_does_not_fit_its_settings_writes_nothing(tmp_path, spark, rows, settings, words):
     w = World(tmp_path, spark, SCHEMA).set(**settings).load(rows)
-    before, done = w.standing(), w.go()
-    assert done.verdict == "refused" and words in done.words and w.standing() == before and not w.folder.exists()
+    before, done = w.table_state(), w.go()
+    assert done.verdict == "refused" and words in done.words and w.table_state() == before and not w.folder.exists()
 
 
 @pytest.mark.parametrize("settings", [{"key": "id"}, {"key": "id", "partition": "site"}, {"insert_only": True}], ids=str)
 def test_a_load_whose_only_op_is_a_column_of_the_source_is_refused_and_dms_s_own_is_not(tmp_path, spark, settings):
     w = World(tmp_path, spark, {"Op": "string", **SCHEMA}).set(**settings).load([("I", 1, "a", "1.00"), ("Z", 2, "b", "2.00")])
-    before, done = w.standing(), w.go()
-    assert (done.verdict, w.standing(), w.folder.exists()) == ("refused", before, False)
+    before, done = w.table_state(), w.go()
+    assert (done.verdict, w.table_state(), w.folder.exists()) == ("refused", before, False)
     assert "row 1 of LOAD00000001.parquet: column Op is 'Z'; in a load DMS writes I there" in done.words and "rename-column" in done.words, done.words
     w.gone("LOAD00000001").load([("I", 1, "a", "1.00"), ("I", 2, "b", "2.00")])
     assert w.go().verdict == "ok" and w.lake("Op, id, site") == [("I", 1, "a"), ("I", 2, "b")]

@@ -20,7 +20,7 @@ from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli.main import checked
 from dmscdc.history.statistics import spread
 from dmscdc.runs.kernel import Watch, executed
-from dmscdc.runs.log import Ledger
+from dmscdc.runs.log import RunLog
 from dmscdc.service.config import write_config
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
@@ -60,10 +60,10 @@ def house(tmp_path_factory) -> Path:
             line = {**a_line(TABLE, number, luck), "verdict": "ok", "start": stamp(time), "end": stamp(time + timedelta(seconds=90)), "files": 4}
             files = [{"path": path, "kind": "change", "rows": 1, "bytes": 1} for path in paths[-4:]]
             a_report(home / "runs", line, processed={"files": files})
-            Ledger(home / "runs").append(line)
+            RunLog(home / "runs").append(line)
     for number in range(3):
         span = {"start": stamp(BEGIN + timedelta(minutes=40 * number)), "end": stamp(BEGIN + timedelta(minutes=40 * number, seconds=12))}
-        Ledger(home / "runs").append({**a_line("sampledb.store", number, luck), **span, "verdict": "failed", "words": f"row {number} has two addresses"})
+        RunLog(home / "runs").append({**a_line("sampledb.store", number, luck), **span, "verdict": "failed", "words": f"row {number} has two addresses"})
     return home
 
 
@@ -83,13 +83,13 @@ def test_run_reports_opens_the_ledger_says_failures_in_words_and_links_reports(h
     assert "'13 of 13 runs, of 2 tables'" in ran.text("text/plain")
     assert re.search(r"<td>3</td>\s*<td>1</td>.*?<td>row 2 has two addresses</td>", ran.text(), re.DOTALL)
     links = re.findall(r'<a href="([^"]+\.html)"', ran.text())
-    kept = [house / "runs" / one for one, in asked(house / "runs", "select html from ledger")]
+    kept = [house / "runs" / one for one, in asked(house / "runs", "select html from run_log")]
     assert sorted(links) == sorted(map(str, kept)) and ran.text().count("<figure") == 3
 
 
 def test_run_reports_shows_what_the_parameters_choose(house, run):
     ran = run("run_reports", folder=str(house), table=TABLE, verdict="ok", since="2018-12-13T11")
-    [(count,)] = asked(house / "runs", f"""select count(*) from ledger where "table" = '{TABLE}' and verdict = 'ok' and start >= '2018-12-13T11'""")
+    [(count,)] = asked(house / "runs", f"""select count(*) from run_log where "table" = '{TABLE}' and verdict = 'ok' and start >= '2018-12-13T11'""")
     assert ran.error is None and f"'{count} of 13 runs, of 1 tables'" in ran.text("text/plain") and 0 < count < 10
 
 

@@ -1,4 +1,4 @@
-"""The front page and the pages of tables: all runs, found by a filter in a browser without a network, written as the ledger grows. DuckDB reads the ledger."""
+"""The front page and the pages of tables: all runs, found by a filter in a browser without a network, written as the run log grows. DuckDB reads the run log."""
 from __future__ import annotations
 
 import html
@@ -26,9 +26,9 @@ from dmscdc.landing.files import TableRef, for_shell
 from dmscdc.runs import charts
 from dmscdc.runs import pages as front_page
 from dmscdc.runs.pages import write_front_page
-from dmscdc.runs.log import RECORD, Ledger
+from dmscdc.runs.log import RECORD, RunLog
 from dmscdc.runs.report import render, report_html, said_html
-from dmscdc.runs.store import FolderShelf
+from dmscdc.runs.store import FolderRunStore
 from dmscdc.service.exploring import sorted_by_click
 
 HOME = Path(__file__).parents[2]
@@ -40,11 +40,11 @@ TABLES, PASSES, ONE = 50, 500, "sampledb.table_007"
 
 
 def asked(runs: Path, query: str) -> list[tuple]:
-    "DuckDB over the ledger, which it knows as `ledger`."
+    "DuckDB over the run log, which it knows as `run_log`."
     with duckdb.connect() as db:
         texts = ", ".join(f"'{name}': 'varchar'" for name in ("run", "job", "table", "start", "end", "verdict", "words", "html"))
         rows = "'rows': 'struct(read bigint, inserted bigint, updated bigint, deleted bigint)'"
-        db.execute(f"create view ledger as select * from read_json('{runs}/ledger.jsonl', format='newline_delimited', columns={{{texts}, {rows}}})")
+        db.execute(f"create view run_log as select * from read_json('{runs}/ledger.jsonl', format='newline_delimited', columns={{{texts}, {rows}}})")
         return db.execute(query).fetchall()
 
 
@@ -65,13 +65,13 @@ def written(runs: Path) -> dict[str, tuple[int, int]]:
     return {str(path.relative_to(runs)): (path.stat().st_ino, path.stat().st_mtime_ns) for path in runs.rglob("*") if path.is_file() and path.name[0] != "."}
 
 
-class Counting(FolderShelf):
+class Counting(FolderRunStore):
     "A folder that notes what is read of it."
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.read: list[str] = []
-        self.ledger = 0
+        self.run_log = 0
 
     def get(self, name: str) -> bytes:
         self.read.append(name)
@@ -79,7 +79,7 @@ class Counting(FolderShelf):
 
     def tail(self, piece: int, offset: int):
         for number, content in super().tail(piece, offset):
-            self.ledger += len(content)
+            self.run_log += len(content)
             yield number, content
 
 
@@ -88,9 +88,9 @@ def runs(tmp_path_factory) -> Path:
     "50 tables with 500 runs each; two of the newest runs of one table have their reports."
     home = tmp_path_factory.mktemp("house") / "runs"
     home.mkdir()
-    ledger = lines(TABLES, PASSES)
-    (home / "ledger.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ledger))
-    for line in [line for line in ledger if line["table"] == ONE][-2:]:
+    run_log = lines(TABLES, PASSES)
+    (home / "ledger.jsonl").write_text("".join(json.dumps(line) + "\n" for line in run_log))
+    for line in [line for line in run_log if line["table"] == ONE][-2:]:
         a_report(home, line, verdict={"verdict": line["verdict"], "words": line["words"]})
     write_front_page(home, statuses(TABLES))
     return home
@@ -143,7 +143,7 @@ def test_every_page_is_under_500_kb_and_a_browser_has_few_parts_to_paint(runs, s
 
 def test_the_front_page_has_all_tables_the_worst_first_and_typed_words_leave_those_that_have_them(runs, shown):
     page = shown(runs / "index.html")
-    newest = asked(runs, 'select "table", arg_max(verdict, "end") from ledger where "table" is not null group by 1')
+    newest = asked(runs, 'select "table", arg_max(verdict, "end") from run_log where "table" is not null group by 1')
     verdicts = page.eval_on_selector_all("tr[data-verdict]", "rows => rows.map(row => row.dataset.verdict)")
     worst = ["failed", "refused", "attention", "ok"]
     assert len(visible(page)) == len(newest) == TABLES and verdicts == sorted((verdict for _, verdict in newest), key=worst.index)
@@ -157,7 +157,7 @@ def test_the_front_page_has_all_tables_the_worst_first_and_typed_words_leave_tho
 
 def test_a_chip_leaves_its_verdict_and_two_chips_both(runs, shown):
     page = shown(runs / "tables" / f"{ONE}.html")
-    counts = dict(asked(runs, f"""select verdict, count(*) from ledger where "table" = '{ONE}' group by 1"""))
+    counts = dict(asked(runs, f"""select verdict, count(*) from run_log where "table" = '{ONE}' group by 1"""))
     chips = page.eval_on_selector_all("button[data-verdict]", "all => all.map(one => [one.dataset.verdict, +one.querySelector('b').innerText])")
     assert dict(chips) == counts and len(counts) > 2
     page.click("button[data-verdict=failed]")
@@ -171,10 +171,10 @@ def test_a_chip_leaves_its_verdict_and_two_chips_both(runs, shown):
 def test_a_table_s_page_finds_runs_by_day_and_failures_by_their_words(runs, shown):
     page = shown(runs / "tables" / f"{ONE}.html")
     page.fill("input[type=search]", "2026-01-09")
-    [(count,)] = asked(runs, f"""select count(*) from ledger where "table" = '{ONE}' and start like '2026-01-09%'""")
+    [(count,)] = asked(runs, f"""select count(*) from run_log where "table" = '{ONE}' and start like '2026-01-09%'""")
     assert len(visible(page)) == count > 10 and all(row.startswith("2026-01-09") for row in visible(page))
     page.fill("input[type=search]", "key column id is null")
-    [(count,)] = asked(runs, f"""select count(*) from ledger where "table" = '{ONE}' and words like '%key column id is null%'""")
+    [(count,)] = asked(runs, f"""select count(*) from run_log where "table" = '{ONE}' and words like '%key column id is null%'""")
     assert len(visible(page)) == count > 5 and "row 3 of 20260103-100311204.parquet" in visible(page)[0]
 
 
@@ -183,7 +183,7 @@ def test_from_the_front_page_to_a_table_to_the_report_of_a_run_and_back(runs, sh
     page.click(f"tr:has-text('table_007') >> text={PASSES} runs")
     assert page.inner_text("h1") == ONE
     page.click("tr[data-verdict] a >> nth=0")
-    [(start, verdict)] = asked(runs, f"""select max(start), arg_max(verdict, start) from ledger where "table" = '{ONE}'""")
+    [(start, verdict)] = asked(runs, f"""select max(start), arg_max(verdict, start) from run_log where "table" = '{ONE}'""")
     assert page.title() == f"{verdict} · {ONE} · {start[:19].replace('T', ' ')}"
     page.go_back(), page.click("text=all tables")
     assert page.inner_text("h1") == "Tables of the lake"
@@ -193,7 +193,7 @@ def test_from_the_front_page_to_a_table_to_the_report_of_a_run_and_back(runs, sh
 
 def test_numbers_of_a_table_s_page_are_those_of_the_ledger(runs, shown):
     rows = shown(runs / "tables" / f"{ONE}.html").eval_on_selector_all("tr[data-verdict]", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))")
-    query = f"""select start, job, rows.read, rows.inserted, rows.updated, rows.deleted from ledger where "table" = '{ONE}' order by start desc"""
+    query = f"""select start, job, rows.read, rows.inserted, rows.updated, rows.deleted from run_log where "table" = '{ONE}' order by start desc"""
     expected = [(start[:19].replace("T", " "), job, *(f"{count or 0:,}" for count in counts)) for start, job, *counts in asked(runs, query)]
     assert [(*row[:2], *row[3:7]) for row in rows] == expected
 
@@ -204,7 +204,7 @@ def test_pictures_are_there_in_the_colours_of_the_page_and_say_what_they_show(ru
         assert page.eval_on_selector_all("figure svg", "all => all.map(one => one.getBoundingClientRect().width > 200)") == [True] * 3
         fills = page.eval_on_selector_all("figure svg [fill^='var(--updated']", "all => [...new Set(all.map(one => getComputedStyle(one).fill))]")
         assert fills == ["rgb(176, 125, 26)" if scheme == "light" else "rgb(217, 171, 84)"]
-    [sums] = asked(runs, f"""select sum(rows.inserted), sum(rows.updated), sum(rows.deleted) from ledger where "table" = '{ONE}'""")
+    [sums] = asked(runs, f"""select sum(rows.inserted), sum(rows.updated), sum(rows.deleted) from run_log where "table" = '{ONE}'""")
     assert "Rows over time: {:,} inserted, {:,} updated, {:,} deleted.".format(*map(int, sums)) in page.content()
 
 
@@ -246,18 +246,18 @@ def test_words_in_tables_are_not_broken_and_long_values_do_not_widen_the_page(tm
 
 
 def test_a_pass_that_ran_one_table_writes_its_page_and_the_front_page_and_reads_only_what_is_new(runs):
-    ledger, luck = Ledger(runs), random.Random(8)
-    ledger.append(a_line(ONE, PASSES, luck)), ledger.append(a_pass(PASSES))
-    before, shelf = written(runs), Counting(runs)
-    write_front_page(shelf, statuses(TABLES))
+    run_log, luck = RunLog(runs), random.Random(8)
+    run_log.append(a_line(ONE, PASSES, luck)), run_log.append(a_pass(PASSES))
+    before, run_store = written(runs), Counting(runs)
+    write_front_page(run_store, statuses(TABLES))
     after = written(runs)
     assert {name for name in after if before.get(name) != after[name]} == {"index.html", *(f"tables/{name}" for name in ("index.json", f"{ONE}.json", f"{ONE}.html", f"1/{ONE}.html", "other.json", "other.html", "1/other.html"))}
-    assert shelf.ledger < 5_000 < (runs / "ledger.jsonl").stat().st_size / 1_000
-    assert {name for name in shelf.read if name.endswith(".json")} == {"tables/index.json", f"tables/{ONE}.json", "tables/other.json"}
+    assert run_store.run_log < 5_000 < (runs / "ledger.jsonl").stat().st_size / 1_000
+    assert {name for name in run_store.read if name.endswith(".json")} == {"tables/index.json", f"tables/{ONE}.json", "tables/other.json"}
 
 
 def test_a_pass_with_nothing_to_do_draws_nothing_and_writes_the_front_page_alone(runs, monkeypatch):
-    Ledger(runs).append({**a_pass(PASSES + 1), "verdict": "nothing"})
+    RunLog(runs).append({**a_pass(PASSES + 1), "verdict": "nothing"})
     monkeypatch.setattr(charts, "svg_of", None)
     before = written(runs)
     page = write_front_page(runs, statuses(TABLES)).read_text()
@@ -278,17 +278,17 @@ def found_in(runs: Path, table: str) -> list[str]:
 
 def test_2300_runs_of_a_table_in_any_order_are_each_on_one_page_and_every_page_is_small(tmp_path):
     luck = random.Random(3)
-    ledger = [a_line("sampledb.clicks", number, luck) for number in range(2_300)]
-    for line in ledger: line["words"] = "<ö>" * 700
-    late = [ledger.pop(luck.randrange(1_500)) for _ in range(20)]  # their lines come when later runs are long there
-    ledger[1_800:1_800] = late
+    run_log = [a_line("sampledb.clicks", number, luck) for number in range(2_300)]
+    for line in run_log: line["words"] = "<ö>" * 700
+    late = [run_log.pop(luck.randrange(1_500)) for _ in range(20)]  # their lines come when later runs are long there
+    run_log[1_800:1_800] = late
     at = 0
-    while at < len(ledger):
+    while at < len(run_log):
         step = luck.choice([1, 7, 300, 900])
-        with (tmp_path / "ledger.jsonl").open("a") as file: file.write("".join(json.dumps(line) + "\n" for line in ledger[at : at + step]))
+        with (tmp_path / "ledger.jsonl").open("a") as file: file.write("".join(json.dumps(line) + "\n" for line in run_log[at : at + step]))
         write_front_page(tmp_path, [])
         at += step
-    expected = [one for one, in asked(tmp_path, "select html from ledger")]
+    expected = [one for one, in asked(tmp_path, "select html from run_log")]
     assert sorted(found_in(tmp_path, "sampledb.clicks")) == sorted(expected) and len(expected) == 2_300
     assert max(page.stat().st_size for page in tmp_path.rglob("*.html")) < 500_000
     assert len(json.loads((tmp_path / "tables/sampledb.clicks.json").read_text())["rows"]) < 1_000
@@ -300,29 +300,29 @@ def test_2300_runs_of_a_table_in_any_order_are_each_on_one_page_and_every_page_i
     ("tables/index.json", '{"ledger": "of an older make"}'), ("ledger.jsonl", "rebuilt")])  # fmt: skip
 def test_what_is_gone_torn_or_of_another_ledger_is_made_again_by_the_next_write(tmp_path, monkeypatch, name, content):
     monkeypatch.setattr(charts, "can_draw", lambda: False)
-    ledger, luck = Ledger(tmp_path), random.Random(4)
-    for number in range(6): ledger.append(a_line(f"shop.{'ab'[number % 2]}", number, luck))
+    run_log, luck = RunLog(tmp_path), random.Random(4)
+    for number in range(6): run_log.append(a_line(f"shop.{'ab'[number % 2]}", number, luck))
     write_front_page(tmp_path, [])
     if content is None: (tmp_path / name).unlink()
     elif content == "rebuilt":
-        kept = [a_line("shop.b", 0, random.Random(40)), *ledger.lines()]  # its line was lost, its notebook was not
-        ledger.path.write_text("")
-        for line in kept: ledger.append(line)
+        kept = [a_line("shop.b", 0, random.Random(40)), *run_log.lines()]  # its line was lost, its notebook was not
+        run_log.path.write_text("")
+        for line in kept: run_log.append(line)
     else: (tmp_path / name).write_text(content)
-    ledger.append(a_line("shop.a", 9, luck))
+    run_log.append(a_line("shop.a", 9, luck))
     page = write_front_page(tmp_path, []).read_text()
     for table, count in (("shop.a", 4), ("shop.b", 3 + (content == "rebuilt"))):
-        expected = sorted(one for one, in asked(tmp_path, f"""select html from ledger where "table" = '{table}'"""))
+        expected = sorted(one for one, in asked(tmp_path, f"""select html from run_log where "table" = '{table}'"""))
         assert sorted(found_in(tmp_path, table)) == expected and len(expected) == count
         assert re.search(rf'{table}.html">{count} runs<', page)
 
 
 def test_a_torn_file_of_a_table_is_made_again_when_the_table_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)
-    for number in range(3): Ledger(tmp_path).append(a_line("shop.b", number, random.Random(number)))
+    for number in range(3): RunLog(tmp_path).append(a_line("shop.b", number, random.Random(number)))
     write_front_page(tmp_path, [])
     (tmp_path / "tables/shop.b.json").write_text('{"ledger": "')
-    Ledger(tmp_path).append(a_line("shop.b", 9, random.Random(9)))
+    RunLog(tmp_path).append(a_line("shop.b", 9, random.Random(9)))
     write_front_page(tmp_path, [])
     assert len(found_in(tmp_path, "shop.b")) == 4
 
@@ -332,7 +332,7 @@ def test_other_jobs_of_a_table_and_runs_about_no_table_are_shown_and_hide_no_fai
     failed = {**a_line("shop.a", 1, luck), "verdict": "failed", "words": "ValueError: <img src=x onerror=document.title='x'><script>document.title='y'</script>"}
     equal = {**a_line("shop.a", 2, luck), "job": "reconcile", "verdict": "ok", "words": "equal as of position 3: 9 rows"}
     upkeep = {**a_line("shop.a", 3, luck), "table": None, "job": "maintain", "words": "1 file swept"}
-    for line in (failed, equal, upkeep): Ledger(tmp_path).append(line)
+    for line in (failed, equal, upkeep): RunLog(tmp_path).append(line)
     page = shown(write_front_page(tmp_path, [{"table": "shop.a"}, {"table": "shop.new", "state": "waiting", "suggested": ["id"]}]))
     rows = visible(page)
     assert "failed ValueError: <img" in rows[0] and "waiting" in rows[1] and page.title() == "Tables of the lake · 2 to look at"
@@ -347,7 +347,7 @@ def test_other_jobs_of_a_table_and_runs_about_no_table_are_shown_and_hide_no_fai
 def test_without_the_packages_that_draw_pages_are_written_and_say_so(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "altair", None)
     monkeypatch.setattr(charts.importlib.util, "find_spec", lambda name: None)
-    Ledger(tmp_path).append(a_line("shop.a", 1, random.Random(6))), Ledger(tmp_path).append(a_pass(1))
+    RunLog(tmp_path).append(a_line("shop.a", 1, random.Random(6))), RunLog(tmp_path).append(a_pass(1))
     for page in (write_front_page(tmp_path, []), tmp_path / "tables/shop.a.html"):
         assert "pip install 'dmscdc[notebooks]'" in page.read_text().replace("&#39;", "'") and "<svg" not in page.read_text()
 
@@ -373,7 +373,7 @@ def test_runs_are_listed_by_table_verdict_and_time(runs, tmp_path):
         ("--since", "2026-01-20"): "start >= '2026-01-20'",
         ("--verdict", "failed", "--since", "2026-01-19T12"): "verdict = 'failed' and start >= '2026-01-19T12'",
     }.items():
-        assert listed(*words) == [run for run, in asked(runs, f"select run from (select *, row_number() over () as n from ledger) where {where} order by n")] != []
+        assert listed(*words) == [run for run, in asked(runs, f"select run from (select *, row_number() over () as n from run_log) where {where} order by n")] != []
 
 
 @pytest.mark.parametrize("name", ["rows", "files"])
@@ -387,7 +387,7 @@ def test_an_axis_counts_rows_and_files_in_whole_numbers(name):
 
 def test_the_front_page_says_when_its_lag_was_true(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)
-    Ledger(tmp_path).append(a_line("shop.a", 1, random.Random(4)))
+    RunLog(tmp_path).append(a_line("shop.a", 1, random.Random(4)))
     write_front_page(tmp_path, [])
     page = (tmp_path / "index.html").read_text()
     moment = re.search(r'to <time datetime="([^"]+)">([\d-]+ )(\d\d:\d\d)', page)
@@ -420,12 +420,12 @@ def test_the_front_page_shows_a_whole_command_whatever_the_table_is_called(tmp_p
 
 def test_after_a_proof_an_idle_pass_draws_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)  # of the table's page
-    drawn, luck, ledger = [], random.Random(4), Ledger(tmp_path)
+    drawn, luck, run_log = [], random.Random(4), RunLog(tmp_path)
     monkeypatch.setattr(front_page, "charts_of", lambda lines: [drawn.append(len(lines)) for _ in range("runs" in lines[0])] and "charts")
     proof = {**a_line("shop.a", 2, luck), "job": "reconcile", "verdict": "ok", "words": "equal", "rows": {}, "lag": None}
     idle = {**a_pass(3), "verdict": "nothing", "words": "1 table: 1 nothing"}
     for lines_ in ([a_line("shop.a", 1, luck), a_pass(1)], [proof], [idle]):
-        for line in lines_: ledger.append(line)
+        for line in lines_: run_log.append(line)
         write_front_page(tmp_path, [])
     assert drawn == [1]
 
@@ -433,7 +433,7 @@ def test_after_a_proof_an_idle_pass_draws_nothing(tmp_path, monkeypatch):
 def test_the_lag_of_a_table_that_its_runs_alone_tell_of_is_that_of_the_page(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)
     line = {**a_line("shop.a", 1, random.Random(4)), "end": "2026-01-01T10:00:00.000Z", "verdict": "ok", "lag": 60.0}
-    Ledger(tmp_path).append(line)
+    RunLog(tmp_path).append(line)
     write_front_page(tmp_path, [], now=datetime(2026, 1, 1, 11, 30, tzinfo=timezone.utc))
     assert re.search(r'data-name="lag">([^<]*)<', (tmp_path / "index.html").read_text())[1] == "1 h 31 min"
 

@@ -22,10 +22,10 @@ from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.load.results import ended_by, message_of
 from dmscdc.runs.pages import commands_in
-from dmscdc.runs.log import Ledger
+from dmscdc.runs.log import RunLog
 from dmscdc.scd2.update import Increment, update_versions
 from dmscdc.service.config import read_config
-from dmscdc.service.status import TableStatus, input_mark, refusal_words, survey
+from dmscdc.service.status import TableStatus, input_mark, refusal_words, read_statuses
 from dmscdc.state.items import TableItem
 from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
@@ -167,7 +167,7 @@ def test_status_does_not_repeat_a_refusal_whose_input_has_changed(tmp_path):
     put(tmp_path, {"id": "int"}, [(1,)])
     config = read_config(tmp_path, landing=str(tmp_path / "landing"), lake=str(tmp_path / "lake"), settle=0)
     state, words = open_state(config.state), "LOAD00000001.parquet row 2 has no id. Put the file right"
-    state.note_run(T, {"last_verdict": "refused", "last_words": f"shop.item: {words}", "refused": {"mark": input_mark(survey(config)[0]), "words": words, "run": "1"}})
+    state.note_run(T, {"last_verdict": "refused", "last_words": f"shop.item: {words}", "refused": {"mark": input_mark(read_statuses(config)[0]), "words": words, "run": "1"}})
     code, said = said_by(tmp_path, "status", "--settle", "0")
     assert code == 3 and "row 2 has no id" in said and "Nothing has changed since; the next pass tries it once a file or setting has" in said and said.count("dmscdc pass --only shop.item --retry") == 1
     write_load(tmp_path / "landing", "shop.item", [(1,), (2,)], {"id": "int"})
@@ -180,6 +180,6 @@ def test_status_does_not_repeat_a_refusal_whose_input_has_changed(tmp_path):
 def test_the_lag_of_a_run_has_a_unit(tmp_path):
     line = {"run": "3f2a", "job": "process_table", "table": "shop.item", "start": "2026-01-01T00:00:00.000Z", "end": "2026-01-01T00:00:01.000Z", "verdict": "ok", "words": "done", "notebook": "n.ipynb", "html": "n.html"}
     for lag, text in ((200.4, "lag 3 min 20 s"), (0.5, "lag 0.5 s"), (None, "")):
-        Ledger(tmp_path / "runs").append({**line, "run": f"id{lag}", "lag": lag})
+        RunLog(tmp_path / "runs").append({**line, "run": f"id{lag}", "lag": lag})
         code, said = said_by(tmp_path, "runs", "show", f"id{lag}")
         assert code == 0 and text in said and "200.4" not in said.replace("id200.4", ""), said

@@ -10,7 +10,7 @@ from dmscdc.capture.writer import write_load
 from dmscdc.cli.main import app
 from dmscdc.errors import ConfigError
 from dmscdc.landing.files import TableRef
-from dmscdc.runs.log import Ledger
+from dmscdc.runs.log import RunLog
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 
@@ -40,7 +40,7 @@ def test_they_are_counted_and_named_once(home, command):
     assert " ".join(done.output.split()).count(said) == 1 and done.output.count("tmp_1") == 1
     if command == "pass":
         assert done.exit_code == 0 and done.stdout.strip() == f"1 table: 1 nothing; {said}"
-        assert [line["words"] for line in Ledger(home / "runs").newest_first()] == [f"1 table: 1 nothing; {said}"]
+        assert [line["words"] for line in RunLog(home / "runs").newest_first()] == [f"1 table: 1 nothing; {said}"]
         assert "tmp_1" not in {row["table"] for row in json.loads(typed(home, "status", "--json").stdout)}
 
 

@@ -15,7 +15,7 @@ from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.process import process_table
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import run_pass
-from dmscdc.service.status import status_of, survey
+from dmscdc.service.status import read_statuses, status_row
 from dmscdc.state.items import ATTRIBUTES
 from dmscdc.state.registry import open_state
 
@@ -40,7 +40,7 @@ def landed(home: Path, *tables: str) -> Path:
 def looks(home: Path) -> dict:
     "What a pass would find, by table."
     config = read_config(home, landing=str(home / "landing"), lake=str(home / "lake"), settle=0)
-    return {str(look.table): look for look in survey(config)}
+    return {str(look.table): look for look in read_statuses(config)}
 
 
 @pytest.fixture(params=[os.getuid()], ids=["user"])
@@ -233,7 +233,7 @@ def test_whatever_stands_in_a_column_of_an_item_is_the_trouble_of_its_table(tmp_
                 db.execute(f"update DMSCDC_Controller set {column} = {'cast(? as text)' if as_text else '?'} where path = 'shop/bad/'", (garbage,))
             found = looks(home)
             assert found["shop.good"].plan.kind == "initial" and not found["shop.good"].problem, garbage
-            assert all(status_of(look)["table"] for look in found.values())
+            assert all(status_row(look)["table"] for look in found.values())
             bad, looked = found.get("shop.bad"), looked + 1
             assert bad.plan or bad.state in ("waiting", "paused") or "damaged (" in bad.problem and "`dmscdc table forget shop.bad`" in bad.problem or "format" in bad.problem or "LastFullLoadDate is" in bad.problem or "change files like" in bad.problem, (garbage, bad.problem)
             if "damaged (" in bad.problem: told.add(garbage)

@@ -138,32 +138,32 @@ def test_a_load_file_in_csv_asks_a_person():
 
 def test_the_first_load_leaves_out_changes_that_were_clearly_put_before_it():
     found = plan([change(-30), change(-20), load(1, 0), change(3)])
-    assert (found.superseded, found.changes, found.kind) == ((change(-30), change(-20)), (change(3),), "both")
+    assert (found.obsolete, found.changes, found.kind) == ((change(-30), change(-20)), (change(3),), "both")
     assert (found.after.cut, found.after.last, found.after.load) == (name(-20), name(3), 1)
 
 
 def test_at_the_first_load_nothing_is_superseded_if_times_are_not_believable():
     copied = [change(-30, put=-1), change(-20, put=-1), load(1, 0)]
     found = plan(copied)
-    assert (found.superseded, found.changes, found.notes) == ((), tuple(copied[:2]), ())
+    assert (found.obsolete, found.changes, found.notes) == ((), tuple(copied[:2]), ())
 
 
 @pytest.mark.parametrize("put", [-31, 14])
 def test_times_are_believable_up_to_15_minutes_after_the_name(put):
-    assert plan([change(-30, put=put), load(1, 20)]).superseded == ()
-    assert plan([change(-30, put=-15.1), load(1, 20)]).superseded != ()
+    assert plan([change(-30, put=put), load(1, 20)]).obsolete == ()
+    assert plan([change(-30, put=-15.1), load(1, 20)]).obsolete != ()
 
 
 def test_at_the_first_load_files_near_the_cut_are_applied_and_said():
     found = plan([change(-30), change(-0.5), load(1, 0)])
-    assert (found.superseded, found.changes, found.notes) == ((change(-30),), (change(-0.5),), ())
+    assert (found.obsolete, found.changes, found.notes) == ((change(-30),), (change(-0.5),), ())
     assert "1 change file put shortly before the load applied on top" in found.sentence
 
 
 def test_at_the_first_load_only_a_beginning_of_the_order_is_left_out():
     "A file named earlier but put after the load keeps all that sort after it: order must not have holes."
     found = plan([change(-12), change(-11, put=1), change(-10), load(1, 0)])
-    assert [f.path for f in found.superseded] == [name(-12)]
+    assert [f.path for f in found.obsolete] == [name(-12)]
     assert [f.path for f in found.changes] == [name(-11), name(-10)]
 
 
@@ -183,7 +183,7 @@ def test_a_new_load_set_replaces_the_table_and_what_was_put_before_it_is_left_ou
     position = after(load(1, 0), change(10), change(20))
     found = plan([load(1, 100, size=9), change(10), change(20), change(30), change(101)], position, minute=120)
     assert (found.kind, found.load, found.load_number) == ("both", (load(1, 100, size=9),), 2)
-    assert (found.superseded, found.changes, found.late, found.notes) == (
+    assert (found.obsolete, found.changes, found.late, found.notes) == (
         (change(10), change(20), change(30)),
         (change(101),),
         (),
@@ -206,7 +206,7 @@ def test_a_late_part_of_a_load_is_a_new_set_with_the_changes_since_on_top():
     files = [load(1, 0), load(2, 100), change(10), change(20)]
     assert plan(files, position, minute=104).kind == "nothing"
     found = plan(files, position, minute=105)
-    assert (found.load, found.changes, found.superseded) == ((load(1, 0), load(2, 100)), (change(10), change(20)), ())
+    assert (found.load, found.changes, found.obsolete) == ((load(1, 0), load(2, 100)), (change(10), change(20)), ())
 
 
 def test_a_reload_is_not_done_if_a_change_that_belongs_on_top_is_gone():
@@ -235,7 +235,7 @@ def test_a_change_that_belongs_on_top_of_a_reload_may_lie_in_the_archive():
 def test_a_reload_in_doubt_supersedes_nothing_silently_and_offers_both_commands(doubtful, words):
     position = after(load(1, 0), change(10))
     found = plan([load(1, 100, size=9), *doubtful, change(110)], position, minute=120)
-    assert (found.kind, found.inputs, found.superseded, found.after) == ("attention", (), (), position)
+    assert (found.kind, found.inputs, found.obsolete, found.after) == ("attention", (), (), position)
     assert words in found.notes[0]
     assert "`dmscdc table rewind sampledb.product --reload --supersede`" in found.notes[0]
     assert "`dmscdc table rewind sampledb.product --reload --keep-changes`" in found.notes[0]
@@ -286,7 +286,7 @@ def test_a_person_may_supersede_up_to_the_newest_change_put_before():
     found = plan(
         [load(1, 100, size=9), change(10), change(99.5), change(110)], position, minute=120, instruction=SUPERSEDE
     )
-    assert (found.superseded, found.changes, found.instruction) == (
+    assert (found.obsolete, found.changes, found.instruction) == (
         (change(10), change(99.5)),
         (change(110),),
         SUPERSEDE,
@@ -297,13 +297,13 @@ def test_in_a_copied_landing_supersede_leaves_out_at_least_what_was_applied():
     position = after(load(1, 0), change(10), change(20))
     copied = [change(m, put=150) for m in (10, 20, 110)]
     found = plan([load(1, 149, size=9), *copied], position, minute=200, instruction=SUPERSEDE)
-    assert ([f.path for f in found.superseded], [f.path for f in found.changes]) == ([name(10), name(20)], [name(110)])
+    assert ([f.path for f in found.obsolete], [f.path for f in found.changes]) == ([name(10), name(20)], [name(110)])
 
 
 def test_a_person_may_keep_all_changes_on_top():
     position = after(change(-30), load(1, 0), change(10))
     found = plan([change(-30), load(1, 100, size=9), change(10), change(99.5)], position, minute=120, instruction=KEEP)
-    assert (found.superseded, found.changes, found.after.cut) == ((), (change(-30), change(10), change(99.5)), "")
+    assert (found.obsolete, found.changes, found.after.cut) == ((), (change(-30), change(10), change(99.5)), "")
 
 
 def test_reload_may_be_asked_for_a_known_load():
@@ -361,7 +361,7 @@ def test_without_a_load_set_the_table_starts_empty_after_the_settle_time():
 def test_a_load_set_that_comes_after_an_empty_start_is_a_reload():
     position = after(change(0), change(1))
     found = plan([change(0), change(1), load(1, 100)], position, minute=120)
-    assert (found.kind, found.load_number, found.superseded) == ("initial", 1, (change(0), change(1)))
+    assert (found.kind, found.load_number, found.obsolete) == ("initial", 1, (change(0), change(1)))
     copied = plan([change(0, put=90), change(1, put=90), load(1, 100)], position, minute=120)
     assert (copied.kind, copied.inputs) == ("attention", ())
 
@@ -379,7 +379,7 @@ def test_a_late_file_is_applied_with_every_applied_file_that_sorts_after_it():
     position = after(load(1, 0), change(10), change(20), change(40))
     late = change(15, put=50)
     found = plan([load(1, 0), change(10), late, change(20), change(40), change(50)], position, minute=70)
-    assert (found.kind, found.late, found.again, found.changes) == (
+    assert (found.kind, found.late, found.reapplied, found.changes) == (
         "incremental",
         (late,),
         (change(20), change(40)),
@@ -402,7 +402,7 @@ def test_the_order_of_date_folders_is_that_of_names():
         ],
         position,
     )
-    assert ([f.path for f in found.late], [f.path for f in found.again]) == (
+    assert ([f.path for f in found.late], [f.path for f in found.reapplied]) == (
         [f"2018/12/16/{name(20)}"],
         [f"2018/12/14/{name(30)}"],
     )
@@ -427,13 +427,13 @@ def test_a_late_file_is_not_applied_if_a_file_needed_for_it_is_gone():
 def test_a_late_file_behind_the_gone_one_is_applied():
     position = after(load(1, 0), change(10), change(20), change(40))
     found = plan([load(1, 0), change(10), change(15), change(30), change(40)], position)
-    assert (found.late, found.again, len(found.notes)) == ((change(30),), (change(40),), 1)
+    assert (found.late, found.reapplied, len(found.notes)) == ((change(30),), (change(40),), 1)
 
 
 def test_a_file_needed_for_a_late_one_may_lie_in_the_archive():
     position = after(load(1, 0), change(10), change(20))
     found = plan([load(1, 0), change(10), change(5)], position, archive=listing(change(10), change(20)))
-    assert (found.late, found.again, found.archived) == ((change(5),), (change(10), change(20)), (name(20),))
+    assert (found.late, found.reapplied, found.archived) == ((change(5),), (change(10), change(20)), (name(20),))
 
 
 def test_a_late_file_that_waits_for_a_person_is_named_until_somebody_acts():
@@ -466,7 +466,7 @@ def test_a_file_that_changed_after_it_was_applied_is_named_with_both_sizes():
 def test_a_changed_file_is_applied_as_late_by_replay_and_left_by_accept():
     position, files = after(load(1, 0), change(10), change(20)), [load(1, 0), change(10, size=1001), change(20)]
     found = plan(files, position, instruction={"kind": "replay", "files": [name(10)]})
-    assert (found.late, found.again) == ((change(10, size=1001),), (change(20),))
+    assert (found.late, found.reapplied) == ((change(10, size=1001),), (change(20),))
     assert len(found.notes) == 1 and found.notes[0].startswith(f"applied as it is now: {name(10)}; what only its former rows changed stays")
     for done in (found, plan(files, position, instruction={"kind": "accept"})):
         assert plan(files, done.after).kind == "nothing"
@@ -513,7 +513,7 @@ def test_what_arrived_too_late_is_named_until_somebody_acts():
         "nothing",
     )
     done = plan(files, position, minute=4010, instruction={"kind": "replay", "files": [stray.path]})
-    assert (done.late, done.again) == ((stray,), tuple(sorted(files[2:4] + files[5:], key=lambda f: f.order)))
+    assert (done.late, done.reapplied) == ((stray,), tuple(sorted(files[2:4] + files[5:], key=lambda f: f.order)))
     assert not done.notes, "the tally says that every applied file is there"
     assert plan(files, done.after, minute=4020).kind == "nothing"
 
@@ -559,7 +559,7 @@ def test_2500_change_files_all_arrive():
     assert (found.changes, len(found.after.window), found.after.shrunk) == (tuple(files[1:]), 2500, False)
     assert plan(files, found.after, minute=3001).kind == "nothing"
     late = plan([*files, change(5.1)], found.after, minute=3002)
-    assert (late.late, late.again) == ((change(5.1),), tuple(files[2:]))
+    assert (late.late, late.reapplied) == ((change(5.1),), tuple(files[2:]))
 
 
 def test_planning_looks_at_each_file_a_fixed_number_of_times():
@@ -598,7 +598,7 @@ def test_a_window_too_long_for_its_limit_is_shortened_and_said():
 def test_late_files_of_an_insert_only_table_are_just_added():
     position = after(load(1, 0), change(10), change(20), change(40))
     found = plan([load(1, 0), change(10), change(15), change(40), change(50)], position, minute=70, insert_only=True)
-    assert (found.changes, found.late, found.again, found.notes) == ((change(15), change(50)), (), (), ())
+    assert (found.changes, found.late, found.reapplied, found.notes) == ((change(15), change(50)), (), (), ())
     assert (
         plan(
             [load(1, 0), change(10), change(15), change(40), change(50)], found.after, minute=80, insert_only=True
@@ -623,7 +623,7 @@ def test_a_late_csv_file_stops_late_and_new_files_after_it():
     found = plan(
         [load(1, 0), change(10), change(15), change(20, ending="csv"), change(30), change(40), change(50)], position
     )
-    assert (found.late, found.again, found.changes) == ((change(15),), (change(40),), ())
+    assert (found.late, found.reapplied, found.changes) == ((change(15),), (change(40),), ())
     assert found.after.last == name(40)
 
 
@@ -634,7 +634,7 @@ def test_rewind_applies_from_a_file_on_as_new():
     position = after(load(1, 0), change(10), change(20), change(40))
     files = [load(1, 0), change(10), change(20), change(40), change(50)]
     found = plan(files, position, instruction={"kind": "rewind", "to": name(20), "commit": 3}, commit=3)
-    assert (found.changes, found.late, found.again) == ((change(20), change(40), change(50)), (), ())
+    assert (found.changes, found.late, found.reapplied) == ((change(20), change(40), change(50)), (), ())
     assert found.instruction["kind"] == "rewind" and plan(files, found.after).kind == "nothing"
 
 
@@ -664,7 +664,7 @@ def test_a_late_file_before_a_rewind_is_still_late():
         position,
         instruction={"kind": "rewind", "to": name(20)},
     )
-    assert (found.late, found.again, found.changes) == ((change(5),), (change(10),), (change(20), change(40)))
+    assert (found.late, found.reapplied, found.changes) == ((change(5),), (change(10),), (change(20), change(40)))
 
 
 def test_rewind_goes_back_beyond_the_window_and_the_new_window_knows_it():
@@ -742,7 +742,7 @@ def test_an_instruction_that_cannot_be_carried_out_says_why_and_moves_nothing(as
 def test_replay_applies_files_and_what_follows_them_again():
     files = [load(1, 0), change(10), change(20), change(40)]
     found = plan([*files, change(50)], after(*files), instruction={"kind": "replay", "files": [name(20)]})
-    assert (found.late, found.again, found.changes) == ((change(20),), (change(40),), (change(50),))
+    assert (found.late, found.reapplied, found.changes) == ((change(20),), (change(40),), (change(50),))
     assert plan([*files, change(50)], found.after).kind == "nothing"
 
 
@@ -829,10 +829,10 @@ def test_in_any_order_of_arrival_each_file_of_a_day_is_applied_exactly_once(arri
         here += [change(minute, put=2000 + 10 * number) for minute, arrives in arrivals if arrives == number]
         found = plan(here, position, minute=2001 + 10 * number, insert_only=insert_only)
         assert not found.notes
-        for file in found.again:  # all that sorts after the first late one, and only that
+        for file in found.reapplied:  # all that sorts after the first late one, and only that
             assert file.path in applied and file.order > found.late[0].order
         if found.late:
-            assert {f.path for f in found.again} == {p for p in applied if p > found.late[0].path}
+            assert {f.path for f in found.reapplied} == {p for p in applied if p > found.late[0].path}
         assert insert_only or all(f.path > p for f in found.changes for p in applied)
         applied += [f.path for f in found.late + found.changes]
         position = position if found.is_empty else found.after

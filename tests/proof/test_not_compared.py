@@ -14,7 +14,7 @@ from dmscdc.capture.writer import write_load
 from dmscdc.cli.main import app
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.process import plan_standing, load_state
+from dmscdc.load.process import plan_state, load_state
 from dmscdc.runs.log import run_at
 from dmscdc.service import schedule as proof_runs
 from dmscdc.service.config import read_config, write_config
@@ -32,9 +32,9 @@ def home(tmp_path: Path, monkeypatch) -> Path:
     config = read_config(tmp_path)
     state, table = open_state(config.state, config.landing), TableRef.parse(LOADED)
     for name in (LOADED, LATER): state.put_settings(TableRef.parse(name), key="id")
-    standing = load_state(state, table, config.lake)
-    position = plan_standing(standing, FolderLanding(config.landing), 0).after
-    commit = standing.lake.advance(Transaction(None, position.to_json(), "test", (), ("id",))).commit().commit
+    table_state = load_state(state, table, config.lake)
+    position = plan_state(table_state, FolderLanding(config.landing), 0).after
+    commit = table_state.lake.advance(Transaction(None, position.to_json(), "test", (), ("id",))).commit().commit
     state.save_position(table, position, commit=commit.number, expected_commit=0)
     monkeypatch.setattr(proof_runs, "run_proof", lambda config, table, servers, **more: equal(config, table))
     return tmp_path

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from databases import SECRET
 from dmscdc.cli.main import app
-from dmscdc.runs.log import Ledger
+from dmscdc.runs.log import RunLog
 from dmscdc.service.config import write_config
 from dmscdc.spark.server import serve
 from world import World
@@ -91,7 +91,7 @@ def test_no_password_is_in_anything_that_stays_or_is_said(runs, home):
 
 
 def test_each_run_is_a_line_of_the_ledger(runs, home):
-    lines = list(Ledger(home / "runs").newest_first())
+    lines = list(RunLog(home / "runs").newest_first())
     assert [(line["job"], line["table"], line["verdict"]) for line in lines] == [("reconcile", "shop.thing", v) for v in ("failed", "failed", "ok")]
 
 
@@ -107,4 +107,4 @@ def test_a_table_that_the_lake_does_not_hold_is_refused_before_anything_starts_a
     kept = lambda: sorted(str(p) for p in (home / "runs").rglob("*") if p.is_file() and "nosuch" in str(p))
     done = typed("reconcile", "shop.thing", "shop.nosuch", DMSCDC_SOURCE_PASSWORD=SECRET)
     assert done.exit_code == 2 and "no table shop.nosuch in " in done.output and "there are: shop.thing. " in done.output
-    assert not kept() and not [line for line in Ledger(home / "runs").newest_first() if line["table"] == "shop.nosuch"]
+    assert not kept() and not [line for line in RunLog(home / "runs").newest_first() if line["table"] == "shop.nosuch"]

@@ -20,11 +20,11 @@ from dmscdc.errors import NotWanted, WorkGoesOn
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.process import plan_standing, load_state
-from dmscdc.runs.log import Ledger
+from dmscdc.load.process import plan_state, load_state
+from dmscdc.runs.log import RunLog
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import by_size, run_pass
-from dmscdc.service.status import chosen_tables, look_at, survey
+from dmscdc.service.status import chosen_tables, read_status, read_statuses
 from dmscdc.service.workers import Workers, LeaseHeartbeat, Servers, run_table, say_line
 from dmscdc.state.registry import open_state
 
@@ -37,7 +37,7 @@ from pathlib import Path
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.process import load_state, plan_standing
+from dmscdc.load.process import load_state, plan_state
 from dmscdc.runs.log import record
 from dmscdc.state.registry import open_state
 
@@ -47,10 +47,10 @@ home, name = Path(landing).parent, table.split(".")[1]
 
 def load():
     "Commit the position without rows: the part of a load that needs no Spark."
-    standing = load_state(open_state(state), TableRef.parse(table), lake)
-    plan = plan_standing(standing, open_landing(landing), settle)
-    done = standing.lake.advance(Transaction(standing.head, plan.after.to_json(), run, (), standing.item.key, ())).commit()
-    open_state(state).save_position(standing.item.table, plan.after, done.commit.number, standing.item.commit)
+    table_state = load_state(open_state(state), TableRef.parse(table), lake)
+    plan = plan_state(table_state, open_landing(landing), settle)
+    done = table_state.lake.advance(Transaction(table_state.head, plan.after.to_json(), run, (), table_state.item.key, ())).commit()
+    open_state(state).save_position(table_state.item.table, plan.after, done.commit.number, table_state.item.commit)
 
 def kill_server():
     while not (home / "innocent.waited").exists():
@@ -175,7 +175,7 @@ def test_a_lease_is_given_back_unless_work_may_go_on(mixed):
 
 def test_a_pass_leaves_a_line_for_each_run_and_one_for_itself(mixed):
     folder, config, state, fake, result = mixed
-    lines = Ledger(config.runs).lines()
+    lines = RunLog(config.runs).lines()
     assert [line["job"] for line in lines] == ["stand_in"] * 4 + ["pass"]
     assert (lines[-1]["run"], lines[-1]["verdict"], lines[-1]["words"]) == (result.id, result.verdict, result.words)
 
@@ -212,7 +212,7 @@ def test_a_dead_server_fails_nobody_but_who_dies_alone(tmp_path):
     assert killer.words.startswith("alone on a new server, and again: the Spark server was ended by signal 9")
     assert len(fake.started) == 2 and all(server.ended for server in fake.started)  # the innocent one goes first, by name
     assert [tables for _, tables, _ in fake.stopped] == [["innocent"]]  # a dead server does no work
-    lines = {table: [line for line in Ledger(config.runs).lines() if line.get("table") == f"shop.{table}"] for table in ("killer", "innocent")}
+    lines = {table: [line for line in RunLog(config.runs).lines() if line.get("table") == f"shop.{table}"] for table in ("killer", "innocent")}
     assert [(line["verdict"], line["cause"]) for line in lines["killer"]] == [("failed", "server died")] * 2
     assert [line["verdict"] for line in lines["innocent"]] == ["failed", "ok"] and lines["innocent"][0]["cause"] == "server died"
     for line in [*lines["killer"], lines["innocent"][0]]:
@@ -228,7 +228,7 @@ def test_two_passes_at_once_share_the_tables(tmp_path):
     one = lambda: run_pass(config, job=job, on_event=quiet, start=fake.serve, stop_work=fake.stop_work)  # noqa: E731
     with ThreadPoolExecutor(2) as pool:
         results = [future.result() for future in [pool.submit(one), pool.submit(one)]]
-    runs = [line["table"] for line in Ledger(config.runs).lines() if line["job"] == "stand_in"]
+    runs = [line["table"] for line in RunLog(config.runs).lines() if line["job"] == "stand_in"]
     assert sorted(runs) == ["shop.a", "shop.b", "shop.c"]
     assert {result.exit_code for result in results} <= {0, 4}, [result.to_dict() for result in results]
     assert {o.verdict for result in results for o in result.tables.values()} <= {"ok", "nothing", "busy"}
@@ -270,7 +270,7 @@ def test_ctrl_c_and_sigterm_end_kernels_stop_their_work_and_give_the_leases_back
     assert (tmp_path / "stopped").read_text().split() == ["done", "hangs"]
     assert [item.table.name for item in state.items() if state.holder(item.table)] == []
     assert {item.table.name: item.commit for item in state.items()} == {"done": 1, "hangs": 0, "later": 0}
-    lines = {line["table"]: line for line in Ledger(config.runs).lines()}
+    lines = {line["table"]: line for line in RunLog(config.runs).lines()}
     assert lines["shop.hangs"]["cause"] == "stopped" and "shop.later" not in lines
     assert lines[None]["verdict"] == "failed" and lines[None]["words"].startswith("stopped on request")
 
@@ -293,7 +293,7 @@ def test_a_pass_that_is_stopped_while_its_server_starts_begins_no_run(tmp_path):
         result = run_pass(config, job=stand_in(home), on_event=quiet, start=serve, stop_work=fake.stop_work, stop=stop)
         assert result.exit_code == 1 and asked == [stop] and all(server.ended for server in fake.started)
         assert {(o.verdict, o.words, o.run) for o in result.tables.values()} == {("nothing", "not begun: the pass was stopped", None)}
-        assert [line.get("table") for line in Ledger(config.runs).lines()] == [None], "no run was kept, only the pass"
+        assert [line.get("table") for line in RunLog(config.runs).lines()] == [None], "no run was kept, only the pass"
         assert not [item for item in state.items() if state.holder(item.table) or item.commit]
 
 
@@ -325,7 +325,7 @@ def test_a_real_pass_that_gets_sigterm_while_a_kernel_starts_leaves_nothing_at_w
     assert "stopping: kernels are ended and their work is stopped; what was committed stays" in words() and "stopped on request; " in words()
     assert "Traceback" not in words()
     assert state.holder(table) is None and state.get(table).commit == 0
-    lines = {line["table"]: line for line in Ledger(tmp_path / "runs").lines()}
+    lines = {line["table"]: line for line in RunLog(tmp_path / "runs").lines()}
     assert {name: (line["verdict"], line["cause"]) for name, line in lines.items()} == dict.fromkeys(("shop.mug", None), ("failed", "stopped"))
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and state.get(table).commit == 1, done.stdout + done.stderr
@@ -343,9 +343,9 @@ def until(condition, seconds=60):
 def test_a_run_whose_lease_passes_to_somebody_else_is_ended(tmp_path):
     config, state = a_house(tmp_path, {"slow": "threading.Event().wait(60)"})
     keeper, table = LeaseHeartbeat(state, seconds=1), TableRef("shop", "slow")
-    crew = Workers(config, state, Servers(config, classic=True), keeper, "we", None, stand_in(tmp_path), say=quiet)
+    workers = Workers(config, state, Servers(config, classic=True), keeper, "we", None, stand_in(tmp_path), say=quiet)
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run_table, crew, survey(config)[0])
+        running = pool.submit(run_table, workers, read_statuses(config)[0])
         until(lambda: (tmp_path / "slow.pid").exists())
         assert state.acquire(table, "they", 60, now=time.time() + 999)
         outcome = running.result()
@@ -368,22 +368,22 @@ def test_the_longest_work_goes_first(tmp_path):
     config, state = a_house(tmp_path, {"small": "", "large": "", "middle": ""})
     for name, rows in {"large": 5000, "middle": 500}.items():
         write_load(config.landing, f"shop.{name}", [(n, str(n)) for n in range(rows)], {"id": "int", "said": "string"})
-    assert [look.table.name for look in by_size(survey(config))] == ["large", "middle", "small"]
+    assert [look.table.name for look in by_size(read_statuses(config))] == ["large", "middle", "small"]
 
 
 def test_two_hundred_idle_tables_need_one_listing_each_no_server_and_no_notebook(tmp_path):
     config, state = a_house(tmp_path, {f"t{n:03}": "" for n in range(200)})
     landing = open_landing(config.landing)
     for table in landing.tables():
-        standing = load_state(state, table, config.lake)
-        plan = plan_standing(standing, landing, 0)
-        standing.lake.advance(Transaction(None, plan.after.to_json(), "earlier", (), ("id",), ())).commit()
+        table_state = load_state(state, table, config.lake)
+        plan = plan_state(table_state, landing, 0)
+        table_state.lake.advance(Transaction(None, plan.after.to_json(), "earlier", (), ("id",), ())).commit()
     looking = open_landing(config.landing)
-    looks = [look_at(table, config, looking, state, time.time()) for table in chosen_tables(looking, state)]
+    looks = [read_status(table, config, looking, state, time.time()) for table in chosen_tables(looking, state)]
     assert looking.listings == len(looks) == 200 and not [look for look in looks if look.has_work]
     result = run_pass(config, job="there is no such job", on_event=quiet, start=None, stop_work=None)
     assert (result.verdict, result.exit_code, result.words) == ("nothing", 0, "200 tables: 200 nothing")
-    assert [line["job"] for line in Ledger(config.runs).lines()] == ["pass"]
+    assert [line["job"] for line in RunLog(config.runs).lines()] == ["pass"]
     assert not list(Path(config.runs).rglob("*.ipynb"))
 
 

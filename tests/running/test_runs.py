@@ -1,4 +1,4 @@
-"""A run ends with a verdict, a cause and words, whatever ends it; its notebook, page and ledger line are always there."""
+"""A run ends with a verdict, a cause and words, whatever ends it; its notebook, page and run log line are always there."""
 import errno
 import json
 import os
@@ -18,7 +18,7 @@ from papermill.iorw import LocalHandler
 
 import dmscdc.runs.run as module
 from dmscdc.errors import NoSuchJob, RefusedParameters
-from dmscdc.runs.log import Ledger, rebuild, records
+from dmscdc.runs.log import RunLog, rebuild, records
 from dmscdc.runs.run import close_lost, run_notebook
 
 WAIT = "threading.Event().wait(600)"
@@ -83,7 +83,7 @@ def ends(a_job, says, runs):
 def test_every_end_has_its_verdict_cause_words_and_exit_code(ends, runs, name, verdict, cause, code, words):
     run = ends[name]
     assert (run.verdict, run.cause, run.exit_code, run.words) == (verdict, cause, code, words)
-    [line] = [line for line in Ledger(runs).lines() if line["run"] == name]
+    [line] = [line for line in RunLog(runs).lines() if line["run"] == name]
     assert (line["verdict"], line["cause"], line["words"], line["table"]) == (verdict, cause, words, f"shop.{name}")
     page = run.html.read_text()
     banner = page[page.index('class="banner') : page.index("</section>")]
@@ -129,11 +129,11 @@ def test_no_kernel_outlives_its_run(ends):
 
 
 def test_a_lost_ledger_is_rebuilt_from_the_notebooks(ends, runs):
-    ledger = Ledger(runs)
-    before = sorted(ledger.lines(), key=lambda line: line["run"])
-    ledger.path.write_text('{"run": "torn"')
+    run_log = RunLog(runs)
+    before = sorted(run_log.lines(), key=lambda line: line["run"])
+    run_log.path.write_text('{"run": "torn"')
     assert rebuild(runs) == len(ends)
-    assert sorted(ledger.lines(), key=lambda line: line["run"]) == before
+    assert sorted(run_log.lines(), key=lambda line: line["run"]) == before
 
 
 def test_a_killed_kernel_is_noticed_at_once(a_job, tmp_path):
@@ -167,7 +167,7 @@ def test_the_environment_reaches_the_kernel_and_never_the_kept_files(a_job, tmp_
     job = a_job("leaky", "print(os.environ['SPARK_REMOTE'])", "raise OSError('no answer from ' + os.environ['SPARK_REMOTE'])")
     run = run_notebook(job, {}, runs=tmp_path, env={"SPARK_REMOTE": "sc://localhost:15002/;token=abc123xyz"})
     assert run.words == "OSError in cell [4]: no answer from sc://localhost:15002/;token=*****"
-    for kept in (run.notebook, run.html, Ledger(tmp_path).path):
+    for kept in (run.notebook, run.html, RunLog(tmp_path).path):
         assert "abc123xyz" not in kept.read_text()
 
 
@@ -231,7 +231,7 @@ def test_ctrl_c_ends_the_kernel_and_keeps_the_run(a_job, tmp_path):
     job = a_job("interrupts", "import signal", "os.kill(os.getppid(), signal.SIGINT)\n" + WAIT)
     with pytest.raises(KeyboardInterrupt):
         run_notebook(job, {}, runs=tmp_path)
-    [line] = Ledger(tmp_path).lines()
+    [line] = RunLog(tmp_path).lines()
     assert (line["verdict"], line["cause"]) == ("failed", "stopped") and (tmp_path / line["html"]).exists()
     assert kernels_at_work() == []
 
@@ -265,7 +265,7 @@ def test_a_run_whose_process_was_killed_is_closed_by_the_next_pass(a_job, tmp_pa
         threading.Event().wait(0.1)
     [run] = close_lost(tmp_path / "runs")
     assert (run.table, run.verdict, run.cause) == ("shop.orphan", "failed", "stopped") and run.html.exists()
-    assert [line["run"] for line in Ledger(tmp_path / "runs").lines()] == [run.id] and close_lost(tmp_path / "runs") == []
+    assert [line["run"] for line in RunLog(tmp_path / "runs").lines()] == [run.id] and close_lost(tmp_path / "runs") == []
 
 
 @pytest.mark.parametrize("lost", ["the line", "the page"])
@@ -273,16 +273,16 @@ def test_a_run_whose_process_was_killed_while_it_was_kept_gets_its_line_and_its_
     class Killed(BaseException): pass
     def die(*_): raise Killed
     with monkeypatch.context() as patch:
-        patch.setattr(*((Ledger, "append") if lost == "the line" else (module, "report_html")), die)
+        patch.setattr(*((RunLog, "append") if lost == "the line" else (module, "report_html")), die)
         with pytest.raises(Killed): run_notebook(a_job("count", says("ok")), {}, runs=tmp_path, table="shop.item")
     assert close_lost(tmp_path) == [] and len(list(tmp_path.rglob("2*.html"))) == 1
-    assert [(line["table"], line["verdict"]) for line in Ledger(tmp_path).lines()] == [("shop.item", "ok")]
+    assert [(line["table"], line["verdict"]) for line in RunLog(tmp_path).lines()] == [("shop.item", "ok")]
 
 
 def test_names_of_tables_and_folders_are_taken_as_they_stand(a_job, says, tmp_path):
     run = run_notebook(a_job("count", says("ok")), {"table": "sh/op.{x}"}, runs=tmp_path / "{runs}", table="sh/op.{x}")
     assert run.verdict == "ok" and run.notebook.parent.parent == tmp_path / "{runs}" / "count"
-    assert Ledger(tmp_path / "{runs}").lines()[0]["table"] == "sh/op.{x}"
+    assert RunLog(tmp_path / "{runs}").lines()[0]["table"] == "sh/op.{x}"
 
 
 def test_a_notebook_torn_inside_a_letter_still_has_its_page_and_its_line(a_job, says, tmp_path, monkeypatch):
@@ -297,4 +297,4 @@ def test_a_notebook_torn_inside_a_letter_still_has_its_page_and_its_line(a_job, 
     run = run_notebook(a_job("torn", "store = 'Malmö'", says("ok")), {}, runs=tmp_path, table="shop.store", run_id="torn")
     assert (run.verdict, run.records) == ("failed", {}) and "No space left on device" in run.words
     assert "The notebook of this run could not be read." in run.html.read_text()
-    assert [line["run"] for line in Ledger(tmp_path).lines()] == ["torn"] and rebuild(tmp_path) == 1
+    assert [line["run"] for line in RunLog(tmp_path).lines()] == ["torn"] and rebuild(tmp_path) == 1

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef
-from dmscdc.runs.log import Ledger
+from dmscdc.runs.log import RunLog
 from dmscdc.service import passes as controller
-from dmscdc.service import status as survey_room
+from dmscdc.service import status as status_room
 from dmscdc.service.passes import run_pass
 from dmscdc.service.workers import Workers, LeaseHeartbeat, Servers, inherit
 from dmscdc.spark.interrupts import this_process
@@ -30,10 +30,10 @@ SAYS_NO = "class Refused(Exception): pass\nraise Refused('shop.a: LOAD00000001.p
 LOADS_HALF = """
 from dataclasses import replace
 from dmscdc.load.loader import after_load
-standing = load_state(open_state(state), TableRef.parse(table), lake)
-plan = plan_standing(standing, open_landing(landing), settle)
-done = standing.lake.advance(Transaction(standing.head, after_load(plan).to_json(), run, (), standing.item.key, ())).commit()
-open_state(state).save_position(standing.item.table, after_load(plan), done.commit.number, standing.item.commit)
+table_state = load_state(open_state(state), TableRef.parse(table), lake)
+plan = plan_state(table_state, open_landing(landing), settle)
+done = table_state.lake.advance(Transaction(table_state.head, after_load(plan).to_json(), run, (), table_state.item.key, ())).commit()
+open_state(state).save_position(table_state.item.table, after_load(plan), done.commit.number, table_state.item.commit)
 """
 
 
@@ -62,7 +62,7 @@ def test_a_table_that_another_run_holds_is_busy_everywhere(tmp_path):
     result = run_pass(config, job=the_job(tmp_path), on_event=lines.append, classic=True)
     assert (result.verdict, result.exit_code, result.words) == ("busy", 4, "2 tables: 1 busy, 1 ok")
     assert [line for line in lines if line.startswith("shop.a: busy, by hand, process 7 is at work on it until ")]
-    assert Ledger(config.runs).lines()[-1]["verdict"] == "busy"
+    assert RunLog(config.runs).lines()[-1]["verdict"] == "busy"
     page = Path(config.runs, "index.html").read_text()
     assert '<tr data-verdict="busy">' in page and "by hand, process 7 is at work on it until" in page
     code, said = told(tmp_path, "status")
@@ -111,7 +111,7 @@ def test_what_was_refused_is_not_run_again_and_stays_said(refused, tmp_path):
         assert found == code and "row 2 has no id" in " ".join(said.split()) and "dmscdc pass --only shop.a --retry" in " ".join(said.split())
     page = Path(config.runs, "index.html").read_text()
     assert '<tr data-verdict="refused">' in page and "dmscdc pass --only shop.a --retry" in page
-    assert Ledger(config.runs).lines()[-1]["verdict"] == "refused"
+    assert RunLog(config.runs).lines()[-1]["verdict"] == "refused"
 
 
 def another_file(config, state, monkeypatch):
@@ -123,7 +123,7 @@ def another_setting(config, state, monkeypatch):
 
 
 def another_version(config, state, monkeypatch):
-    monkeypatch.setattr(survey_room, "__version__", "9.9")
+    monkeypatch.setattr(status_room, "__version__", "9.9")
 
 
 def an_instruction(config, state, monkeypatch):
@@ -259,9 +259,9 @@ def test_in_a_spark_of_others_the_session_of_the_dead_is_stopped_before_its_leas
     table, stopped = TableRef("shop", "a"), []
     lease = state.acquire(table, owner_of_a_dead(theirs), 600)
     keeper = LeaseHeartbeat(state)
-    crew = Workers(config, state, Servers(config), keeper, str(this_process("1002")), None, say=quiet)
-    crew.stop_work = lambda url, session: stopped.append((url, str(uuid.UUID(session)), state.holder(table)))
-    inherit(crew, table)
+    workers = Workers(config, state, Servers(config), keeper, str(this_process("1002")), None, say=quiet)
+    workers.stop_work = lambda url, session: stopped.append((url, str(uuid.UUID(session)), state.holder(table)))
+    inherit(workers, table)
     keeper.close()
     assert (state.holder(table) is None) == freed
     assert [(url, holder) for url, _, holder in stopped] == ([(ours, lease)] if theirs and freed else [])
@@ -287,8 +287,8 @@ def test_a_lease_stays_while_work_of_the_dead_may_go_on(tmp_path, monkeypatch):
     state.acquire(table, owner_of_a_dead("sc://cluster:15002"), 600)
     fake = Fake(tmp_path)
     fake.stop_work = lambda url, session: (_ for _ in ()).throw(ConnectionError("no answer"))
-    crew = Workers(config, state, Servers(config), keeper, "we", None, stop_work=fake.stop_work, say=lines.append)
-    inherit(crew, table)
+    workers = Workers(config, state, Servers(config), keeper, "we", None, stop_work=fake.stop_work, say=lines.append)
+    inherit(workers, table)
     keeper.close()
     assert state.holder(table) is not None and "its work may go on: no answer" in lines[0]
 
@@ -296,12 +296,12 @@ def test_a_lease_stays_while_work_of_the_dead_may_go_on(tmp_path, monkeypatch):
 def test_the_living_those_of_other_machines_and_those_by_hand_keep_their_leases(tmp_path):
     config, state = a_house(tmp_path, {name: "" for name in "abc"})
     keeper = LeaseHeartbeat(state)
-    crew = Workers(config, state, Servers(config, classic=True), keeper, "we", None, say=quiet)
+    workers = Workers(config, state, Servers(config, classic=True), keeper, "we", None, say=quiet)
     dead = owner_of_a_dead("")
     machine = this_process().machine
     for name, owner in {"a": str(this_process("1001")), "b": dead.replace(machine, "0" * 8), "c": "by hand, process 999999"}.items():
         state.acquire(TableRef("shop", name), owner, 600)
-        inherit(crew, TableRef("shop", name))
+        inherit(workers, TableRef("shop", name))
     keeper.close()
     assert all(state.holder(TableRef("shop", name)) for name in "abc")
 

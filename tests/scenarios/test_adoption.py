@@ -16,7 +16,7 @@ from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.parquet.copy import unmanaged_files
 from dmscdc.landing.files import RawFile
 from dmscdc.service.config import read_config, write_config
-from dmscdc.service.status import status_of, survey
+from dmscdc.service.status import read_statuses, status_row
 from dmscdc.state.sqlite import SqliteState
 from dmscdc.storage.log_store import LogStore
 
@@ -92,14 +92,14 @@ def more(w: Old) -> Old:
 def test_the_plan_shows_settings_and_position_as_they_were_and_says_what_going_on_means(tmp_path, spark):
     w = more(of_2019(tmp_path, spark))
     write_config(tmp_path, landing="landing", lake="lake", state="sqlite:state.db", settle=0)
-    before = w.standing()
-    look, = survey(read_config(tmp_path))
-    shown = status_of(look)
+    before = w.table_state()
+    look, = read_statuses(read_config(tmp_path))
+    shown = status_row(look)
     assert (shown["state"], shown["key"], shown["plan"], shown["position"]) == ("ready", ["id"], "incremental", f"load 1 (1 file), changes up to {closed(4)}.parquet")
     assert [f.name for f in look.plan.changes] == [f"{closed(6)}.parquet"] and look.has_work and look.item.partition == ("dept",)
     assert "go on from the 2019 solution" in look.plan.sentence and "all 4 files of its lake are rewritten once" in look.plan.sentence
     assert "certain only after a reconcile or a reload" in look.plan.sentence and "it knows no lease" in look.plan.sentence and "ATTENTION" not in look.plan.sentence
-    assert w.standing() == before
+    assert w.table_state() == before
 
 
 def test_the_first_pass_takes_the_lake_over_where_it_lies_and_goes_on(tmp_path, spark):
@@ -301,10 +301,10 @@ RELOAD = "dmscdc table rewind shop.item --reload --keep-changes"
 def test_what_cannot_be_taken_over_stays_as_it_is_with_the_command_that_helps(tmp_path, spark, break_, words, help_):
     w = more(of_2019(tmp_path, spark))
     break_(w)
-    before = w.standing()
+    before = w.table_state()
     done = w.go()
     assert done.verdict in ("refused", "attention") and words in done.words and help_ in done.words, done.words
-    assert w.standing() == before
+    assert w.table_state() == before
 
 
 # Items in DynamoDB

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from dmscdc.cli.main import app
 from dmscdc.errors import ConfigError
 from dmscdc.service.config import read_config, table_parameters, write_config
-from dmscdc.service.status import survey
+from dmscdc.service.status import read_statuses
 from world import World
 
 OLD, NEW = "20181215-100000000", "20181218-100000000"  # the look-back window of the newer one begins after the older one
@@ -63,7 +63,7 @@ def test_the_setting_reaches_plan_and_history(tmp_path):
     w = loaded(tmp_path)
     archived(w)
     write_config(tmp_path, landing="landing", lake="lake", settle=0, archive="archive")
-    [look] = survey(read_config(tmp_path))
+    [look] = read_statuses(read_config(tmp_path))
     assert [file.name for file in look.plan.changes] == [f"{OLD}.parquet", f"{NEW}.parquet"] and look.plan.archived == (f"{OLD}.parquet",)
     assert table_parameters(read_config(tmp_path), w.ref)["archive"] == str(tmp_path / "archive")
     done = CliRunner().invoke(app, ["history", "shop.item", "--key", "id=2", "--json", "--folder", str(tmp_path)])

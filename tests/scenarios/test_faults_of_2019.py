@@ -90,8 +90,8 @@ def test_rows_with_null_op_lost__the_batch_is_refused_by_name(w):
     w.load([(1, "a")])
     assert w.go().verdict == "ok"
     w.changes(1, [("I", 2, "b"), (None, 3, "c")])
-    before, done = w.standing(), w.go()
-    assert done.verdict == "refused" and f"row 1 of {closed(1)}.parquet: column Op is null" in done.words and w.standing() == before
+    before, done = w.table_state(), w.go()
+    assert done.verdict == "refused" and f"row 1 of {closed(1)}.parquet: column Op is null" in done.words and w.table_state() == before
 
 
 def test_load_started_before_all_its_parts_are_there__it_waits(w):

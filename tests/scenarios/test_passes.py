@@ -32,19 +32,19 @@ def test_load_files_and_changes_of_the_first_pass_and_then_only_what_is_new(w):
     done = w.go()
     assert [f["path"] for f in done.files] == [f"{closed(2)}.parquet"] and (done.to_dict()["first"], done.to_dict()["last"]) == (f"{closed(2)}.parquet",) * 2
     assert w.lake("id, name, Op") == [(1, "A", "U"), (3, "C", "I"), (4, "and again", "U")]
-    before = w.standing()
+    before = w.table_state()
     again = w.idle()
-    assert (again.verdict, again.commit, w.standing()) == ("nothing", 3, before)
+    assert (again.verdict, again.commit, w.table_state()) == ("nothing", 3, before)
 
 
 def test_a_batch_that_changes_no_row_commits_its_position_and_rewrites_no_file(w):
     w.load([(1, "a")])
     assert w.go().verdict == "ok"
-    number, files, _ = w.standing()
+    number, files, _ = w.table_state()
     w.changes(1, [("D", 7, None), ("I", 8, "x"), ("D", 8, None)])
     done = w.go()
     assert (done.verdict, done.rows["unchanged"], done.lake["files_rewritten"], done.lake["files_added"]) == ("ok", 2, 0, 0)
-    assert w.standing()[:2] == (number + 1, files) and done.position["after"].endswith(f"{closed(1)}.parquet")
+    assert w.table_state()[:2] == (number + 1, files) and done.position["after"].endswith(f"{closed(1)}.parquet")
     assert w.state.get(w.ref).position.last == f"{closed(1)}.parquet" and w.idle().verdict == "nothing"
 
 
@@ -92,8 +92,8 @@ def test_a_lost_state_is_rebuilt_from_the_lake_and_an_old_one_brought_forward(w)
         for ending in ("", "-wal", "-shm"): (w.root / f"state.db{ending}").unlink(missing_ok=True)
         lose()
         w.set(key="id")
-        before = w.standing()[:2]
-        assert w.idle().verdict == "nothing" and w.standing()[:2] == before
+        before = w.table_state()[:2]
+        assert w.idle().verdict == "nothing" and w.table_state()[:2] == before
         assert (w.state.get(w.ref).position, w.state.get(w.ref).commit) == (item.position, item.commit)
     w.changes(2, [("U", 1, "c")])
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "c")]
@@ -102,8 +102,8 @@ def test_a_lost_state_is_rebuilt_from_the_lake_and_an_old_one_brought_forward(w)
 def test_while_another_holds_the_lease_nothing_is_done_and_its_holder_is_named(w):
     w.load([(1, "a")])
     lease = w.state.acquire(w.ref, "run 20181215T100000Z-ab12", 600)
-    before, done = w.standing(), w.idle()
-    assert done.verdict == "busy" and "run 20181215T100000Z-ab12 is at work on it" in done.words and w.standing() == before
+    before, done = w.table_state(), w.idle()
+    assert done.verdict == "busy" and "run 20181215T100000Z-ab12 is at work on it" in done.words and w.table_state() == before
     assert w.state.holder(w.ref) == lease, "the other one's lease is left alone"
     w.state.release(lease)
     assert w.go().verdict == "ok" and w.state.holder(w.ref) is None, "our own is given back"
@@ -127,12 +127,12 @@ def test_an_input_that_changes_during_the_run_voids_it_and_the_next_pass_takes_i
     w.load([(1, "a"), (2, "b")])
     assert w.go().verdict == "ok"
     w.changes(1, [("U", 1, "one")]).changes(2, [("U", 2, "two"), ("U", 2, "a much longer text than before")])
-    before = w.standing()
+    before = w.table_state()
     def later():
         meddle(w.raw)
         return w.spark
     done = w.go(spark=later)
-    assert done.verdict == "failed" and f"{closed(1)}.parquet" in done.words and words in done.words and w.standing() == before
+    assert done.verdict == "failed" and f"{closed(1)}.parquet" in done.words and words in done.words and w.table_state() == before
     assert w.go().verdict == "ok" and w.lake("id, name")[1] == (2, "a much longer text than before")
 
 
@@ -162,9 +162,9 @@ def test_other_keys_and_partitions_wait_for_a_reload(w):
     w.load([(1, "a"), (2, "b")])
     assert w.go().verdict == "ok"
     w.set(key="id,name", partition="name").changes(1, [("I", 3, "c")])
-    before, done = w.standing(), w.idle()
+    before, done = w.table_state(), w.idle()
     assert done.verdict == "attention" and "its key is set to id,name, its lake was written with key id; its partition is set to name, its lake was written without a partition; rewrite it: `dmscdc table rewind shop.item --reload`" in done.words
-    assert w.standing() == before
+    assert w.table_state() == before
     w.state.instruct(w.ref, {"kind": "reload", "changes": "keep"})
     done = w.go()
     assert done.verdict == "ok" and w.lake("id, name") == [(1, "a"), (2, "b"), (3, "c")] and all(f.startswith("name=") for f in w.files())

@@ -46,8 +46,8 @@ def test_a_new_load_set_replaces_the_table_and_only_changes_put_after_it_are_app
 def test_where_times_are_unbelievable_nothing_moves_and_both_commands_do_what_they_say(w):
     w.load([(1, "A"), (2, "B"), (3, "another size")], time=at(90))
     change(w, 30, [("I", 2, "thirty")], put=91)
-    before, done = w.standing(), w.idle()
-    assert done.verdict == "attention" and w.standing() == before
+    before, done = w.table_state(), w.idle()
+    assert done.verdict == "attention" and w.table_state() == before
     assert "--reload --supersede" in done.words and "--reload --keep-changes" in done.words and "object times are not those of the first writing" in done.words
     w.state.instruct(w.ref, {"kind": "reload", "changes": "keep"})
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "five"), (2, "thirty"), (3, "ten"), (4, "ten")], "all changes on top"
@@ -58,8 +58,8 @@ def test_where_times_are_unbelievable_nothing_moves_and_both_commands_do_what_th
 
 def test_a_load_with_the_same_names_and_sizes_waits_for_a_person_who_may_accept_it(w):
     w.load([(1, "a"), (2, "b"), (3, "c")], time=at(40))
-    before, done = w.standing(), w.idle()
-    assert done.verdict == "attention" and "names and sizes of load files already loaded" in done.words and w.standing() == before
+    before, done = w.table_state(), w.idle()
+    assert done.verdict == "attention" and "names and sizes of load files already loaded" in done.words and w.table_state() == before
     w.state.instruct(w.ref, {"kind": "accept"})
     rows, done = w.lake("*"), w.idle()
     assert done.verdict in ("ok", "nothing") and w.lake("*") == rows and done.commit == before[0] + 1
@@ -76,14 +76,14 @@ def test_a_reload_with_other_columns_brings_exactly_those(w):
 
 def test_load_files_that_vanish_change_nothing(w):
     (w.raw / "LOAD00000001.parquet").unlink()
-    before = w.standing()
-    assert w.idle().verdict == "nothing" and w.standing() == before
+    before = w.table_state()
+    assert w.idle().verdict == "nothing" and w.table_state() == before
 
 
 def test_a_refused_reload_leaves_the_old_table(w):
     w.load([(1, "A"), (1, "B")], time=at(20))
-    before, done = w.standing(), w.go()
-    assert done.verdict == "refused" and "id=1 stands in 2 rows" in done.words and w.standing() == before
+    before, done = w.table_state(), w.go()
+    assert done.verdict == "refused" and "id=1 stands in 2 rows" in done.words and w.table_state() == before
 
 
 @pytest.mark.parametrize("asked, files, rows", [
@@ -92,7 +92,7 @@ def test_a_refused_reload_leaves_the_old_table(w):
     ({"kind": "replay", "files": ["20181215-100500000.parquet"]}, ["05", "10"], [(1, "five"), (3, "ten"), (4, "ten")]),
 ], ids=["rewind to", "rewind after", "replay"])
 def test_rewind_and_replay_apply_files_again_once_and_change_nothing_that_was_right(w, asked, files, rows):
-    before = w.standing()
+    before = w.table_state()
     w.state.instruct(w.ref, asked)
     done = w.go()
     assert [f["path"][11:13] for f in done.files] == files and w.lake("id, name") == rows

@@ -61,16 +61,16 @@ def test_a_rows_life_is_told(shop):
 
 
 def test_the_next_files_are_applied_and_versions_go_on(shop, spark):
-    write_changes(shop / "landing", "shop.product", [("U", 4, "Desk", "99.00"), ("I", 5, "Shelf", "60.00")], datetime(2026, 11, 20, 10, 10, tzinfo=timezone.utc), TYPES)
+    write_changes(shop / "landing", "shop.product", [("U", 4, "Desk", "99.00"), ("I", 5, "RunStore", "60.00")], datetime(2026, 11, 20, 10, 10, tzinfo=timezone.utc), TYPES)
     write_changes(shop / "landing", "shop.store", [("D", 9, "Irvine", "CA")], datetime(2026, 11, 20, 10, 10, tzinfo=timezone.utc), {"id": "int", "town": "string", "area": "string"})
     for table, commit in {"shop.product": 4, "shop.store": 3}.items():
         done = process_table(*places(shop, table), settle=0, run="test", spark=lambda: spark)
         assert (done.verdict, done.commit) == ("ok", commit), done.words
-    assert rows(shop, "product", "id, name, price::text") == [*HELD[:2], (4, "Desk", "99.00"), (5, "Shelf", "60.00")]
+    assert rows(shop, "product", "id, name, price::text") == [*HELD[:2], (4, "Desk", "99.00"), (5, "RunStore", "60.00")]
     assert rows(shop, "store", "id, town, area") == [(10, "Winterthur", "ZH")]
     assert rows(shop, "product_scd2", "id, name, price::text, is_current") == VERSIONS, "as 0.1.0 has left them"
     done = update_versions(*places(shop, "shop.product"), settle=0, spark=lambda: spark)
     assert done.verdict == "ok" and done.files["new"] == 1, done.words
-    assert rows(shop, "product_scd2", "id, name, price::text, is_current") == sorted([*VERSIONS[:-1], (4, "Desk", "120.00", False), (4, "Desk", "99.00", True), (5, "Shelf", "60.00", True)], key=str)
+    assert rows(shop, "product_scd2", "id, name, price::text, is_current") == sorted([*VERSIONS[:-1], (4, "Desk", "120.00", False), (4, "Desk", "99.00", True), (5, "RunStore", "60.00", True)], key=str)
     part = said(shop, "feed", "shop.product", "--cursor", str(shop / "cursor.json"), "--out", str(shop / "feed"))
     assert "1 update" in part or "update" in part

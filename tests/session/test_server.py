@@ -85,8 +85,8 @@ def test_stopping_one_session_leaves_the_others_at_work(server):
     ]
     for thread in threads:
         thread.start()
-    onlooker = ServerMonitor(server.url)
-    until(lambda: len([work for work in onlooker.at_work() if work.startswith("opId")]) == 3)  # theirs and our question
+    monitor = ServerMonitor(server.url)
+    until(lambda: len([work for work in monitor.at_work() if work.startswith("opId")]) == 3)  # theirs and our question
     assert stop_work(server.url, mine) == 1
     for thread in threads:
         thread.join()
@@ -95,15 +95,15 @@ def test_stopping_one_session_leaves_the_others_at_work(server):
 
 
 def test_a_task_that_does_not_listen_is_waited_for_and_then_said_to_go_on(server):
-    session_id, onlooker = str(uuid.uuid4()), ServerMonitor(server.url)
+    session_id, monitor = str(uuid.uuid4()), ServerMonitor(server.url)
     deaf = "SELECT levenshtein(repeat('a', 30000 + id), repeat('b', 30000)) FROM range(0, 1, 1, 1)"
     thread = threading.Thread(target=query, args=(server.url, session_id, deaf))
     thread.start()
-    until(lambda: len(onlooker.at_work()) == 4)
+    until(lambda: len(monitor.at_work()) == 4)
     with pytest.raises(WorkGoesOn, match=r"told to stop, but still at work: TID \d+"):
         stop_work(server.url, session_id, wait=0)
     thread.join()
-    until(lambda: len(onlooker.at_work()) == 2)
+    until(lambda: len(monitor.at_work()) == 2)
 
 
 WORKER = """

@@ -13,7 +13,7 @@ from dmscdc.cli.main import app
 from dmscdc.errors import StateUnusable
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config
-from dmscdc.service.status import survey
+from dmscdc.service.status import read_statuses
 from dmscdc.state.registry import open_state
 
 GOOD, BAD = TableRef("shop", "good"), TableRef("shop", "o'bad")
@@ -38,7 +38,7 @@ def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(dynamodb_table, 
     state.acquire(BAD, "another:1:pass", 1e9)
     sound = state.stored.find(BAD)[1]
 
-    def looks(): return {look.table: look for look in survey(read_config(home, settle=0, **given))}
+    def looks(): return {look.table: look for look in read_statuses(read_config(home, settle=0, **given))}
     def command(*words):
         options = [part for name, value in given.items() for part in (f"--{name}", value)]
         done = CliRunner().invoke(app, [*words, "--folder", str(home), *options])

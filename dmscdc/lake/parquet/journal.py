@@ -174,7 +174,7 @@ def _switch(journal: Journal, entry: Entry) -> None:
     _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in here})
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-029
-def _sweep(journal: Journal, entry: Entry) -> list[str]:  # names that were in the folder
+def _remove_orphans(journal: Journal, entry: Entry) -> list[str]:  # names that were in the folder
     "Deletes our orphans, never those of a larger number."
     names, listed = _below(journal.store, journal.folder), {f.name for f in entry.files}
     strays = [name for name in names if (commit_of(name) or entry.number + 1) <= entry.number and name not in listed]
@@ -216,7 +216,7 @@ def recover(journal: Journal,
     if entry is None:
         return []
     _switch(journal, entry)
-    names = _sweep(journal, entry)
+    names = _remove_orphans(journal, entry)
     missing = sorted({f.name for f in entry.files} - set(names))  # of earlier commits, too
     if missing and journal.newest() == entry.number:
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))

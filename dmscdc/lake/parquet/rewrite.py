@@ -286,7 +286,7 @@ def _is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
     return pc.is_in(keys[FILE], value_set=pa.array(work.replaces)).to_numpy().astype(bool)
 
 
-def _woven(
+def _built(
     rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray, stale: np.ndarray, work: Work
 ) -> pa.Table:
     "The rows with the matched ones changed in place, without moved, removed and stale ones."
@@ -354,7 +354,7 @@ def rewrite(
     if done["unchanged"] == len(hit) and not len(stale) and not unit.force:
         return done
     leaves = removed | differs(old, after, work.partition)
-    return done | _replaced(_woven(rows, hit, after, leaves, stale, work), unit, work, size)
+    return done | _replaced(_built(rows, hit, after, leaves, stale, work), unit, work, size)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-047
 @dataclass(frozen=True)
