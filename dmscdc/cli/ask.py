@@ -71,12 +71,11 @@ def table_of(
     name: str,  # schema.table
 ) -> tuple[LakeTable, TableItem]:
     "A table of the lake as it is set."
-    from dmscdc.lake.table import open_table
+    from dmscdc.lake.table import open_lake
 
     table = TableRef.parse(name)
     item = open_state(config.state, config.landing, ask=True).get(table) or TableItem(table, format=config.format)
-    more = {"folder": item.folder} if item.folder else {}
-    return open_table(item.format, item.out_path or config.lake, table, **more), item
+    return open_lake(item, config.lake), item
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #45d5f0ac
 def lost_of(
@@ -221,12 +220,11 @@ def asked(
 ) -> TableQuestion:
     "The table with its key. Raises `UnknownTable` where nobody has named a key yet, and where there is no such table."
     from dmscdc.service.status import check_here
-    from dmscdc.lake.table import open_table
+    from dmscdc.lake.table import open_lake
 
     ref = TableRef.parse(table)
     item = open_state(config.state, config.landing, ask=True).get(ref)
-    where = {"folder": item.folder} if item and item.folder else {}
-    lake = open_table(item.format if item else config.format, (item and item.out_path) or config.lake, ref, **where)
+    lake = open_lake(item or TableItem(ref, format=config.format), config.lake)
     head = lake.head()
     if not (head or item):
         check_here(config, ref)

@@ -178,11 +178,10 @@ def of_lake(
     item: TableItem,  # as it is set now
 ) -> str:  # "" where nothing has been loaded, or the lake was written so
     "What it means for the lake that key or partition is set so."
-    from dmscdc.load.process import table_of
-    from dmscdc.lake.table import set_otherwise
+    from dmscdc.lake.table import open_lake, set_otherwise
 
     try:
-        head = table_of(item, config.lake).head() if item.commit else None
+        head = open_lake(item, config.lake).head() if item.commit else None
         has_load = bool(open_landing(config.landing).files(item.table, item.position).load)
     except Exception:  # plan and pass say what is wrong with the lake
         return ""

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from dmscdc.changes.stage import Batch
+    from dmscdc.state.items import TableItem
 
 # %% auto #0
 __all__ = ['VERSIONS', 'FORMATS', 'Commit', 'Transaction', 'check_mirror', 'set_otherwise', 'Written', 'PendingCommit', 'Clock',
-           'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeReader', 'LakeTable', 'formats', 'open_table']
+           'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeReader', 'LakeTable', 'formats', 'open_table',
+           'open_lake']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -268,3 +270,12 @@ def open_table(
             f"Set one: dmscdc table set {for_shell(table)} --format parquet"
         )
     return resolve_name(target)(lake, table, **settings)
+
+# %% ../../notebooks/07_lake/01_table.ipynb #1de2f11e
+def open_lake(
+    item: TableItem,  # settings of the table
+    lake: str,  # the folder of all tables; `out_path` goes before it
+) -> LakeTable:
+    "The lake table of an item. No request. Raises `FormatMissing`."
+    folder = {"folder": item.folder} if item.folder else {}
+    return open_table(item.format, item.out_path or lake, item.table, **folder)

@@ -14,15 +14,15 @@ from functools import cache
 from typing import Any
 
 # %% auto #0
-__all__ = ['HOLD', 'table_of', 'lost_since', 'load_state', 'needs_all', 'plan_state', 'acquire', 'leased', 'check_inputs',
-           'prepare_position', 'steps_of', 'check_ready', 'problem_of', 'carry_out', 'process_table']
+__all__ = ['HOLD', 'lost_since', 'load_state', 'needs_all', 'plan_state', 'acquire', 'leased', 'check_inputs', 'prepare_position',
+           'steps_of', 'check_ready', 'problem_of', 'carry_out', 'process_table']
 
 # %% ../../notebooks/08_load/05_process.ipynb #cell-004
 from ..changes.tasks import explained
 from ..errors import Busy, CommitConflict, DmscdcError, FilesGone, InputChanged, LakeDamaged, LandingUnreachable
 from ..errors import Refused, is_expected
 from ..lake.glue import SyncResult, sync_table
-from ..lake.table import Clock, Commit, LakeTable, Transaction, check_mirror, open_table, set_otherwise
+from ..lake.table import Clock, Commit, LakeTable, Transaction, check_mirror, open_lake, set_otherwise
 from ..landing.files import FolderLanding, TableRef, for_shell
 from ..landing.s3 import open_landing
 from .arrivals import Plan, announce, changed_inputs, gone_names, only_load, some, union, warn
@@ -37,15 +37,6 @@ from ..state.position import Position
 from ..storage.log_store import decided_by
 
 # %% ../../notebooks/08_load/05_process.ipynb #dc8edd0f
-def table_of(
-    item: TableItem,
-    lake: str,  # where lake tables lie
-) -> LakeTable:
-    "The lake table of an item. No request."
-    folder = {"folder": item.folder} if item.folder else {}
-    return open_table(item.format, item.out_path or lake, item.table, **folder)
-
-
 def _is_same(one: Position, other: Position) -> bool:
     "Both hold the same load and the same last change file."
 
@@ -94,7 +85,7 @@ def load_state(
 ) -> TableState:
     "Settle the table and bring the state in step with it. No Spark, no listing of the landing."
     item = state.get(table) or state.put_settings(table, format=format)
-    there = table_of(item, lake)
+    there = open_lake(item, lake)
     head = there.head()
     check_mirror(str(table), head)
     if lost := lost_since(item, there, head):

@@ -23,13 +23,14 @@ from ..errors import NoPast, Refused
 from ..history.as_of import clock_of
 from ..history.changelog import Changelog, held_by, open_changelog, read_changelog
 from ..history.replay import AFTER, POSITION, key_only, only, states, touched
-from ..lake.table import Commit, LakeTable, open_table
+from ..lake.table import Commit, LakeTable, open_lake
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..landing.s3 import open_landing
 from .canonical import rules_of
 from .compare import Comparison, Finding, Layout, Span, States, condition, examine, find, spark_side
 from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
 from ..spark.session import open_session
+from ..state.items import TableItem
 from ..state.registry import open_state
 from ..state.position import Position
 
@@ -286,8 +287,7 @@ def lake_table(
 ) -> tuple[LakeTable, Commit]:  # with its newest commit
     "The lake's table as the passes know it. Raises `Refused` where there is nothing to prove."
     item = open_state(asked.state, asked.landing, ask=True).get(asked.table)
-    folder = {"folder": item.folder} if item and item.folder else {}
-    there = open_table(item.format if item else "parquet", item and item.out_path or asked.lake, asked.table, **folder)
+    there = open_lake(item or TableItem(asked.table), asked.lake)
     if head := there.head():
         return there, head
     raise Refused(f"{asked.table}: the lake at {there.location} has no commit, so nothing can be proven: dmscdc plan")

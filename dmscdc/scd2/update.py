@@ -22,7 +22,7 @@ from ..history.as_of import clock_of, instant
 from ..history.changelog import Changelog, open_changelog
 from ..history.replay import can_apply, has_key
 from ..lake.parquet.write import lake_columns
-from ..lake.table import Commit, LakeTable, PendingCommit, Transaction, Written, open_table
+from ..lake.table import Commit, LakeTable, PendingCommit, Transaction, Written, open_lake, open_table
 from ..landing.files import TableRef, for_shell
 from ..landing.load_set import is_followed, quiet_at
 from .plan import ChangeSpan, Scd2Position, check_free, first_step, load_time, next_scd2_position
@@ -68,8 +68,7 @@ def load_scd2(table: TableRef, landing: str, lake: str, state: Any, archive: str
         way = f"dmscdc table set {for_shell(table)} --key …"
         raise UnknownTable(f"{table}: versions need a key, and none is set: {way}")
     check_free(name, landing, state.get(name))
-    root, folder = item.out_path or lake, {"folder": item.folder} if item.folder else {}
-    mirror, there = open_table(item.format, root, table, **folder).head(), open_table(item.format, root, name)
+    mirror, there = open_lake(item, lake).head(), open_lake(replace(item, table=name, folder=""), lake)
     notes, head = there.recover(), there.head()
     built, at = scd2_position_of(name, head), Position.from_json(mirror.position) if mirror else None
     past = open_changelog(landing, table, archive=archive, position=at or (built.position if built else None))
