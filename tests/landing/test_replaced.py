@@ -40,7 +40,7 @@ def written(tmp_path):
 
 def test_a_lake_file_that_was_replaced_by_one_of_as_many_rows_is_never_rewritten(written):
     path, one, work = written
-    assert len(rewrite(one, work)["adds"]) == 1
+    assert len(rewrite(one, work).adds) == 1
     looked = 0
     for what, rows in OTHERS.items():
         pq.write_table(rows, path)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs', 'apply_rows',
-           'rewrite', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers', 'insert_numbers']
+           'UnitResult', 'rewrite', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers', 'insert_numbers']
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-006
 @dataclass(frozen=True)
@@ -274,9 +275,9 @@ def _write_lake(
     return names
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-038
-def _replaced(rows: pa.Table, unit: Unit, work: Work, size: int) -> dict[str, Any]:
+def _replaced(done: UnitResult, rows: pa.Table, unit: Unit, work: Work) -> UnitResult:
     "Replaces the unit's files by these rows."
-    return {"removes": unit.names, "adds": _write_lake(rows, unit, work, size)}
+    return replace(done, removes=unit.names, adds=tuple(_write_lake(rows, unit, work, done.bytes_read)))
 
 
 def _is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
@@ -316,6 +317,33 @@ def _size(unit: Unit) -> int:
             raise LakeDamaged(f"the lake's file {url}: damaged or replaced: {there}")
     return sum(found)
 
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #dc254541
+@dataclass(frozen=True)
+class UnitResult:
+    "What the rewriting of a unit did; of several units, all of it together."
+
+    opened: int = 0  # files
+    bytes_read: int = 0
+    hits: int = 0  # lake rows whose key is in the batch
+    writes: int = 0  # of them, those for which the batch has values
+    patches: int = 0  # of these, updates
+    moves: int = 0  # rows that leave their partition
+    gone: int = 0  # rows that are removed
+    deleted: int = 0  # rows that are removed or marked
+    updated: int = 0
+    unchanged: int = 0
+    adds: tuple[str, ...] = ()  # new files, below the staging folder
+    removes: tuple[str, ...] = ()  # files of the table that they replace
+    matched: tuple[str, ...] = ()  # files of the keys that were found
+    moved: tuple[str, ...] = ()  # files of the rows that leave their partition
+
+    @classmethod
+    def together(cls, results: Iterable[UnitResult]) -> UnitResult:
+        "Counts are added, files are put in one list."
+        every = list(map(vars, results))
+        values = {one.name: [found[one.name] for found in every] for one in fields(cls)}
+        return cls(**{n: sum(v) if getattr(cls, n) == 0 else tuple(chain(*v)) for n, v in values.items()})
+
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-036
 def _counts_of(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
     "Counts of the matched rows, and the files of matched keys and moved rows."
@@ -326,35 +354,34 @@ def _counts_of(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarra
     counts = {"writes": write, "patches": patches, "moves": moved, "gone": removed}
     counts |= {"deleted": dies, "unchanged": same, "updated": ~same & ~dies}
     files = {
-        "matched": _put_down(new.filter(pa.array(write)).select(work.keys), "matched", work),
-        "moved": _put_down(after.filter(pa.array(moved)), "moved", work),
+        "matched": tuple(_put_down(new.filter(pa.array(write)).select(work.keys), "matched", work)),
+        "moved": tuple(_put_down(after.filter(pa.array(moved)), "moved", work)),
     }
-    return files | {"hits": len(same)} | {n: int(mask.sum()) for n, mask in counts.items()}
+    return {**files, "hits": len(same), **{n: int(mask.sum()) for n, mask in counts.items()}}
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-037
 def rewrite(
     unit: Unit,
     work: Work,
-) -> dict[str, Any]:  # adds, removes, matched, moved: names; counts
+) -> UnitResult:
     "Rewrites one unit with the batch rows of its keys, or leaves it alone."
     batch = read_batch(unit, work) if work.batch else None
     if not unit.force and not batch.num_rows and not work.replaces:
-        return {}
-    size, keys = _size(unit), read_rows(unit, work, work.keys)
+        return UnitResult()
+    done, keys = UnitResult(len(unit.files), _size(unit)), read_rows(unit, work, work.keys)
     at = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
     hit, stale = np.flatnonzero(at >= 0), np.flatnonzero((at < 0) & _is_replaced(keys, work))
-    done = {"opened": len(unit.files), "bytes_read": size}
     if not len(hit) and not len(stale):
-        return done | (_replaced(read_rows(unit, work, work.names), unit, work, size) if unit.force else {})
+        return _replaced(done, read_rows(unit, work, work.names), unit, work) if unit.force else done
     rows = read_rows(unit, work, work.names)
     old, new = _decoded(rows.take(hit)), batch.take(at[hit])
     after, removed = apply_rows(old, new, work)
-    done |= _counts_of(old, new, after, removed, work)
-    done |= {name: done[name] + len(stale) for name in ("gone", "deleted")}
-    if done["unchanged"] == len(hit) and not len(stale) and not unit.force:
+    done = replace(done, **_counts_of(old, new, after, removed, work))
+    done = replace(done, gone=done.gone + len(stale), deleted=done.deleted + len(stale))
+    if done.unchanged == len(hit) and not len(stale) and not unit.force:
         return done
     leaves = removed | differs(old, after, work.partition)
-    return done | _replaced(_built(rows, hit, after, leaves, stale, work), unit, work, size)
+    return _replaced(done, _built(rows, hit, after, leaves, stale, work), unit, work)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-047
 @dataclass(frozen=True)
@@ -388,7 +415,7 @@ def rewrite_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of units in, a line of facts a unit out."
     work = load_work(url)
     for i in numbers_in(batches):
-        yield facts_out({"unit": i, **rewrite(work.units[i], work)})
+        yield facts_out(asdict(rewrite(work.units[i], work)))
 
 
 def insert_numbers(batches: Batches, url: str) -> Batches:

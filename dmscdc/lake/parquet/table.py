@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...changes.fold import WRITE
 from ...changes.read import quoted
@@ -18,7 +18,7 @@ from ...changes.stage import Batch, batch_frame
 from ...changes.tasks import in_tasks
 from .copy import check_unmanaged, cut, cut_folders, unmanaged_files
 from .journal import Entry, Journal, LakeFile, commit, commit_of, recover, whereabouts
-from .rewrite import Inserting, Work, encode_work, insert_numbers, rewrite_numbers
+from .rewrite import Inserting, UnitResult, Work, encode_work, insert_numbers, rewrite_numbers
 from ...errors import CommitConflict
 from .write import StagingDir, candidates, check_adopted, check_bounds, check_files, copy_staged
 from .write import count_rows, describe, described, gather_small, lake_columns, plain_files
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['read_entry', 'rewrite_touched', 'put_down', 'rows_a_file', 'removed', 'total', 'counts_of', 'ParquetCommit',
-           'ParquetTable']
+__all__ = ['read_entry', 'rewrite_touched', 'rows_a_file', 'counts_of', 'ParquetCommit', 'ParquetTable']
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-006
 def read_entry(
@@ -73,10 +72,12 @@ def _to_work(
 def _run_units(
     spark: SparkSession,
     work: Work,  # with its units
-) -> list[dict[str, Any]]:  # what each has done
+) -> UnitResult:  # of all
     "Rewrite all units, a task each."
     url = f"{work.facts_out}/{'batch' if work.batch else 'gather'}.json"
-    return in_tasks(spark, url, encode_work(work), len(work.units), rewrite_numbers)
+    lines = in_tasks(spark, url, encode_work(work), len(work.units), rewrite_numbers)
+    lists = ({n: tuple(v) if isinstance(v, list) else v for n, v in line.items()} for line in lines)
+    return UnitResult.together(UnitResult(**line) for line in lists)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-011
 def _replaced_range(work: Work) -> LakeFile:
@@ -90,7 +91,7 @@ def rewrite_touched(
     head: Entry,
     work: Work,
     grown: bool,  # the columns change: every file is rewritten
-) -> list[dict[str, Any]]:
+) -> UnitResult:
     "Rewrite the files that hold a key of the batch. Raises `MissingDataFile` where the journal's bounds are none."
     with journal.reading(head.number):
         check_bounds(head.files, work.keys, work.types)
@@ -102,33 +103,25 @@ def rewrite_touched(
     return _run_units(spark, replace(work, units=tuple(unit(journal, [file], grown) for file in touched)))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-013
-def put_down(
-    done: Sequence[dict[str, Any]],  # what units have done
-    kind: str,  # "matched": keys that a file held; "moved": rows that left their partition
-) -> list[str]:  # where they lie
-    "The files in which units have put down keys or rows."
-    return [url for line in done for url in line.get(kind, [])]
-
-
 def _insert_in_tasks(
     staging: StagingDir,
     spark: SparkSession,
     work: Work,
-    done: Sequence[dict[str, Any]],  # what units have done
+    done: UnitResult,  # of the files that were rewritten
 ) -> list[LakeFile]:
     "Write what no file held, a task a file of the batch."
     pieces = tuple(files_in(work.batch))
-    inserting = Inserting(replace(work, units=()), tuple(put_down(done, "matched")), pieces)
+    inserting = Inserting(replace(work, units=()), done.matched, pieces)
     url = f"{work.facts_out}/insert.json"
     lines = in_tasks(spark, url, encode_work(inserting), len(pieces), insert_numbers)
     return described(staging, {name: name for line in lines for name in line["adds"]})
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-014
-def _new_rows(spark: SparkSession, batch: Batch, done: Sequence[dict[str, Any]], schema: Schema) -> DataFrame:
+def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schema) -> DataFrame:
     "Rows that no file held, and rows that moved to another partition."
     rows = lake_columns(schema)
     keys, names = [c for c in rows if c.name in batch.keys], [quoted(c.name) for c in rows]
-    matched, moved = (list(map(read_url, put_down(done, kind))) for kind in ("matched", "moved"))
+    matched, moved = (list(map(read_url, urls)) for urls in (done.matched, done.moved))
     fresh = batch_frame(spark, batch).where(WRITE)
     if matched:
         fresh = fresh.join(spark.read.schema(ddl(keys)).parquet(*matched), list(batch.keys), "left_anti")
@@ -151,10 +144,10 @@ def _insert_rows(
     batch: Batch,
     work: Work,
     head: Entry,
-    done: Sequence[dict[str, Any]],  # what units have done
+    done: UnitResult,  # of the files that were rewritten
 ) -> list[LakeFile]:
     "Write the rows that go into new files, if there are any."
-    if batch.facts["writes"] == total(done, "writes") and not total(done, "moves"):
+    if batch.facts["writes"] == done.writes and not done.moves:
         return []
     if not work.partition:
         return _insert_in_tasks(staging, spark, work, done)
@@ -167,50 +160,38 @@ def _gather(
     journal: Journal,
     head: Entry,
     work: Work,
-    done: Sequence[dict[str, Any]],  # what the batch has rewritten
-) -> list[dict[str, Any]]:
+    done: UnitResult,  # of the batch
+) -> UnitResult:
     "Make one file of many small ones that the batch has not touched."
-    gone = removed(done)
+    gone = set(done.removes)
     small = gather_small([file for file in head.files if file.name not in gone], work.target_bytes)
     units = tuple(unit(journal, group, True) for group in small)
     return _run_units(spark, replace(work, batch="", units=units, replaces=()))
 
-
-def removed(
-    done: Sequence[dict[str, Any]],
-) -> set[str]:
-    "Names of the files that units have replaced."
-    return {name for line in done for name in line.get("removes", [])}
-
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-019
-def total(done: Sequence[dict[str, Any]], name: str) -> int:
-    "Sum of one count over units."
-    return sum(line.get(name, 0) for line in done)
-
-
-def counts_of(batch: Batch, done: Sequence[dict[str, Any]]) -> dict[str, int]:
+def counts_of(batch: Batch, done: UnitResult) -> dict[str, int]:
     "Batch rows by what became of them."
     deletes = batch.facts["keys"] - batch.facts["writes"]
-    idle = deletes - (total(done, "hits") - total(done, "writes"))
+    idle = deletes - (done.hits - done.writes)
     return {
-        "inserted": batch.facts["writes"] - total(done, "writes"),
-        "updated": total(done, "updated"),
-        "deleted": total(done, "deleted"),
-        "unchanged": total(done, "unchanged") + idle,
-        "unmatched": batch.facts["patches"] - total(done, "patches"),
+        "inserted": batch.facts["writes"] - done.writes,
+        "updated": done.updated,
+        "deleted": done.deleted,
+        "unchanged": done.unchanged + idle,
+        "unmatched": batch.facts["patches"] - done.patches,
     }
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-022
-def _written(entry: Entry, counts: dict[str, int], done: Sequence[dict[str, Any]], clock: Clock) -> Written:
+def _written(entry: Entry, counts: dict[str, int], done: UnitResult, clock: Clock) -> Written:
     "What a commit did, for the report."
     files = {
-        "rewritten": len(removed(done)),
+        "rewritten": len(done.removes),
         "added": len(entry.adds),
         "removed": len(entry.removes),
         "kept": len(entry.files) - len(entry.adds),
-        "opened": total(done, "opened"),
+        "opened": done.opened,
     }
-    size = {"bytes_read": total(done, "bytes_read"), "bytes_written": sum(f.bytes for f in entry.added)}
+    size = {"bytes_read": done.bytes_read, "bytes_written": sum(f.bytes for f in entry.added)}
     return Written(to_commit(entry), **counts, files=files, **size, seconds=clock.seconds)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #a4d992c6
@@ -225,7 +206,7 @@ class ParquetCommit:
     adds: Sequence[LakeFile] = ()
     removes: Collection[str] = ()  # names of files in the folder
     counts: dict[str, int] = field(default_factory=dict)  # batch rows by what became of them
-    done: Sequence[dict[str, Any]] = ()  # what units have done
+    done: UnitResult = UnitResult()  # of the files that it has opened
     unmanaged: Collection[str] | None = None  # files of others that it takes over; they must still be those
 
     def commit(self) -> Written:
@@ -248,12 +229,13 @@ def _stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transac
     with clock.step("insert"):
         adds = _insert_rows(staging, spark, batch, work, head, done)
     with clock.step("gather"):
-        done += _gather(spark, table.journal, head, work, done) if adds or removed(done) else []
+        if adds or done.removes:
+            done = UnitResult.together([done, _gather(spark, table.journal, head, work, done)])
     with clock.step("commit"):
-        adds += described(staging, {name: name for line in done for name in line.get("adds", [])})
-    counts = counts_of(batch, done)
-    rows = count_rows(staging, head, adds, removed(done), head.facts["rows"] + counts["inserted"] - total(done, "gone"))
-    return ParquetCommit(staging, head, rows, clock, adds, removed(done), counts, done)
+        adds += described(staging, {name: name for name in done.adds})
+    counts, gone = counts_of(batch, done), set(done.removes)
+    rows = count_rows(staging, head, adds, gone, head.facts["rows"] + counts["inserted"] - done.gone)
+    return ParquetCommit(staging, head, rows, clock, adds, gone, counts, done)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-026
 def _base_of(
@@ -318,7 +300,7 @@ def _stage_unmanaged(
     with clock.step("check key"):
         check_adopted(staging, spark, adds)
     rows = count_rows(staging, None, adds, names, files.rows)
-    done = [{"removes": sorted(names), "opened": len(names), "bytes_read": files.bytes}]
+    done = UnitResult(opened=len(names), bytes_read=files.bytes, removes=tuple(sorted(names)))
     return ParquetCommit(staging, None, rows, clock, adds, names, done=done, unmanaged=names)
 
 
