@@ -97,7 +97,7 @@ def lives(
     table: str,  # schema.table
     key: Mapping[str, Any],  # of the row, by column
     **more: Any,  # stamp, since, until: see `audit.tell`
-) -> tuple[list[RowAudit], list[str]]:  # a story a row; words about the question
+) -> tuple[list[RowAudit], list[str]]:  # an audit for each row; words about the question
     "What has happened to a row. Raises what `audit_row` raises, and `UnknownTable`."
     from dmscdc.history.audit import audit_row
     from dmscdc.service.status import check_here
@@ -110,37 +110,37 @@ def lives(
         raise
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-012
-def _show_story(
-    story: RowAudit,
+def _show_audit(
+    audit: RowAudit,
 ) -> None:
     "A life for people: steps, the lake's row, what is to be known."
     from dmscdc.history.row_page import COLUMNS, key_text, life_lines, sentences, shown
 
     out = console()
-    out.print(key_text(story.life.key), style="bold", markup=False)
-    lines = [{**line, "put": line["put"] * line["put"].startswith("late")} for line in life_lines(story.life)]
+    out.print(key_text(audit.life.key), style="bold", markup=False)
+    lines = [{**line, "put": line["put"] * line["put"].startswith("late")} for line in life_lines(audit.life)]
     if lines:
         show_table([{**line, "row": str(line["row"])} for line in lines], COLUMNS)
-    for row in story.rows or ():
+    for row in audit.rows or ():
         values = ", ".join(f"{name} {shown(value)}" for name, value in row.values.items())
         out.print(f"in the lake: {values}", markup=False)
-    for words in sentences(story):
+    for words in sentences(audit):
         out.print(words, markup=False)
 
 
 def _save(
     title: str,  # of the table
-    stories: Sequence[RowAudit],
+    audits: Sequence[RowAudit],
     svg: Path | None,
     html: Path | None,
 ) -> None:
     "Write the picture of the first life, and the page of all."
     from dmscdc.history.row_page import page, picture
 
-    if svg and stories:
-        svg.write_text(picture(stories[0]), encoding="utf-8")
+    if svg and audits:
+        svg.write_text(picture(audits[0]), encoding="utf-8")
     if html:
-        html.write_text(page(title, stories), encoding="utf-8")
+        html.write_text(page(title, audits), encoding="utf-8")
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-013
 _SINCE = "Only changes closed from then on, UTC: 2026-01-01T12:00Z. What a row was before is not known then"
@@ -160,16 +160,16 @@ def history(
     "A row's life: every change with its file and what differed, the lake's row, and what cannot be told. No Spark."
     given = {"since": since, "until": until}
     times = {name: moment_of(text)[0] if text else None for name, text in given.items()}
-    stories, words = lives(config, table, key_of(key), stamp=timestamp_column, **times)
+    audits, words = lives(config, table, key_of(key), stamp=timestamp_column, **times)
     lost = lost_of(config, table)
-    _save(table, stories, svg, html)
+    _save(table, audits, svg, html)
     words = [*filter(None, [open_state(config.state, config.landing, ask=True).message]), *words]
-    _answer(table, stories, words, json, lost)
+    _answer(table, audits, words, json, lost)
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-014
 def _answer(
     table: str,
-    stories: Sequence[RowAudit],
+    audits: Sequence[RowAudit],
     words: Sequence[str],  # about the question
     json: bool,
     lost: str = "",  # what the state knows and the lake does not hold
@@ -180,15 +180,15 @@ def _answer(
 
     words = [*[f"{table}: {lost}"] * bool(lost), *words]
     if json:
-        show_json({"table": table, "words": words, "lives": [to_plain(story) for story in stories]})
+        show_json({"table": table, "words": words, "lives": [to_plain(audit) for audit in audits]})
     else:
         for one in words:
             console().print(one, markup=False)
-        for story in stories:
-            _show_story(story)
-        if not stories:
+        for audit in audits:
+            _show_audit(audit)
+        if not audits:
             console().print("No row ever had these values.", markup=False)
-    raise typer.Exit(3 if lost or any(story.verdict == DIFFERS or story.unread for story in stories) else 0)
+    raise typer.Exit(3 if lost or any(audit.verdict == DIFFERS or audit.unread for audit in audits) else 0)
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-008
 @dataclass(frozen=True)

@@ -75,6 +75,6 @@ def test_a_column_of_any_name_comes_back_in_versions(spark, tmp_path, key, names
 @pytest.mark.parametrize("key, names", [("Id", COLUMNS), *product(KEYS, [FEW])], ids=["all", *KEYS])
 def test_a_column_of_any_name_is_told_in_a_row_s_history(tmp_path, key, names):
     told = put(tmp_path, key, tuple(names))
-    (story,), _ = audit_row(str(tmp_path), ParquetTable(str(tmp_path / "lake"), T), {key: "1"}, key=(key,))
-    assert story.life.state == told[1] and len(story.life.steps) == 2
-    assert {cell.column for cell in story.life.steps[1].cells} == {name for name in told[1] if told[1][name] != 1 and str(told[1][name]).startswith("changed")}
+    (audit,), _ = audit_row(str(tmp_path), ParquetTable(str(tmp_path / "lake"), T), {key: "1"}, key=(key,))
+    assert audit.life.state == told[1] and len(audit.life.steps) == 2
+    assert {cell.column for cell in audit.life.steps[1].cells} == {name for name in told[1] if told[1][name] != 1 and str(told[1][name]).startswith("changed")}

@@ -59,8 +59,8 @@ def test_every_table_is_told_as_of_then_and_row_by_row(tables, spark):
     for one in tables:
         assert rows_of(as_of(spark, one.past, ["id"]).rows) == one.now, one.ref
         for key, name in {1: one.now[1], 2: None}.items():
-            (story,), _ = audit_row(str(one.landing), one.lake_table, {"id": str(key)}, key=("id",))
-            assert (story.life.state or {}).get("name") == name and len(story.life.steps) == 2, one.ref
+            (audit,), _ = audit_row(str(one.landing), one.lake_table, {"id": str(key)}, key=("id",))
+            assert (audit.life.state or {}).get("name") == name and len(audit.life.steps) == 2, one.ref
 
 
 def test_a_feed_of_every_table_tells_its_own_changes(tables, spark):
@@ -73,8 +73,8 @@ def test_a_feed_of_every_table_tells_its_own_changes(tables, spark):
 def test_the_lake_of_every_table_is_read_as_a_commit_knew_it_and_agrees_with_its_history(tables, spark):
     for one in tables:
         assert rows_of(as_known(spark, one.lake_table, 2, lambda: one.past).rows) == one.now, one.ref
-        (story,), _ = audit_row(str(one.landing), one.lake_table, {"id": "1"})
-        assert story.verdict == AGREES, (one.ref, story.why)
+        (audit,), _ = audit_row(str(one.landing), one.lake_table, {"id": "1"})
+        assert audit.verdict == AGREES, (one.ref, audit.why)
 
 
 def test_versions_of_every_table_are_its_own_and_go_on(tables, spark):

@@ -95,8 +95,8 @@ def test_a_feed_tells_every_change(world, spark):
 
 
 def test_a_row_s_life_names_the_commits_that_hold_it(world):
-    (story,), _ = audit_row(str(world.landing), world.lake_table, {"id": "1"})
-    assert story.verdict == AGREES and [step.known.number for step in story.life.steps] == [1, 2, 3], story
+    (audit,), _ = audit_row(str(world.landing), world.lake_table, {"id": "1"})
+    assert audit.verdict == AGREES and [step.known.number for step in audit.life.steps] == [1, 2, 3], audit
 
 
 def test_versions_are_valid_from_then_on(world, spark, clock):

@@ -125,8 +125,8 @@ def test_a_life_of_too_many_steps_has_no_picture(tmp_path):
     write_load(tmp_path, "shop.item", [(1, "a", "Lamp")], SHAPE, time=NINE)
     rows = [("U", 1, "a", f"Lamp {n}") for n in range(MOST)]
     write_changes(tmp_path, "shop.item", rows, NINE + timedelta(minutes=1), SHAPE, time=NINE + timedelta(minutes=1))
-    (story,), _ = audit_row(str(tmp_path), open_table("parquet", str(tmp_path / "lake"), TableRef("shop", "item")), {"id": 1})
-    assert (len(story.life.steps), picture(story)) == (MOST + 1, "") and "<svg" not in page("shop.item", [story])
+    (audit,), _ = audit_row(str(tmp_path), open_table("parquet", str(tmp_path / "lake"), TableRef("shop", "item")), {"id": 1})
+    assert (len(audit.life.steps), picture(audit)) == (MOST + 1, "") and "<svg" not in page("shop.item", [audit])
 
 
 @pytest.mark.parametrize("value, text", [(None, "null"), ("null", "'null'"), ("", "''"), (" x", "' x'"), ("a\x00b", "'a\\x00b'"), ("x" * 99, "x" * 59 + "…"), (-0.0, "-0.0")])

@@ -41,17 +41,17 @@ def world(spark, tmp_path_factory) -> World:
 
 
 def ask(world: World, **key):
-    (story,), words = audit_row(str(world.landing), world.lake_table, key)
-    return story
+    (audit,), words = audit_row(str(world.landing), world.lake_table, key)
+    return audit
 
 
 def test_every_row_of_the_lake_agrees_with_its_life_and_so_does_every_key_that_is_not_there(world):
     held = {row[0]: row for row in world.lake("id, day, name, price, _cdc_file, _cdc_row")}
     assert sorted(held) == [1, 2, 3, 5, 6, 7, 8, 77]
     for number in (*range(1, 12), 77):
-        story = ask(world, id=number)
-        assert story.verdict == "agrees", (number, story.why)
-        told = [(r.values["id"], r.values["day"], r.values["name"], r.values["price"], r.file, r.row) for r in story.rows]
+        audit = ask(world, id=number)
+        assert audit.verdict == "agrees", (number, audit.why)
+        told = [(r.values["id"], r.values["day"], r.values["name"], r.values["price"], r.file, r.row) for r in audit.rows]
         assert told == ([held[number]] if number in held else [])
 
 
@@ -77,8 +77,8 @@ def test_where_an_entry_of_the_journal_is_gone_nothing_is_said_of_what_it_may_ha
             if number == 2:
                 raise FileNotFoundError("000000000002.json")
             return world.lake_table.at(number)
-    (story,), _ = audit_row(str(world.landing), Forgetful(), {"id": 1})
-    assert [s.known and s.known.number for s in story.life.steps] == [1, None, 4]
+    (audit,), _ = audit_row(str(world.landing), Forgetful(), {"id": 1})
+    assert [s.known and s.known.number for s in audit.life.steps] == [1, None, 4]
 
 
 def test_few_entries_are_read_to_find_the_first_of_many_commits(world):
@@ -107,16 +107,16 @@ def test_the_lakes_row_is_read_from_the_one_file_that_may_hold_it(world, monkeyp
 
 
 def test_other_columns_than_the_key_find_every_row_that_had_the_value_and_say_so(world):
-    stories, words = audit_row(str(world.landing), world.lake_table, {"name": "Desk 3"})
-    assert [story.life.key for story in stories] == [{"id": 3}] and "several rows may have the same name; its key is id" in words[0]
-    stories, words = audit_row(str(world.landing), world.lake_table, {"day": MON})
-    assert len(stories) == 10 == len({story.life.key["id"] for story in stories})
+    audits, words = audit_row(str(world.landing), world.lake_table, {"name": "Desk 3"})
+    assert [audit.life.key for audit in audits] == [{"id": 3}] and "several rows may have the same name; its key is id" in words[0]
+    audits, words = audit_row(str(world.landing), world.lake_table, {"day": MON})
+    assert len(audits) == 10 == len({audit.life.key["id"] for audit in audits})
 
 
 def test_a_time_asked_for_ends_the_line_and_nothing_is_compared(world):
     until = datetime(2018, 12, 15, 10, 0, 12, tzinfo=timezone.utc)
-    (story,), _ = audit_row(str(world.landing), world.lake_table, {"id": 1}, until=until)
-    assert [s.meant for s in story.life.steps] == ["inserted", "updated"] and story.verdict == "not compared"
+    (audit,), _ = audit_row(str(world.landing), world.lake_table, {"id": 1}, until=until)
+    assert [s.meant for s in audit.life.steps] == ["inserted", "updated"] and audit.verdict == "not compared"
 
 
 def test_a_value_a_row_or_a_key_that_the_lake_has_otherwise_is_named(spark, tmp_path):
@@ -155,9 +155,9 @@ def test_after_a_reload_that_is_not_loaded_yet_the_life_is_told_and_nothing_comp
     world = World(tmp_path, spark, {"id": "int", "name": "string"}).set(key="id")
     world.load([(1, "Lamp")]).go()
     world.load([(1, "Desk"), (2, "Sofa")])
-    story = ask(world, id=1)
-    assert (story.verdict, "load 1 is no longer in the landing" in story.why) == ("not compared", True)
-    assert [s.file for s in story.life.steps] == ["LOAD00000001.parquet#2"]
+    audit = ask(world, id=1)
+    assert (audit.verdict, "load 1 is no longer in the landing" in audit.why) == ("not compared", True)
+    assert [s.file for s in audit.life.steps] == ["LOAD00000001.parquet#2"]
     world.go()
     assert (ask(world, id=1).verdict, ask(world, id=1).life.steps[0].known.number) == ("agrees", 2)
 
@@ -180,10 +180,10 @@ def test_a_row_whose_key_is_a_time_of_day_is_found_in_the_lake_as_it_is_asked_fo
 
 
 def test_since_leaves_out_the_load_and_does_not_call_it_gone(world):
-    (story,), _ = audit_row(str(world.landing), world.lake_table, {"id": 3}, since=datetime(2018, 12, 15, 10, 0, 15, tzinfo=timezone.utc))
+    (audit,), _ = audit_row(str(world.landing), world.lake_table, {"id": 3}, since=datetime(2018, 12, 15, 10, 0, 15, tzinfo=timezone.utc))
     (whole,), _ = audit_row(str(world.landing), world.lake_table, {"id": 3})
-    assert (story.verdict, story.why, [step.known for step in story.life.steps]) == ("agrees", "", [step.known for step in whole.life.steps[1:]])
-    assert not [words for words in story.life.words if "no longer" in words]
+    assert (audit.verdict, audit.why, [step.known for step in audit.life.steps]) == ("agrees", "", [step.known for step in whole.life.steps[1:]])
+    assert not [words for words in audit.life.words if "no longer" in words]
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "99"])
