@@ -36,11 +36,11 @@ __all__ = ['SESSION_SETTINGS', 'FORMATS', 'MINE', 'HOME', 'cores_of', 'spark_con
            'submitted_session', 'open_session']
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-006
-SESSION_SETTINGS = {  # what every session gets, a session on somebody else's server too
+SESSION_SETTINGS = {  # for every session, also on a server that is not ours
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",  # a cast that does not fit is an error, never a silent null
+    "spark.sql.ansi.enabled": "true",  # a cast that does not fit is an error, not a null
     "spark.sql.caseSensitive": "true",  # `op` is not `Op`, as in the files
-    "spark.sql.constraintPropagation.enabled": "false",  # it would cost the square of the number of columns
+    "spark.sql.constraintPropagation.enabled": "false",  # its cost grows with the square of the number of columns
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not INT96
     "spark.sql.parquet.inferTimestampNTZ.enabled": "false",  # DMS's timestamps are instants in UTC
@@ -48,20 +48,20 @@ SESSION_SETTINGS = {  # what every session gets, a session on somebody else's se
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
-    "spark.sql.parquet.compression.codec": "snappy",  # what every reader of the lake can read
-    "spark.sql.files.ignoreMissingFiles": "false",  # a file that is gone is an error
+    "spark.sql.parquet.compression.codec": "snappy",  # every reader of the lake supports it
+    "spark.sql.files.ignoreMissingFiles": "false",  # a missing file is an error
     "spark.sql.files.ignoreCorruptFiles": "false",
-    "parquet.page.verify-checksum.enabled": "true",  # one wrong bit is an error, where pages have check sums
+    "parquet.page.verify-checksum.enabled": "true",  # one wrong bit is an error, if pages have checksums
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-008
-FORMATS: dict[str, dict[str, str]] = {"parquet": {}}  # what a session needs for a table format
+FORMATS: dict[str, dict[str, str]] = {"parquet": {}}  # settings of a session for each table format
 
 
 def _format_conf(format: str) -> dict[str, str]:
-    "What a session needs for a format of ours, or of an installed package. Raises `FormatMissing`."
+    "Settings of a session for one of our formats, or one from an installed package. Raises `FormatMissing`."
     if format in FORMATS:
         return FORMATS[format]
     others = {one.name: one for one in entry_points(group="dmscdc.formats")}
@@ -72,8 +72,8 @@ def _format_conf(format: str) -> dict[str, str]:
 
 def cores_of(
     master: str,  # where Spark runs: "local[2]", "local[*]", "spark://host:7077"
-) -> int:  # number of cores of a local master, 0 where only the cluster knows
-    "How many tasks can run at once."
+) -> int:  # number of cores of a local master, 0 for a cluster
+    "The number of tasks that can run at once."
     local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master)
     cluster = re.fullmatch(r"local-cluster\[(\d+),(\d+),\d+\]", master)
     if cluster:
@@ -84,7 +84,7 @@ def cores_of(
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-011
 def spark_conf(
-    format: str = "parquet",  # table format the session is for
+    format: str = "parquet",  # table format of the session
     *,
     master: str = "local[*]",  # where Spark runs
     memory: str = "3g",  # heap of the driver
@@ -125,7 +125,7 @@ def log_option(
     folder: Path,  # where the file is written
     level: str = "error",  # what is logged: error, warn, info
 ) -> str:  # option for the JVM that names the file
-    "Write Spark's log settings."
+    "Write Spark's log settings and return the JVM option for them."
     path = Path(folder, "log4j2.properties")
     path.write_text(_LOG_SETTINGS.format(level=level))
     return f"-Dlog4j2.configurationFile={path.resolve().as_uri()}"
@@ -134,8 +134,8 @@ def log_option(
 def _modules_below(
     package: Traversable,  # a folder with an `__init__.py`, or that of a zip
     name: str,  # as it is imported
-) -> Iterator[tuple[str, bytes]]:  # path in the archive and content, one each module
-    "All modules of a package and of those in it."
+) -> Iterator[tuple[str, bytes]]:  # path in the archive and content, for each module
+    "All modules of a package and its subpackages."
     for path in package.iterdir():
         if path.name.endswith(".py"):
             yield f"{name}/{path.name}", path.read_bytes()
@@ -146,7 +146,7 @@ def _modules_below(
 def package_zip(
     folder: Path,  # where it is written
 ) -> Path:  # named after its content
-    "The package with the packages in it, as a file that Spark can send to its workers."
+    "Our package with its subpackages, as a file that Spark can send to its workers."
     files = dict(sorted(_modules_below(resources.files(dmscdc), "dmscdc")))
     path = folder / f"dmscdc-{hashlib.sha256(repr(files).encode()).hexdigest()[:12]}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zip:
@@ -157,7 +157,7 @@ def package_zip(
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-024
 def with_package(
     python_path: str,  # as in PYTHONPATH
-) -> str:  # with the folder that holds our package, unless it is where Python looks anyway
+) -> str:  # with the folder of our package, unless Python looks there anyway
     "A path for a Python process that must find this package."
     home = Path(dmscdc.__file__).parents[1]
     is_installed = home.name in ("site-packages", "dist-packages")
@@ -166,9 +166,9 @@ def with_package(
 # %% ../../notebooks/04_spark/01_session.ipynb #ce3f7a76
 def own_python(
     code: str,  # what it runs
-    *words: str,  # what it finds in `sys.argv`
+    *words: str,  # its arguments in `sys.argv`
 ) -> list[str]:  # a command
-    "This Python, importing nothing from the folder in which it is started."
+    "A command for this Python that imports nothing from the current folder."
     return [sys.executable, "-c", f"import sys; sys.path[:] = filter(None, sys.path); {code}", *words]
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-028
@@ -178,7 +178,7 @@ MINE = "{}.{}".format(*sys.version_info)  # this Python
 def python_of_batch(
     batches: Iterator[pa.RecordBatch],  # one batch with one row
 ) -> Iterator[pa.RecordBatch]:  # one row: the worker's Python, and the file our package comes from
-    "Runs on a worker: tell which Python and which copy of the package are at work."
+    "Runs on a worker: report its Python and its copy of our package."
     import pyarrow as pa
 
     for _ in batches:
@@ -189,7 +189,7 @@ def python_of_batch(
 def ask_worker(
     spark: SparkSession,  # any session
 ) -> tuple[str, str]:  # Python version "3.11" and path of the package on a worker
-    "One row through a Python worker. Raises `PythonMismatch`."
+    "Send one row through a Python worker. Raises `PythonMismatch`."
     asked = spark.range(1, numPartitions=1).mapInArrow(python_of_batch, "python string, package string")
     try:
         row = asked.collect()[0]
@@ -201,10 +201,10 @@ def ask_worker(
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-031
 def mismatch_words(
-    said: str,  # what Spark or the server said of its Python
+    said: str,  # what Spark or the server reported about its Python
     mine: str = MINE,
-) -> str:  # what is wrong and what helps
-    "Words for two Pythons that do not fit."
+) -> str:  # the problem and the remedy
+    "The message for two Python versions that do not match."
     theirs = next((v for v in re.findall(r"\b3\.\d+\b", said) if v != mine), "another version")
     return (
         f"this is Python {mine}, the workers run Python {theirs}; functions cannot travel between them. "
@@ -215,7 +215,7 @@ def mismatch_words(
 def check_python(
     spark: SparkSession,  # a session on a server or cluster
 ) -> None:
-    "Refuse workers of another Python version. Raises `PythonMismatch`."
+    "Refuse workers with another Python version. Raises `PythonMismatch`."
     theirs = spark.conf.get("spark.dmscdc.python", None)
     if theirs is None:
         ask_worker(spark)
@@ -223,13 +223,13 @@ def check_python(
         raise PythonMismatch(mismatch_words(theirs))
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-037
-HOME = f"dmscdc {dmscdc.__version__} of {Path(dmscdc.__file__).parent}"  # which package this is
+HOME = f"dmscdc {dmscdc.__version__} of {Path(dmscdc.__file__).parent}"  # identifies this copy of the package
 
 
 def _has_package(
     spark: SparkSession,  # a Spark Connect session
 ) -> bool:
-    "Do the workers have our package from where we have it? Raises `PythonMismatch` where they have another."
+    "Whether the workers use our copy of the package. Raises `PythonMismatch` if they use another."
     theirs = spark.conf.get("spark.dmscdc.package", "")
     if theirs not in ("", HOME):
         raise PythonMismatch(
@@ -242,7 +242,7 @@ def _has_package(
 def _send_package(
     spark: SparkSession,  # a Spark Connect session
 ) -> None:
-    "Put our package on the workers' path."
+    "Send our package to the workers and put it on their path."
     before = list(sys.path)
     with tempfile.TemporaryDirectory(prefix="dmscdc-") as folder:
         spark.addArtifacts(str(package_zip(Path(folder))), pyfile=True)
@@ -253,7 +253,7 @@ def _give_up_early(
     spark: SparkSession,  # of Spark Connect
     url: str,  # of its server
 ) -> None:
-    "Few retries where the server is on this machine."
+    "Set fewer retries if the server is on this machine."
     if re.match(r"sc://(localhost|127\.)", url) and hasattr(spark.client, "set_retry_policies"):
         from pyspark.sql.connect.client.retries import DefaultPolicy
 
@@ -265,14 +265,14 @@ _LENT: dict[str, SparkSession] = {}  # sessions of this process on servers, by t
 
 def _connect_session(
     url: str,  # "sc://host:port/;token=…"
-    name: str,  # for people who look at the server
+    name: str,  # shown to people on the server
     conf: dict[str, str],  # settings of the session
 ) -> SparkSession:  # with our package, our settings and a known Python
     "A session on a Spark Connect server."
-    from pyspark.sql.connect.session import SparkSession  # itself: the other one refuses where MASTER is set, too
+    from pyspark.sql.connect.session import SparkSession  # directly: the other class refuses if MASTER is also set
 
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    spark = SparkSession.builder.remote(url).create()  # has asked for nothing yet
+    spark = SparkSession.builder.remote(url).create()  # sends no request yet
     _give_up_early(spark, url)
     builder = SparkSession.builder.config("spark.app.name", name)
     for key, value in {**SESSION_SETTINGS, **conf}.items():
@@ -286,7 +286,7 @@ def _connect_session(
 
 # %% ../../notebooks/04_spark/01_session.ipynb #18cab839
 def leave_server() -> None:
-    "Close this process's sessions on servers: nothing of them is at work any more."
+    "Close this process's sessions on servers, so that none of their work still runs."
     while _LENT:
         _LENT.popitem()[1].stop()
 
@@ -295,9 +295,9 @@ _NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 
 
 def _without_noise(
-    pipe: int,  # what Java says; closed with Java
+    pipe: int,  # Java's output; closed with Java
 ) -> None:
-    "Pass on what Java says."
+    "Pass on Java's output without the warning."
     with open(pipe, "rb", buffering=0) as said:
         while part := said.read(65_536):
             os.write(2, part.replace(_NOISE, b""))
@@ -306,7 +306,7 @@ def _without_noise(
 def _start_java(
     conf: dict[str, str],  # settings of the application
 ) -> None:
-    "Start the driver of this process, where it has none yet."
+    "Start the driver of this process, if it has none yet."
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -325,8 +325,8 @@ def _classic_session(
     master: str,  # "local[2]", "spark://host:7077"
     name: str,  # of the application
     conf: dict[str, str],  # settings that win over ours
-) -> SparkSession:  # the one of this process
-    "A session whose driver lives in this process, as on Spark 3.5, EMR or Glue."
+) -> SparkSession:  # the session of this process
+    "A session whose driver runs in this process, as on Spark 3.5, EMR or Glue."
     from pyspark.sql import SparkSession
 
     for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
@@ -353,7 +353,7 @@ def _classic_session(
 def submitted_session(
     conf: dict[str, str],  # settings that win over ours
 ) -> SparkSession:  # with our package on its workers
-    "The session of a program that `spark-submit` runs. Master, memory and access to buckets are as it was told."
+    "The session of a program that `spark-submit` runs; it sets master, memory and access to buckets."
     from pyspark.sql import SparkSession
 
     builder, before = SparkSession.builder, list(sys.path)
@@ -363,23 +363,23 @@ def submitted_session(
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = package_zip(folder)
-    if not any(one.endswith(path.name) for one in spark.sparkContext.listFiles):  # refused the second time
+    if not any(one.endswith(path.name) for one in spark.sparkContext.listFiles):  # Spark refuses a second time
         spark.sparkContext.addPyFile(str(path))
     sys.path[:] = before  # Spark puts the zip on our own path too
     return spark
 
 # %% ../../notebooks/04_spark/01_session.ipynb #cell-047
 def open_session(
-    name: str = "dmscdc",  # for people who look at Spark
+    name: str = "dmscdc",  # shown to people in Spark
     *,
     remote: str | None = None,  # address of a Spark Connect server, "sc://host:port/;token=…"
-    master: str | None = None,  # classic session there, whatever the environment says
+    master: str | None = None,  # a classic session there, regardless of the environment
     conf: dict[str, object] | None = None,  # settings that win over ours
-    places: Sequence[str] = (),  # landing and lake; where one is a bucket, a Spark of our own learns S3A
+    places: Sequence[str] = (),  # landing and lake; if one is a bucket, our own Spark gets S3A
 ) -> SparkSession:  # settings, package and Python checked
     "`remote`, else `master`, else `SPARK_REMOTE`, else `spark-submit`'s, else `DMSCDC_MASTER`, else this machine."
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(logger).disabled = True  # a page of JSON beside every exception
+        logging.getLogger(logger).disabled = True  # logs a page of JSON for every exception
     more = {key: str(value) for key, value in (conf or {}).items()}
     url = remote or (None if master else os.environ.get("SPARK_REMOTE"))
     if url:
