@@ -69,7 +69,7 @@ _MESSAGES = {
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:  # of the table
-    "Explains the errors of DynamoDB that a person can mend."
+    "Explain errors of DynamoDB that a person can fix."
     from botocore.exceptions import ClientError
 
     try:
@@ -83,7 +83,7 @@ def _explained(name: str) -> Iterator[None]:  # of the table
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-035
 def _try_update(name: str, path: str, update: Mapping[str, Any], **values: str | int | float
-               ) -> tuple[bool, dict[str, Any]]:  # done; the item as it is now, or as it met the condition not
+               ) -> tuple[bool, dict[str, Any]]:  # success; the item as it is now, or the one that failed the condition
     "One conditional update of a table's item; `values` are those of its expressions."
     from botocore.exceptions import ClientError
 
@@ -108,7 +108,7 @@ def _place_of(landing: str) -> str:  # "bucket/prefix/"; "" for a folder
 
 
 def _split_path(path: str) -> tuple[str, TableRef] | None:  # place and table; None: no table's
-    "What a hash key says."
+    "The place and the table in a hash key."
     parts = [part for part in path.rpartition("://")[2].split("/") if part]
     return ("".join(f"{part}/" for part in parts[:-2]), TableRef(*parts[-2:])) if len(parts) > 1 else None
 
@@ -145,21 +145,21 @@ def _to_ours(table: TableRef, stored: Mapping[str, Any]  # an item's plain value
     return ours
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-014
-_MADE_BY = "made_by"  # an attribute of items that the 2019 solution has not made
+_MADE_BY = "made_by"  # an attribute of items that we created
 
 
 def _known_in(raw: Mapping[str, Mapping]) -> dict[str, Any]:  # plain values
-    "The attributes of an item that we know; what else others keep there is theirs."
+    "The attributes of an item that we know; other attributes belong to others."
     return _plain({name: raw[name] for name in (*ATTRIBUTES, "bucket", _MADE_BY) if name in raw})
 
 
 def _is_known(raw: Mapping) -> bool:
-    "It is a table's item, not only its lease."
+    "Whether it is a table's item, not only its lease."
     return "PrimaryKey" in raw or "ActiveFlag" in raw or "commit_number" in raw
 
 
 def _item_of(table: TableRef, stored: Mapping[str, Any]) -> TableItem:
-    "What is stored, as an item; a lake of 2019 lies in `out_path` and `folder`, without the schema."
+    "The stored item; a lake of 2019 is in `out_path` and `folder`, without the schema."
     theirs = "bucket" in stored and _MADE_BY not in stored
     folder = stored.get("folder", "").strip("/") if theirs else ""
     return replace(from_attributes(_to_ours(table, stored)), folder=folder)
@@ -332,7 +332,7 @@ _DECISION = re.compile(r"(decided|draft)_[0-9a-f]{12}")
 
 
 def _decision_of(journal: str) -> dict[str, str]:  # attributes by what they hold
-    "Where the item of a table keeps the decision for a journal."
+    "The attributes of a table's item that hold the decision for a journal."
     digest = hashlib.sha256(journal.encode()).hexdigest()[:12]
     return {"number": f"decided_{digest}", "draft": f"draft_{digest}"}
 
@@ -385,7 +385,7 @@ def _held_leases(state: DynamoState, now: float | None = None) -> list[Lease]:
 
 
 def _read(table: TableRef, address: str, raw: Mapping) -> TableItem | None:
-    "An item as stored; None where it is none of ours. Raises `StateUnusable`."
+    "An item as stored; None if it is not ours. Raises `StateUnusable`."
     return read_item(table, address, lambda: _item_of(table, _known_in(raw))) if _is_known(raw) else None
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #7719c1ba
@@ -434,7 +434,7 @@ def _keep_backups(db: Any, name: str, tries: int = 30) -> None:
             db.update_continuous_backups(TableName=name, PointInTimeRecoverySpecification=enabled)
             return
         except db.exceptions.ClientError as error:
-            if code_of(error) == "UnknownOperationException":  # a stand-in for DynamoDB that keeps none
+            if code_of(error) == "UnknownOperationException":  # an emulator of DynamoDB without backups
                 return
             if code_of(error) != "ContinuousBackupsUnavailableException" or attempt == tries - 1:
                 raise
@@ -457,7 +457,7 @@ def create_table(name: str) -> bool:  # False: it was there
 def open_dynamodb(name: str,  # of the table
                   landing: str,  # where DMS writes
                   create: bool,  # make the table if it is missing
-                  ask: bool = False  # without effect: asking makes nothing here
+                  ask: bool = False  # no effect: reading creates nothing here
                   ) -> DynamoState:
     "The state in a table of DynamoDB; see `open_state`."
     if not re.fullmatch(r"[a-zA-Z0-9_.-]{3,255}", name):

@@ -58,12 +58,12 @@ def lease_of(table: TableRef,
 # %% ../../notebooks/06_state/02_items.ipynb #cell-008
 @dataclass(frozen=True)
 class TableItem:
-    "Everything the state knows about one table."
+    "All stored state of one table."
     table: TableRef
     key: tuple[str, ...] = ()  # columns that identify a row
     partition: tuple[str, ...] = ()  # columns that lay out the lake
     insert_only: bool = False  # no key: rows are only added
-    delete: str = "hard"  # what a deleted row becomes: "hard" gone, "soft" kept and marked
+    delete: str = "hard"  # for deleted rows: "hard" removes, "soft" keeps and marks them
     active: bool = False  # passes load it
     format: str = "parquet"  # of the lake table
     out_path: str = ""  # the lake this table lies in, if it is another one
@@ -73,12 +73,12 @@ class TableItem:
     instruction: dict | None = None  # {"kind": …, "commit": the commit it is meant for, …}
     intent: dict | None = None  # what the current run intends to commit
     status: dict = field(default_factory=dict)  # of its last run: seen_at, last_verdict, last_run, lag, catalog
-    moved: str = ""  # a message, if the stored progress is not ours: somebody else loads this table
+    moved: str = ""  # a message if somebody else changed the progress: another loader is at work
     damaged: str = ""  # why nothing else could be read
 
     @property
     def is_ready(self) -> bool:
-        "A pass may load it."
+        "Whether a pass may load it."
         return self.active and bool(self.key or self.insert_only)
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-012
@@ -129,7 +129,7 @@ def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts an
 def by_hand(item: TableItem,  # as stored beside them
             stored: Mapping[str, str]  # the attributes of 2019 among others
             ) -> dict | None:  # an instruction, bound to the item's commit
-    "What `LastFullLoadDate` and `LastIncrementalFile` ask for, where we did not write them."
+    "The instruction in `LastFullLoadDate` and `LastIncrementalFile`, if others wrote them."
     ours, date = _progress(item.table, item.position), stored["LastFullLoadDate"]
     last = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]  # a bucket may stand before it
     if item.position is None:
@@ -144,7 +144,7 @@ def by_hand(item: TableItem,  # as stored beside them
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-020
 def _by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" if the progress is ours or set by a person
-    "The message for a progress that has moved on without us."
+    "The message if the progress has moved on without us."
     if item.position is None:
         return ""
     ours = _progress(item.table, item.position)
@@ -168,7 +168,7 @@ _FILE_KINDS = {"path": str, "size": int, "time": _NUMBER}
 
 
 def _must_be(kinds: Mapping, parts: Mapping) -> None:
-    "Raises `TypeError` for a part that is of another kind."
+    "Raises `TypeError` for a part of the wrong type."
     for name, kind in kinds.items():
         if name in parts and not isinstance(parts[name], kind):
             raise TypeError(f"{name} cannot be {parts[name]!r}")
@@ -195,7 +195,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def from_attributes(stored: Mapping[str, str | int]  # an item as stored
                     ) -> TableItem:
-    "An item as read; a progress that a person has changed becomes an instruction."
+    "An item from its attributes; progress that a person has changed becomes an instruction."
     texts = ("insert_only", "instruction", "intent", "status")
     position, folder = json.loads(stored["position"]), stored["folder"].strip("/")
     _must_be({"position": (dict, _NONE), "LastFullLoadDate": str}, {**stored, "position": position})
@@ -284,9 +284,9 @@ def with_status(item: TableItem, status: Mapping  # some of `STATUS_FIELDS`
 
 # %% ../../notebooks/06_state/02_items.ipynb #d0e174d7
 class _Store(Protocol):
-    "What a state does in its own way."
+    "The methods that each kind of state implements."
     address: str  # as `open_state` takes it
-    message: str = ""  # what a person must be told of it
+    message: str = ""  # a message about it for a person
     allowance: float = 0.0  # seconds that a lease is respected beyond its expiry, because clocks differ
 
     def items(self) -> list[TableItem]:
@@ -327,7 +327,7 @@ class State(_Store, Protocol):
         "The highest number that is decided for a journal, and the draft that won it."
 
     def decided(self, table: TableRef) -> list[tuple[int, str]]:
-        "The same of every journal that a table ever had."
+        "The same for every journal that a table ever had."
 
     def forget(self, table: TableRef, draft: str) -> None:
         "Removes the decision for this draft's journal, unless another draft has won meanwhile."
@@ -360,7 +360,7 @@ class State(_Store, Protocol):
 # %% ../../notebooks/06_state/02_items.ipynb #d57da58e
 def read_item(table: TableRef, where: str,  # the state's address
               read: Callable[[], TableItem]) -> TableItem:
-    "An item as read. Raises `StateUnusable` if what is stored makes no sense."
+    "An item as read. Raises `StateUnusable` if the stored values are invalid."
     try:
         return read()
     except (ValueError, TypeError, LookupError, AttributeError, zlib.error) as error:
@@ -372,7 +372,7 @@ def read_item(table: TableRef, where: str,  # the state's address
 
 
 def or_damaged(table: TableRef, where: str, read: Callable[[], TableItem]) -> TableItem:
-    "The same for a list, in which one damaged item does not hide the others."
+    "The same for a list, where a damaged item does not hide the others."
     try:
         return read_item(table, where, read)
     except StateUnusable as error:

@@ -42,7 +42,7 @@ def _open(path: str, *first: str,  # statements to begin with
 @contextmanager
 def _usable(path: str  # of the file
            ) -> Iterator[None]:
-    "Explains what SQLite cannot do with the file. Raises `StateUnusable`."
+    "Turn SQLite's errors about the file into messages. Raises `StateUnusable`."
     try:
         yield
     except (sqlite3.DatabaseError, OSError) as error:
@@ -57,7 +57,7 @@ def _usable(path: str  # of the file
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #cell-013
 def _text(raw: bytes) -> str | bytes:
-    "A stored text; invalid bytes stay bytes and fail only for those who read that row."
+    "A stored text; invalid bytes stay bytes, so that only reading that row fails."
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -66,7 +66,7 @@ def _text(raw: bytes) -> str | bytes:
 
 @contextmanager
 def transaction(path: str,  # of the file
-                write: bool = True  # wait to be the one writer
+                write: bool = True  # wait until no other process writes
                 ) -> Iterator[sqlite3.Connection]:  # closed at the end
     "One action on the file: all of it, or nothing if something was raised."
     first = ("begin immediate",) if write else ("begin", "select 1 from sqlite_master limit 1")
@@ -121,7 +121,7 @@ def _read_lease(db: sqlite3.Connection, table: TableRef) -> Lease | None:
 
 
 def _undamaged(rows: list[sqlite3.Row]) -> list[Lease]:
-    "Leases without the damaged ones, which concern their own tables only."
+    "Leases without the damaged ones, which affect only their own tables."
     found = []
     for row in rows:
         with suppress(StateUnusable, ValueError, TypeError):
@@ -224,7 +224,7 @@ class SqliteState(_SqliteDecisions, State):
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #874b8ff5
 class _NoState(State):
-    "A state whose file is not there, for commands that only ask."
+    "An empty state in place of a missing file, for commands that only read."
 
     def __init__(self, address: str):
         self.address = address
