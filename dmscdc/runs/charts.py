@@ -38,14 +38,14 @@ def step_of(
     runs: list[dict[str, Any]],  # with `end`, in any order
     most: int = SLOTS,
 ) -> int:  # seconds
-    "The shortest step with which so many slots reach from the first run to the last."
+    "The shortest step with which `SLOTS` slots reach from the first run to the last."
     times = [seconds_of(run["end"]) for run in runs]
     span = max(times) - min(times)
     return next((step for step in STEPS if span < step * (most - 1)), STEPS[-1] * (1 + int(span / STEPS[-1] / most)))
 
 # %% ../../notebooks/09_runs/06_charts.ipynb #cell-009
 def _number(value: Any) -> float:
-    "A number, or nothing for what is none."
+    "The value as a number; 0 if it is not one."
     return value if isinstance(value, (int, float)) else 0
 
 
@@ -56,8 +56,8 @@ def _iso(seconds: float) -> str:
 def slots(
     runs: list[dict[str, Any]],  # end, lag, rows (by operation), bytes, verdict
     step: int,  # seconds
-) -> list[dict[str, Any]]:  # one a slot in which a run ended, by time
-    "Runs added up by time; the lag is the largest of the slot, None where no run told one."
+) -> list[dict[str, Any]]:  # one per slot in which a run ended, by time
+    "Runs added up by time; the lag is the largest of the slot, None where no run reported one."
     found: dict[int, dict[str, Any]] = {}
     for run in runs:
         start = int(seconds_of(run["end"]) // step * step)
@@ -88,12 +88,12 @@ _WIDTH, _HEIGHT = 330, 120  # of the plot, in pixels of a page
 
 
 def can_draw() -> bool:
-    "Whether the packages that draw are here; neither is loaded by the question."
+    "Whether the drawing packages are installed; the check does not load them."
     return all(importlib.util.find_spec(name) for name in ("altair", "vl_convert"))
 
 
 def _style() -> dict[str, Any]:
-    "How all our charts look."
+    "The style of all charts."
     text = {"labelColor": OF["soft"], "titleColor": OF["soft"], "labelFont": "sans-serif", "labelFontSize": 11}
     axis = {**text, "domain": False, "ticks": False, "gridColor": OF["line"], "labelPadding": 5, "title": None}
     return {
@@ -106,10 +106,10 @@ def _style() -> dict[str, Any]:
 
 # %% ../../notebooks/09_runs/06_charts.ipynb #cell-014
 def svg_of(
-    chart: Any,  # of Altair
+    chart: Any,  # an Altair chart
     words: str,  # what it shows, in a sentence
 ) -> Markup:  # SVG that fits into a page: no script, no address, no id
-    "Draw a chart. Needs altair and vl-convert-python."
+    "Draw a chart as SVG. Needs altair and vl-convert-python."
     import vl_convert
 
     room = {"left": 44, "right": 8, "top": 8, "bottom": 22}  # the same for all, whatever the labels are
@@ -126,22 +126,22 @@ def svg_of(
 
 # %% ../../notebooks/09_runs/06_charts.ipynb #cell-016
 def _figure(chart: Any, name: str, note: str, words: str) -> Markup:
-    "A picture with what it is called, what its colours mean, and what it shows in words."
+    "A picture with its name, the meaning of its colours, and a sentence on what it shows."
     return Markup('<figure class="chart"><figcaption><b>{}</b> {}</figcaption>{}</figure>').format(
         name, Markup(note), svg_of(chart, words)
     )
 
 
 def _key(name: str, words: str = "") -> str:
-    "What a colour of the picture means, in that colour."
+    "The meaning of a colour, written in that colour."
     return f'<span class="key" style="color:var(--{name}, {OF[name]})">■ {words or name}</span>'
 
 
-CLOCK = [(36 * 3_600, "%H:%M"), (360 * 86_400, "%d %b"), (float("inf"), "%b %Y")]  # span of time → how it is named
+CLOCK = [(36 * 3_600, "%H:%M"), (360 * 86_400, "%d %b"), (float("inf"), "%b %Y")]  # span of time → format of its labels
 
 
 def _parts(found: list[dict[str, Any]], step: int) -> tuple[Any, Any]:
-    "Altair, and the axis of time: at least twenty-four slots wide, so that one bar is not a wall."
+    "Altair, and the time axis: at least 24 slots wide, so that a single bar does not fill the picture."
     import altair
 
     last = seconds_of(found[-1]["end"])
@@ -157,19 +157,19 @@ UNITS = [(86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds")]
 def _unit_of(
     seconds: float,  # the largest that is shown
 ) -> tuple[int, str]:  # its seconds and its name
-    "The unit in which a span of time has at least two of its kind."
+    "The largest unit of which a span of time has at least two."
     return next(((size, name) for size, name in UNITS if seconds >= 2 * size), UNITS[-1])
 
 
 def _span(step: int) -> str:
-    "A slot in words."
+    "The length of a slot in words."
     return _STEP_NAMES[STEPS.index(step)] if step in STEPS else f"{step // 86_400} days"
 
 
 def _lag_chart(
     found: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
-) -> Markup:  # HTML; words where no run told a lag
+) -> Markup:  # HTML; a sentence where no run reported a lag
     "The worst lag over time, and where runs failed or were refused."
     told, bad = [one for one in found if one["lag"] is not None], [one for one in found if one["bad"]]
     size, unit = _unit_of(max((one["lag"] for one in told), default=0))
@@ -188,9 +188,9 @@ def _lag_chart(
 # %% ../../notebooks/09_runs/06_charts.ipynb #cell-020
 def _stacked(
     slot: dict[str, Any],  # of `slots`
-    names: tuple[str, ...],  # of its numbers, from below
-) -> list[dict[str, Any]]:  # one a number that is not 0: from where to where it reaches
-    "The numbers of a slot on top of each other."
+    names: tuple[str, ...],  # of its numbers, from the bottom
+) -> list[dict[str, Any]]:  # one for each number above 0: from where to where it reaches
+    "The numbers of a slot, stacked."
     tops = [sum(slot[name] for name in names[: at + 1]) for at in range(len(names))]
     times = {"start": slot["start"], "end": slot["end"]}
     pieces = zip(names, [0, *tops], tops)
@@ -198,11 +198,11 @@ def _stacked(
 
 
 def _bars(found: list[dict[str, Any]], step: int, colours: dict[str, str]) -> Any:
-    "Bars from the beginning of a slot to its end; names of numbers → colours, from below."
+    "Stacked bars as wide as a slot; `colours` are by name, from the bottom."
     alt, x = _parts(found, step)
     rows = [piece for slot in found for piece in _stacked(slot, tuple(colours))]
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    most = min(4, max((piece["to"] for piece in rows), default=1))  # labels: there is no half of a file
+    most = min(4, max((piece["to"] for piece in rows), default=1))  # labels: there is no half file
     y = alt.Y("from:Q", axis=alt.Axis(format="~s", tickCount=most))
     bars = alt.Chart(alt.Data(values=rows)).mark_rect()
     return bars.encode(x=x, x2="end:T", y=y, y2="to:Q", color=alt.Color("what:N", scale=scale, legend=None))
@@ -254,8 +254,8 @@ CHARTS = {"lag": _lag_chart, "rows": _rows_chart, "bytes": _bytes_chart, "files"
 def charts_of(
     runs: list[dict[str, Any]],  # end, lag, rows (by operation), bytes, verdict; in any order
     names: tuple[str, ...] = ("lag", "rows", "bytes"),
-) -> Markup:  # HTML; words where nothing can be drawn
-    "The charts of a page. A page is whole without them, so what is missing is said and nothing is raised."
+) -> Markup:  # HTML; a sentence where nothing can be drawn
+    "The charts of a page. A page works without them, so a missing package is reported, not raised."
     if not runs:
         return Markup('<p class="soft">No run yet, so there is nothing to draw.</p>')
     if not can_draw():

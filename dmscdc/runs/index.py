@@ -24,12 +24,12 @@ __all__ = ['BACK', 'WORDS', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 
            'file_of', 'with_lines', 'pages_of', 'without_closed', 'index_of', 'table_of', 'brought_up_to_date']
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-007
-BACK = 200  # bytes in front of a place that its fingerprint is made of
+BACK = 200  # bytes before an offset that make its fingerprint
 
 
 @dataclass(frozen=True, order=True)
 class LogOffset:
-    "How far a run log was read: a piece, the bytes of it, and the fingerprint of the last of them."
+    "How far a run log was read: a piece, an offset in it, and a fingerprint of the bytes before it."
 
     piece: int = 1
     offset: int = 0
@@ -37,18 +37,18 @@ class LogOffset:
 
     @property
     def at(self) -> tuple[int, int]:
-        "To compare two places of one run log."
+        "Piece and offset, to compare two offsets of one run log."
         return self.piece, self.offset
 
 
 def _print_of(content: bytes) -> str:
-    "Fingerprint of the bytes in front of a place."
+    "The fingerprint of the bytes before an offset."
     return hashlib.sha256(content[-BACK:]).hexdigest()[:16] if content else ""
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-008
 @dataclass(frozen=True)
 class Reading:
-    "Lines of the run log, each with the place behind it, and the place behind them all."
+    "Lines of the run log, each with the offset after it, and the offset after the last."
 
     start: LogOffset
     lines: list[tuple[tuple[int, int], dict[str, Any]]]
@@ -56,7 +56,7 @@ class Reading:
 
 
 def _placed(content: bytes, piece: int, at: int) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
-    "The lines of a part of a piece that can be read, with the place behind each."
+    "The readable lines in a part of a piece, with the offset after each."
     for raw in content.splitlines(True):
         at += len(raw)
         yield from (((piece, at), line) for line in read_lines(raw))
@@ -65,8 +65,8 @@ def _placed(content: bytes, piece: int, at: int) -> Iterator[tuple[tuple[int, in
 def read_on(
     run_store: RunStore,
     start: LogOffset,  # where the last reading ended
-) -> Reading | None:  # None: this is not the run log that was read then
-    "All lines behind a place; the rest of a line that is being written is left to the next reader."
+) -> Reading | None:  # None: this is not the run log that was read before
+    "All lines after an offset; a line that is still being written is left to the next reader."
     skip, end, found = min(BACK, start.offset), start, not start.offset
     lines: list[tuple[tuple[int, int], dict[str, Any]]] = []
     for piece, content in run_store.tail(start.piece, start.offset - skip):
@@ -81,13 +81,13 @@ def read_on(
     return Reading(start, lines, end) if found else None
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-013
-WORDS = 600  # characters of a run's words that pages keep; its report has them all
+WORDS = 600  # characters of a run's words that pages keep; the report has all
 
 
 def row_of(
     line: dict[str, Any],  # of the run log
 ) -> dict[str, Any]:  # without what is empty or zero
-    "What pages show of a run."
+    "The fields of a run that pages show."
     words = str(line.get("words") or "")
     row = {name: line.get(name) for name in ("run", "job", "html", "files", "lag", "command")}
     row["end"] = line.get("end") or line.get("start") or "1970-01-01T00:00:00Z"
@@ -101,7 +101,7 @@ def row_of(
 def _is_idle(
     line: dict[str, Any],  # of the run log
 ) -> bool:
-    "A pass that found nothing to do is no run: it is counted."
+    "Whether this is a pass that found nothing to do; such passes are only counted."
     return line.get("verdict") == "nothing" and not line.get("html")
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-017
@@ -110,16 +110,16 @@ INDEX = "tables/index.json"
 
 
 def file_of(
-    table: str,  # "" for runs that are about no single table
+    table: str,  # "" for runs without a single table
     page: int = 0,  # 0 is the newest
     kind: str = "html",  # or json
 ) -> str:  # below the runs
-    "The name of a table's page, or of the file behind it; no table has a name without a dot."
+    "The name of a table's page or of the file behind it; every table name has a dot, so none collides."
     return f"tables/{f'{page}/' if page else ''}{quote(table, safe=' ._-$') or 'other'}.{kind}"
 
 
 def _parsed(content: bytes, run_log: str) -> dict[str, Any] | None:
-    "What a file of ours holds; None where it is missing, torn, or made from another run log."
+    "The content of an index file; None where it is missing, torn, or made from another run log."
     try:
         found = json.loads(content)
     except ValueError:
@@ -132,15 +132,15 @@ def _encoded(found: dict[str, Any]) -> bytes:
 
 
 def _at(found: dict[str, Any]) -> tuple[int, int]:
-    "How far in the run log a file has come."
+    "How far a file has followed the run log."
     return tuple(found["upto"][:2])
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-018
 def with_lines(
     found: dict[str, Any],  # upto, closed, rows
-    reading: Reading,  # of the lines of this table, from before `upto` on
+    reading: Reading,  # lines of this table, from `upto` or earlier
 ) -> dict[str, Any]:  # the same with what is new
-    "A table's runs with those that it does not have yet; a late one in its place."
+    "A table's runs with the new ones added; a late one is sorted in."
     if reading.end.at <= _at(found):
         return found
     seen = {row.get("run") for row in found["rows"]}
@@ -152,17 +152,17 @@ def with_lines(
 def pages_of(
     found: dict[str, Any],  # closed, rows
 ) -> dict[int, list[dict[str, Any]]]:  # page → its rows, of all pages that are not closed
-    "How a table's runs lie on pages; 0 holds the newest."
+    "A table's runs by page; page 0 holds the newest."
     older = found["rows"][:-PAGE]
     numbered = enumerate(range(0, len(older), PAGE), found["closed"] + 1)
     return {0: found["rows"][-PAGE:], **{number: older[at : at + PAGE] for number, at in numbered}}
 
 
 def without_closed(
-    found: dict[str, Any],  # now
-    written: dict[str, Any],  # when its pages were written
+    found: dict[str, Any],  # the runs now
+    written: dict[str, Any],  # the runs when the pages were written
 ) -> dict[str, Any]:
-    "A table's runs without those of full older pages, unless somebody has changed these pages meanwhile."
+    "A table's runs without those of full older pages, unless these pages have changed meanwhile."
     count = max(0, len(written["rows"]) - PAGE) // PAGE
     if found["closed"] != written["closed"] or found["rows"][: count * PAGE] != written["rows"][: count * PAGE]:
         return found
@@ -171,11 +171,11 @@ def without_closed(
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-024
 MARKS_SHOWN = 12  # runs of a table
 PASSES = 400  # that the charts of the front page show
-PROOFS = "reconcile"  # the job of runs that load nothing: they are no part of what a pass has done
+PROOFS = "reconcile"  # the job of runs that load nothing, so a pass does not count them
 
 
 def _added(total: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    "What a pass has done, with one more run."
+    "The total of a pass with one more run."
     lags = [one["lag"] for one in (total, row) if one.get("lag") is not None]
     rows = {name: total.get("rows", {}).get(name, 0) + row.get("rows", {}).get(name, 0) for name in OPERATIONS}
     sums = {name: total.get(name, 0) + count for name, count in (("runs", 1), ("bytes", row.get("bytes", 0)))}
@@ -183,7 +183,7 @@ def _added(total: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _noted(index: dict[str, Any], line: dict[str, Any]) -> None:
-    "The front page's file with one more line."
+    "Add a line to the front page's file."
     row, is_pass = row_of(line), line.get("job") == "pass" and not line.get("html")
     if is_pass:
         index["last_pass"] = {name: line.get(name) for name in ("start", "end", "words", "cause")}
@@ -204,13 +204,13 @@ def _noted(index: dict[str, Any], line: dict[str, Any]) -> None:
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-025
 def _new_index() -> dict[str, Any]:
-    "A front page's file before the first line, for a run log under a name of its own."
+    "A front page's file before the first line, with a new name for the run log."
     empty = {"tables": {}, "passes": [], "open": {}, "idle": 0, "last_pass": None, "charts": ""}
     return {"ledger": secrets.token_hex(4), "upto": [1, 0, ""], **empty}
 
 
 def _index_in(content: bytes) -> dict[str, Any] | None:
-    "A front page's file, where it is one."
+    "The front page's file in the content; None where it is not one."
     try:
         found = json.loads(content)
     except ValueError:
@@ -221,12 +221,12 @@ def _index_in(content: bytes) -> dict[str, Any] | None:
 def index_of(
     run_store: RunStore,
 ) -> dict[str, Any]:  # a new one where there is none
-    "What the front page shows."
+    "The content of the front page's file."
     return _index_in(run_store.get(INDEX)) or _new_index()
 
 
 def _with_reading(index: dict[str, Any], reading: Reading, draw: Callable[[list[dict]], str]) -> dict[str, Any]:
-    "The front page's file with all lines that it does not have; charts are drawn where passes have done something."
+    "The front page's file with the missing lines; draw charts where passes have done something."
     passes = index["passes"]
     for _, line in (one for one in reading.lines if one[0] > _at(index)):
         _noted(index, line)
@@ -238,7 +238,7 @@ def _with_reading(index: dict[str, Any], reading: Reading, draw: Callable[[list[
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-027
 @dataclass
 class _News:
-    "The new lines of a run log, and the whole of it for files that are missing, torn or behind."
+    "The new lines of a run log, and all lines for files that are missing, torn or behind."
 
     run_store: RunStore
     index: dict[str, Any]  # as it was before
@@ -246,11 +246,11 @@ class _News:
 
     @cached_property
     def whole(self) -> Reading:
-        "The run_log from its first line: read only for what cannot be grown."
+        "The run log from its first line: read only for files that must be rebuilt."
         return read_on(self.run_store, LogOffset())
 
     def of(self, table: str, upto: tuple[int, int]) -> Reading:
-        "Lines of a table, from a place on or from before it."
+        "Lines of a table, from an offset or earlier."
         has_all = upto >= self.reading.start.at or table not in self.index["tables"]
         source = self.reading if has_all else self.whole
         lines = [one for one in source.lines if (one[1].get("table") or "") == table and not _is_idle(one[1])]
@@ -259,9 +259,9 @@ class _News:
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-028
 def _news_of(
     run_store: RunStore,
-    afresh: bool = False,  # as if nothing had been kept
+    afresh: bool = False,  # rebuild everything
 ) -> _News:
-    "What pages do not show yet. A run log that is not the one we know is read from its first line."
+    "The lines that pages do not show yet. An unknown run log is read from its first line."
     index, ours = _index_in(run_store.get(INDEX)), _new_index()
     reading = read_on(run_store, LogOffset(*index["upto"])) if index and not afresh else None
 
@@ -281,16 +281,16 @@ def table_of(
     run_store: RunStore,
     index: dict[str, Any],
     table: str,
-    content: bytes | None = None,  # of its file; None: as it is now
+    content: bytes | None = None,  # of its file; None: read it
 ) -> dict[str, Any]:  # run_log, upto, closed, rows
-    "A table's runs; none where there is no file of this run log."
+    "A table's runs; none where there is no file for this run log."
     run_log, empty = index["ledger"], {"upto": [1, 0], "closed": 0, "rows": []}
     content = run_store.get(file_of(table, kind="json")) if content is None else content
     return _parsed(content, run_log) or {"ledger": run_log, **empty}
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-030
 def _grown(news: _News, table: str) -> dict[str, Any]:
-    "Write a table's file with what is new; what it holds then."
+    "Add the new lines to a table's file and return its new content."
     kept: list[dict[str, Any]] = []
 
     def edit(before: bytes) -> bytes | None:
@@ -303,7 +303,7 @@ def _grown(news: _News, table: str) -> dict[str, Any]:
 
 
 def _close(news: _News, table: str, written: dict[str, Any]) -> None:
-    "Let the rows of full older pages go."
+    "Drop the rows of full older pages."
 
     def edit(before: bytes) -> bytes | None:
         found = table_of(news.run_store, news.index, table, before)
@@ -318,18 +318,18 @@ def _incomplete(
     run_store: RunStore,
     index: dict[str, Any],
 ) -> set[str]:
-    "Tables whose file or page is gone; one listing."
+    "Tables whose file or page is gone, by one listing."
     there = {name for name, size in run_store.names("tables/") if size}
     return {one for one in index["tables"] if not {file_of(one), file_of(one, kind="json")} <= there}
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-032
 def brought_up_to_date(
     runs: Path | str | RunStore,  # where runs are kept
-    write: Callable[[RunStore, dict[str, Any], str], None],  # pages of a table: run_store, index, its name
+    write: Callable[[RunStore, dict[str, Any], str], None],  # writes the pages of a table: run store, index, its name
     draw: Callable[[list[dict]], str],  # the charts of the front page, from what passes have done
-    afresh: bool = False,  # all, as if nothing had been kept
+    afresh: bool = False,  # rebuild everything
 ) -> list[str]:  # tables whose pages were written
-    "Let the run index and the tables' pages grow by what the run log says. Raises `RunStoreError`."
+    "Add the new lines of the run log to the run index and the tables' pages. Raises `RunStoreError`."
     run_store = open_run_store(runs)
     news = _news_of(run_store, afresh)
     told = {line.get("table") or "" for _, line in news.reading.lines if not _is_idle(line)}

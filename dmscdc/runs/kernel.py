@@ -33,11 +33,11 @@ __all__ = ['LOG', 'LOOK', 'ThisPython', 'own_kernel', 'kill_group', 'server_caus
 
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-007
 LOG = logging.getLogger("dmscdc.runs.kernel")
-LOG.addHandler(logging.NullHandler())  # what Jupyter says there, we say in the verdict
+LOG.addHandler(logging.NullHandler())  # the verdict reports what Jupyter would log here
 
 
 class ThisPython(KernelSpecManager):
-    "Knows one kernel, whatever is installed: the interpreter that runs this."
+    "Offers one kernel, whatever is installed: the interpreter that runs this code."
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         start = "from ipykernel.kernelapp import launch_new_instance; launch_new_instance()"
@@ -47,7 +47,7 @@ class ThisPython(KernelSpecManager):
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-010
 @contextmanager
 def own_kernel() -> Iterator[AsyncKernelManager]:
-    "A kernel that is not started yet; its sockets lie in a folder that goes with it."
+    "A kernel that is not started yet; its sockets are in a folder that is removed with it."
     home = tempfile.mkdtemp(prefix="dmscdc-")
     try:
         sockets = {"transport": "ipc", "ip": f"{home}/k", "connection_file": f"{home}/k.json"}
@@ -57,10 +57,10 @@ def own_kernel() -> Iterator[AsyncKernelManager]:
 
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-013
 def kill_group(
-    process: subprocess.Popen | None,  # that leads a group of its own
-    number: int = signal.SIGKILL,  # of the signal
+    process: subprocess.Popen | None,  # the leader of its own process group
+    number: int = signal.SIGKILL,  # the signal
 ) -> None:
-    "Send a signal to a kernel and to everything that it started; nothing where it is gone already."
+    "Send a signal to a kernel and everything that it started; do nothing where it is gone."
     try:
         if process is not None:
             os.killpg(process.pid, number)
@@ -69,32 +69,32 @@ def kill_group(
 
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-016
 def server_cause(
-    words: str,  # what is known of the server's death
-) -> str:  # the cause of the run's end
-    "Server out of memory, where the words speak of memory; server died otherwise."
+    words: str,  # how the server died, as far as known
+) -> str:  # why the run ended
+    "`server out of memory` where the words mention memory, else `server died`."
     return "server out of memory" if "memory" in words.lower() else "server died"
 
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-019
 @dataclass
 class Watch:
-    "Looks after one kernel from outside, and sees to it that it is dead afterwards."
+    "Watches one kernel from outside and makes sure that it is dead afterwards."
 
-    timeout: float | None = None  # seconds for all cells together; the start has a limit of its own
-    server_death: Callable[[], str] | None = None  # words when the Spark server is gone, else ""
+    timeout: float | None = None  # seconds for all cells together; the start has its own limit
+    server_death: Callable[[], str] | None = None  # how the Spark server died; "" while it lives
     stop: threading.Event | None = None  # set when the controller wants to stop
     kernel: AsyncKernelManager | None = None
     process: subprocess.Popen | None = None
-    ended: tuple[str, str] = ("", "")  # cause and words, where this watch ended the run
+    ended: tuple[str, str] = ("", "")  # cause and words, if this watch ended the run
     begun: bool = False  # the kernel has answered
-    until: float = float("inf")  # when the time is over, on the monotonic clock
+    until: float = float("inf")  # when the time-out ends, on the monotonic clock
     over: threading.Event = field(default_factory=threading.Event)
 
     def begin(self, **notebook: Any) -> None:
-        "The kernel is there and the first cell is next: from now on the time counts."
+        "Start the time-out: the kernel is there and the first cell is next."
         self.begun, self.until = True, time.monotonic() + (self.timeout or float("inf"))
 
     def reason(self) -> tuple[str, str]:
-        "Cause and words where the run has to end now."
+        "Cause and words if the run must end now, else empty."
         if self.stop is not None and self.stop.is_set():
             return "stopped", "stopped on request before it was done"
         if time.monotonic() > self.until:
@@ -103,12 +103,12 @@ class Watch:
         return (server_cause(words), words) if words else ("", "")
 
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-022
-_GRACE = 3.0  # seconds between the interruption and the end
-LOOK = 0.25  # seconds between two looks
+_GRACE = 3.0  # seconds between interrupting and killing the kernel
+LOOK = 0.25  # seconds between two checks
 
 
 def _look(watch: Watch) -> None:
-    "Look until the run is over; end it where there is a reason."
+    "Check until the run is over; end it if there is a reason."
     while not watch.over.wait(LOOK):
         provisioner = watch.kernel.provisioner if watch.kernel else None
         watch.process = watch.process or getattr(provisioner, "process", None)
@@ -126,7 +126,7 @@ def watched(
     watch: Watch,  # not used before
     kernel: AsyncKernelManager,  # not started yet
 ) -> Iterator[None]:
-    "Watch a kernel while the block runs; afterwards it is dead, with its children unless it ended well."
+    "Watch a kernel while the block runs; then it is dead, and its children too unless it ended normally."
     watch.kernel = kernel
     looker = threading.Thread(target=_look, args=(watch,), name="watch", daemon=True)
     looker.start()
@@ -153,16 +153,16 @@ def death_words(
 
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-030
 class KernelEngine(NBClientEngine):
-    "papermill's engine with our own kernel, watched, and with an environment of its own."
+    "papermill's engine with our own watched kernel and its own environment."
 
     @classmethod
     def execute_managed_notebook(
         cls,
         nb_man: Any,  # papermill's notebook in progress
-        kernel_name: str,  # not asked: there is one kernel
+        kernel_name: str,  # ignored: there is only one kernel
         *,
         watch: Watch,  # of this run
-        env: dict[str, str],  # of the kernel, complete
+        env: dict[str, str],  # the complete environment of the kernel
         start_timeout: int = 120,  # seconds until the kernel answers
         **unused: Any,
     ) -> None:
@@ -185,8 +185,8 @@ papermill_engines.register("dmscdc", KernelEngine)
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-033
 def braced(
     path: Path | str,  # as it stands
-) -> str:  # as papermill wants it
-    "A path that papermill leaves as it is."
+) -> str:  # with braces escaped for papermill
+    "A path that papermill does not fill in."
     return str(path).replace("{", "{{").replace("}", "}}")
 
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-036
@@ -197,7 +197,7 @@ def executed(
     watch: Watch,  # not used before
     env: dict[str, str],  # added to our own environment
 ) -> BaseException | None:  # what went wrong; None where every cell ran
-    "Execute a job into a file; an error comes back instead of being raised, Ctrl-C too."
+    "Execute a job into a file; return an error instead of raising it, also for Ctrl-C."
     try:
         execute_notebook(
             braced(job),

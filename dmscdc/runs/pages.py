@@ -31,14 +31,14 @@ __all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'UNKNOWN', 'LOADS', 'COMMAND', 'fitti
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-007
 LIMIT = 480_000  # bytes of a page
-SAID = (420, 150, 60)  # bytes of a run's words on a page; the fewer are for a page that is too heavy
+SAID = (420, 150, 60)  # bytes of a run's words on a page; the smaller ones for a page that is too large
 
 
 def fitting(
     words: str,  # of a run
-    room: int,  # bytes as they stand in the page, escaped
+    room: int,  # bytes in the page, escaped
 ) -> str:
-    "Words cut so that they fit."
+    "The words, cut to fit."
     cut = words[:room]
     while len(str(escape(cut)).encode()) > room:
         cut = cut[: len(cut) * 9 // 10]
@@ -49,12 +49,12 @@ def unnamed(
     words: str,  # of a run or a plan
     table: str,  # schema.table
 ) -> str:  # the same without the name in front
-    "Words for a place where the table's name stands already."
+    "Words for a place that already shows the table's name."
     return words.removeprefix(f"{table}: ")
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-010
 def _own_script() -> dict[str, str]:  # values for a template
-    "The script of our pages, and how a browser knows it."
+    "The script of our pages and its fingerprint for the browser."
     text = (files("dmscdc") / "pages" / "filter.js").read_text(encoding="utf-8")
     digest = b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return {"script": Markup(text), "script_hash": f"sha256-{digest}", "version": __version__}
@@ -65,15 +65,15 @@ WORST_FIRST = ["failed", "refused", "attention", "waiting", "busy", "ok", "nothi
 
 def _rank(
     verdict: str,
-) -> int:  # 0 is the worst; a word that is no verdict of ours wants somebody to look
-    "To sort by how bad it is."
+) -> int:  # 0 is the worst; an unknown verdict counts like `attention`
+    "A sort key: how bad a verdict is."
     return WORST_FIRST.index(verdict if verdict in WORST_FIRST else "attention")
 
 
 def _verdicts_of(
     rows: list[dict[str, Any]],  # with a `verdict`
 ) -> dict[str, int]:  # verdict → how many, the worst first
-    "What a filter offers."
+    "The choices of the filter."
     counts = Counter(row["verdict"] for row in rows)
     return {verdict: counts[verdict] for verdict in sorted(counts, key=_rank)}
 
@@ -151,7 +151,7 @@ def below(
     path: Path | str | None,  # absolute, s3://…, or relative already
     runs: Path | str | RunStore,  # where runs are kept
 ) -> str:  # "" where there is none
-    "A path as the page links to it: relative to the front page."
+    "A path relative to the front page, for links."
     return open_run_store(runs).name_of(path) if path else ""
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #ccf6f6bb
@@ -161,17 +161,17 @@ _STATES = {"waiting": "waits for its key", "paused": "is paused", "new": "was no
 def first_sentence(
     words: str,
 ) -> str:
-    "What stands before the first full stop that a space follows."
+    "The text before the first full stop that is followed by a space."
     head, stop, _ = words.partition(". ")
     return f"{head}." if stop else words
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #49b575f8
 UNKNOWN: dict[str, Any] = {"runs": 0, "marks": [], "last": {}}
-LOADS = "process_table"  # the job that a plan with nothing to do has overtaken, if it went wrong
+LOADS = "process_table"  # a failure of this job is overtaken once the plan has nothing to do
 
 
 def _is_overtaken(row: dict[str, Any]) -> bool:
-    "A load that went wrong, of which nothing is left to do."
+    "Whether a run is a failed load with nothing left to do."
     return row.get("job") == LOADS and row["verdict"] in ("failed", "refused", "busy")
 
 
@@ -179,7 +179,7 @@ def _last_word(
     known: dict[str, Any],  # of the table, in the run index
     is_done: bool = False,  # there is nothing to load now
 ) -> dict[str, Any]:  # a run; empty where there is none
-    "The run that says how a table stands: the worst of the newest of each job, for one job's success is not another's."
+    "The run that gives a table's status: the worst among the newest runs of each job."
     rows = [row for row in known["last"].values() if not (is_done and _is_overtaken(row))]
     newest_first = sorted(rows, key=lambda row: row["end"], reverse=True)
     return min(newest_first, key=lambda row: _rank(row["verdict"]), default={})
@@ -188,7 +188,7 @@ def _last_word(
 def _volume_of(
     known: dict[str, Any],  # of the table, in the run index
 ) -> dict[str, Any] | None:
-    "Rows and bytes of the newest run that had some."
+    "Rows and bytes of the newest run that had any."
     ran = sorted((row for row in known["last"].values() if row.get("rows", {}).get("read")), key=lambda row: row["end"])
     return {"rows": ran[-1]["rows"]["read"], "bytes": ran[-1].get("bytes", 0)} if ran else None
 
@@ -196,15 +196,15 @@ def _volume_of(
 def _lag_until(
     known: dict[str, Any],  # of the table, in the run index
     now: str,  # ISO 8601
-) -> float | None:  # seconds; None where no run told one
-    "From the close of the newest change file in the lake to now, by the newest run that told a lag."
+) -> float | None:  # seconds; None where no run reported one
+    "The time since the newest change file in the lake was closed, by the newest run that reported a lag."
     told = [row for row in known["last"].values() if row.get("lag") is not None]
     newest = max(told, key=lambda row: row["end"], default=None)
     return newest and newest["lag"] + took(newest["end"], now)
 
 
 def _seen(known: dict[str, Any], table: str) -> dict[str, Any]:
-    "What the run index knows of a table, as its line shows it."
+    "What a table's line shows from the run index."
     page = file_of(table) if known["runs"] else ""
     return {"marks": known["marks"], "runs": known["runs"], "page": page, "volume": _volume_of(known)}
 
@@ -212,7 +212,7 @@ def _seen(known: dict[str, Any], table: str) -> dict[str, Any]:
 def name_parts(
     table: str,  # as it is written
 ) -> tuple[str, str]:  # schema with its dot, and name; all is name where the text names no table
-    "A table's name in two."
+    "A table's name split into schema and name."
     try:
         name = TableRef.parse(table).name
     except ValueError:
@@ -225,7 +225,7 @@ def table_line(
     known: dict[str, Any],  # of it, in the run index
     runs: Path | str | RunStore,  # where runs are kept
 ) -> dict[str, Any]:  # what the page shows
-    "One line of the page. A status that has nothing to say leaves the word to the runs."
+    "One line of the page. If the status has no words, those of the runs are used."
     last, state = _last_word(known, status.get("verdict") == "nothing"), str(status.get("state") or "")
     waits = state if state in _STATES else "waiting" if state.startswith("wait") else ""
     has_a_word = status.get("words") or status.get("verdict") not in (None, "", "nothing")
@@ -251,7 +251,7 @@ def table_line(
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-026
 _VERB = r"(?:pass|plan|status|init|schedule|(?:table|runs) [a-z]+)"
 _QUOTED = r"""'[^']*'(?:"'"'[^']*')*"""  # as `for_shell` writes a name, also one with a quote in it
-_VALUE = rf"(?:…|{_QUOTED}|\w(?:[\w.,:@%+=$/-]*[\w@%+=-])?)"  # a full stop or a comma behind it is not its own
+_VALUE = rf"(?:…|{_QUOTED}|\w(?:[\w.,:@%+=$/-]*[\w@%+=-])?)"  # a full stop or comma after it is not part of it
 _PART = rf" (?:--[a-z-]+(?: (?!(?:or|then|and)\b){_VALUE})?|{_QUOTED}|(?=\S*\.[\w@%+=-]){_VALUE})"
 COMMAND = re.compile(rf"`?(dmscdc {_VERB}(?:{_PART})*)`?")
 
@@ -259,7 +259,7 @@ COMMAND = re.compile(rf"`?(dmscdc {_VERB}(?:{_PART})*)`?")
 def commands_in(
     words: str,  # of a run or a plan
 ) -> list[str]:  # in their order
-    "The commands of ours that a text names."
+    "The `dmscdc` commands in a text."
     return COMMAND.findall(words)
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-030
@@ -273,7 +273,7 @@ def with_code(
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-032
 def _asks_for_key(line: dict[str, Any]) -> tuple[str, str]:
-    "What a table says that waits for its key, and the command that names the key."
+    "The words of a table that waits for its key, and the command that sets the key."
     found = line.get("suggested") or ()
     guess = found if isinstance(found, str) else ",".join(found)
     said = line.get("suggestion") or f"its data suggests {guess or 'none'}"
@@ -303,7 +303,7 @@ def as_entry(
     one: dict[str, Any] | str,  # something that needs a person
     runs: Path | str | RunStore,  # where runs are kept
 ) -> dict[str, Any]:  # with all the names that the page knows
-    "An entry as the page shows it: a sentence alone will do, `command` may stand for `commands`."
+    "An entry as the page shows it; a sentence is enough, and `command` may replace `commands`."
     one = {"words": one} if isinstance(one, str) else dict(one)
     commands = one.get("commands") or ([one["command"]] if one.get("command") else [])
     return {
@@ -326,7 +326,7 @@ def sentence(
     return f"{len(lines):,} {'table' if len(lines) == 1 else 'tables'}: {parts}."
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-043
-_PEOPLE = 60  # things that need a person, of which the page tells at length
+_PEOPLE = 60  # things that need a person and are shown in full
 _LEGEND = {
     "ok": "done",
     "nothing": "nothing to do",
@@ -348,7 +348,7 @@ def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: RunStore, 
 
 
 def _worded(one: dict[str, Any] | str) -> dict[str, Any]:
-    "An entry that has words."
+    "An entry with words."
     return {"words": one} if isinstance(one, str) else {"words": "", **one}
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-044
@@ -359,7 +359,7 @@ def _page_values(
     runs: RunStore,
     now: str,  # ISO 8601
 ) -> dict[str, Any]:
-    "What the page says of the tables, and of whom they need."
+    "The tables and what needs a person, as values for the page."
     lines, last, others = _lines(index, tables, runs, now), index["last_pass"], index["tables"].get("")
     people = [*filter(None, map(needs_person, lines))] if people is None else people
     entries = [as_entry({**one, "words": fitting(one["words"], 2_000)}, runs) for one in map(_worded, people[:_PEOPLE])]
@@ -385,7 +385,7 @@ def front_page(
     now: str,  # ISO 8601
     **values: Any,  # title
 ) -> str:  # HTML
-    "The page of all tables, with as many marks of each as make a page that is not too heavy."
+    "The page of all tables, with as many marks for each as fit."
     found = _page_values(index, tables, people, runs, now)
     for most in (MARKS_SHOWN, 6, 3, 1, 0):
         for line in found["tables"]:

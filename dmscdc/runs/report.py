@@ -49,7 +49,7 @@ def duration(
     "Seconds for people, in the two units that matter."
     if not isinstance(seconds, (int, float)):
         return "–"
-    if seconds < 0:  # the close of a change file that is named in the future
+    if seconds < 0:  # a change file whose name lies in the future
         return f"{duration(-seconds)} ahead of this clock"
     if seconds < 0.1:
         return f"{seconds * 1000:.0f} ms"
@@ -76,7 +76,7 @@ def _mark(verdict: str) -> str:
 def moment(
     time: str,  # ISO 8601, UTC
 ) -> str:  # e.g. `2018-12-13 10:00:07`
-    "A time for people, still UTC."
+    "A time for people, in UTC."
     return time[:19].replace("T", " ") if time else "–"
 
 
@@ -92,7 +92,7 @@ def sum_of(
     rows: list[dict[str, Any]],  # of a table in the page
     name: str,  # of a column
 ) -> float:  # 0 where there is nothing to add
-    "The sum of a column; what is not a number counts nothing."
+    "The sum of a column; a value that is not a number counts as 0."
     return sum(value for row in rows if isinstance(value := row.get(name), (int, float)))
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-019
@@ -117,7 +117,7 @@ _FILTERS: dict[str, Callable] = {
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-023
 @lru_cache(1)
 def _pages() -> Environment:
-    "Our templates, which are compiled once a process."
+    "Our templates, compiled once per process."
     from jinja2 import ChainableUndefined, Environment, FileSystemLoader
 
     pages = Environment(
@@ -146,7 +146,7 @@ def shorter(
     text: str,  # of a stream or a traceback
     room: int = ROOM,  # characters that may stay
 ) -> str:  # its beginning and its end
-    "A long text without its middle."
+    "A long text with its middle left out."
     left_out = len(text) - room
     if left_out <= 0:
         return text
@@ -157,7 +157,7 @@ def shorter(
 def _tame(
     data: dict[str, Any],  # form → content, of an output
 ) -> dict[str, str]:  # the texts among them
-    "The forms of an output without styles and scripts, a drawing as a picture."
+    "The forms of an output without styles and scripts; an SVG becomes a picture."
     texts = {kind: "".join(value) for kind, value in data.items() if isinstance(value, (str, list))}
     if "image/svg+xml" in texts:
         picture = b64encode(texts.pop("image/svg+xml").encode()).decode()
@@ -170,9 +170,9 @@ def _tame(
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-031
 def _richest(
     texts: dict[str, str],  # form → content
-    room: int,  # characters that the page still has
+    room: int,  # characters that the page has left
 ) -> dict[str, str]:  # one form
-    "The best form that there is, or a note where it is too large; a picture may take more room than a text."
+    "The richest form, or a note where it is too large; a picture may be larger than a text."
     best = next((kind for kind in ("text/html", "image/png", "text/markdown") if kind in texts), "text/plain")
     text = texts.get(best, "")
     most = 3 * ROOM if "image/" in best + text[:50] else ROOM
@@ -183,9 +183,9 @@ def _richest(
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-034
 def lean_output(
     output: dict[str, Any],  # of a cell
-    room: int,  # characters that the page still has
+    room: int,  # characters that the page has left
 ) -> dict[str, Any] | None:  # the same, fit for the page; None where it shows nothing
-    "An output without records, scripts, styles and anything large."
+    "An output without records, scripts, styles or anything large."
     if output["output_type"] == "stream":
         return {**output, "text": shorter("".join(output["text"]), min(ROOM, room))}
     if output["output_type"] == "error":
@@ -201,7 +201,7 @@ def lean(
     book: dict[str, Any],  # an executed notebook
     room: int = 120_000,  # characters for all outputs together
 ) -> dict[str, Any]:  # a copy for the page
-    "The notebook as the page shows it: errors always have a place, other outputs as long as there is room."
+    "The notebook as the page shows it: all errors, and other outputs as long as there is room."
     cells = []
     for cell in as_json(book)["cells"]:
         if "papermill-error-cell-tag" in cell["metadata"].get("tags", []):
@@ -223,7 +223,7 @@ _TAGS = [*_BLOCKS.split(), *_INLINE.split()]
 
 
 def _harmless(tag: str, name: str, value: str) -> str | None:
-    "The value of an attribute that may stay; a picture must be the picture itself, and only a picture may."
+    "The value of an attribute that may stay, else None; of addresses, only pictures inside the page may stay."
     is_data = value.strip().lower().startswith("data:")
     if (tag, name) == ("img", "src"):
         return value if value.startswith("data:image/") else None
@@ -232,8 +232,8 @@ def _harmless(tag: str, name: str, value: str) -> str | None:
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-041
 def plain_html(
     text: str,  # HTML of a cell
-) -> str:  # HTML of plain elements and of the text in others
-    "No scripts, no handlers, no pictures from elsewhere."
+) -> str:  # HTML with plain elements; of other elements only the text
+    "HTML without scripts, handlers and pictures from elsewhere."
     import nh3
 
     spans = {"colspan", "rowspan"}
@@ -245,7 +245,7 @@ def plain_html(
 def said_html(
     book: dict[str, Any],  # an executed notebook
 ) -> str:  # HTML, without code
-    "Prose and outputs of a notebook; nothing where it said nothing."
+    "Prose and outputs of a notebook; empty where there are none."
     import nbformat
     from nbconvert import HTMLExporter
 
@@ -278,7 +278,7 @@ def short_paths(
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-049
 def _literal(text: str) -> Any:
-    "What a default of the parameters cell means; the text itself where it is no literal."
+    "The value of a default in the parameters cell; the text itself where it is not a literal."
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -286,7 +286,7 @@ def _literal(text: str) -> Any:
 
 
 def _defaults(book: dict[str, Any]) -> dict[str, Any]:
-    "The names of the parameters cell with their values, in its order."
+    "Names and defaults of the parameters cell, in its order."
     cells = [cell for cell in book["cells"] if "parameters" in cell["metadata"].get("tags", [])]
     source = "".join(cells[0]["source"]) if cells else ""
     found = re.findall(r"^(\w+)\s*(?::[^=\n]+)?=\s*(.*?)\s*(?:#.*)?$", source, re.MULTILINE)
@@ -296,7 +296,7 @@ def _defaults(book: dict[str, Any]) -> dict[str, Any]:
 def parameters_of(
     book: dict[str, Any],  # an executed notebook
 ) -> list[dict[str, Any]]:  # name, value, and whether it was given
-    "Parameters of a run: what papermill was given, and the literals of the parameters cell for the others."
+    "Parameters of a run: those that papermill was given, and the defaults of the others."
     given = book["metadata"].get("papermill", {}).get("parameters", {})
     values = {**_defaults(book), **given}
     return [{"name": name, "value": say(value, 20), "given": name in given} for name, value in values.items()]
@@ -308,20 +308,20 @@ LAKE = (*_LAKE_FILES, "bytes_read", "bytes_written", "rows")
 
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-058
-MOST = 50  # files and sentences that are shown one by one
+MOST = 50  # files and sentences that are shown individually
 LIMIT = 290_000  # bytes of a page
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-059
 def _other_tables(found: dict[str, Any]) -> dict[str, Markup]:
-    "A table for every record that has no place of its own in the page."
+    "A table for every record without a section of its own in the page."
     others = {name: value for name, value in found.items() if name not in ("verdict", "processed")}
     return {name: Markup(table_html(value, MOST)) for name, value in others.items()}
 
 
 def page_values(
     book: dict[str, Any],  # the executed notebook of a finished run
-) -> dict[str, Any]:  # what the template shows of it
-    "The facts of a run in the form of the page."
+) -> dict[str, Any]:  # values for the template
+    "The facts of a run in the form that the template needs."
     run, found = book["metadata"].get("dmscdc") or {}, records(book)
     done = found.get("processed") if isinstance(found.get("processed"), dict) else {}
     return {

@@ -38,7 +38,7 @@ __all__ = ['LOST', 'secret_in', 'find_job', 'check_parameters', 'ended_early', '
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-011
 _SECRET_WORDS = r"(passw(or)?d|pwd|secret|token|credential|api_?key|access_?key|private_?key)"
 _SECRET_NAME = re.compile(_SECRET_WORDS, re.IGNORECASE)
-_NAMES_ONE = re.compile(r"_(name|names|arn)$", re.IGNORECASE)  # `secret_name` holds a name
+_NAMES_ONE = re.compile(r"_(name|names|arn)$", re.IGNORECASE)  # e.g. `secret_name`, which holds only a name
 _SECRET_VALUES = {
     "an AWS key": re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"),
     "a URL with a password": re.compile(r"\w://[^/\s:@]*:[^/\s@]+@"),
@@ -52,7 +52,7 @@ def secret_in(
     name: str,  # of the parameter
     value: Any,  # its value; lists and dicts are searched too
 ) -> str:  # what it looks like, without the value; "" where it looks harmless
-    "Whether a parameter looks like a secret, by its name or by its value."
+    "What kind of secret a parameter looks like, by its name or its value."
     if isinstance(value, dict):
         return next(filter(None, (secret_in(str(key), one) for key, one in value.items())), "")
     if isinstance(value, (list, tuple)):
@@ -81,9 +81,9 @@ def find_job(
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-021
 def check_parameters(
     job: Path,  # the job's notebook
-    parameters: dict[str, Any],  # what it shall be given
+    parameters: dict[str, Any],  # given to the job
 ) -> None:
-    "Refuse unknown names and secret-looking values; the message never holds the value."
+    "Refuse unknown names and values that look like secrets; the message never contains the value."
     from papermill import inspect_notebook
 
     from dmscdc.runs.kernel import braced
@@ -108,7 +108,7 @@ LOST = re.compile(_LOST_WORDS, re.IGNORECASE)
 
 
 def _server_words(watch: Watch, error: PapermillExecutionError) -> str:
-    "Why the server is gone where a cell failed for that, else nothing; a lost connection waits for the news."
+    "How the server died, if that made the cell fail, else empty; after a lost connection, ask a few times."
     from dmscdc.runs.kernel import LOOK
 
     if not watch.server_death:
@@ -123,10 +123,10 @@ def _server_words(watch: Watch, error: PapermillExecutionError) -> str:
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-026
 def ended_early(
-    error: BaseException,  # what `executed` came back with
-    watch: Watch,  # that watched it
+    error: BaseException,  # what `executed` returned
+    watch: Watch,  # of this run
 ) -> tuple[str, str, str]:  # verdict, cause, words
-    "What to say of a notebook that did not run to its end."
+    "The verdict of a notebook that did not run to its end."
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
@@ -162,7 +162,7 @@ def recorded_verdict(
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-032
 def _weighed(run: Run, error: BaseException | None, watch: Watch) -> Run:
-    "The run that has just ended, with its verdict."
+    "The ended run with its verdict."
     found = records(run.notebook)
     verdict, cause, words = ended_early(error, watch) if error else recorded_verdict(found)
     said = found.get("verdict") if isinstance(found.get("verdict"), dict) else {}
@@ -178,9 +178,9 @@ def _weighed(run: Run, error: BaseException | None, watch: Watch) -> Run:
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-035
 def without_secrets(
     text: str,  # of a notebook
-    env: dict[str, str],  # what the run was given by environment
-) -> str:  # the same with the secrets struck out
-    "Strike out values of secret names, and tokens and passwords inside of addresses."
+    env: dict[str, str],  # environment that the run was given
+) -> str:  # the same with the secrets removed
+    "Remove the values of secret names, and tokens and passwords inside addresses."
     secrets = {value for name, value in env.items() if _SECRET_NAME.search(name) and len(value) > 3}
     for value in env.values():
         secrets |= set(re.findall(r"(?:token|password)=([^\s;&]+)", value, re.IGNORECASE))
@@ -200,7 +200,7 @@ def _book_of(notebook: Path, env: dict[str, str]) -> dict[str, Any]:
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-040
 def _mark_end(book: dict[str, Any]) -> None:
-    "The last cell that was begun has failed, those after it are pending."
+    "Mark the last cell that was begun as failed, and those after it as pending."
     marks = [cell["metadata"].get("papermill") or {} for cell in book["cells"]]
     begun = [mark for mark in marks if mark.get("start_time")]
     if begun:
@@ -221,14 +221,14 @@ def _sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
 
 
 def _brought(run: Run, run_store: RunStore) -> Run:
-    "Page and run log line of a run whose notebook is written. In a folder the page comes last: with it all is done."
+    "Add page and run log line to a run whose notebook is written; in a folder the page comes last."
     done = run if run_store.is_remote else stored_run(run, run_store)
     write_whole(run.html, report_html(run.notebook))
     return stored_run(run, run_store) if run_store.is_remote else done
 
 
 def _keep(run: Run, run_store: RunStore, env: dict[str, str] | None = None) -> Run:
-    "Write the facts into the notebook and the page beside it, then bring the run to the run store."
+    "Write the facts into the notebook and the page beside it, then store the run."
     run = replace(run, words=without_secrets(run.words, env or {}))
     book = _sealed(run, run_store.home, env or {})
     run = replace(run, records=records(book))
@@ -242,15 +242,15 @@ def run_notebook(
     parameters: dict[str, Any],  # for its cell tagged `parameters`
     *,
     runs: Path | str | RunStore,  # where runs are kept: a folder, or s3://bucket/prefix
-    table: str | None = None,  # `schema.table` that it is about
+    table: str | None = None,  # the run's `schema.table`
     env: dict[str, str] | None = None,  # more environment for the kernel; the place for secrets
     timeout: float | None = None,  # seconds that the cells may take together
     run_id: str | None = None,  # unique; chosen here where None
     command: str | None = None,  # runs it again; `dmscdc pass --only TABLE` where None
-    server_death: Callable[[], str] | None = None,  # words once the Spark server is gone, else ""
+    server_death: Callable[[], str] | None = None,  # how the Spark server died; "" while it lives
     stop: threading.Event | None = None,  # set it to end the run
 ) -> Run:  # with its verdict; notebook, page and run log line are written
-    "Execute and keep a job, however it ends. Raises `RefusedParameters` or `NoSuchJob`, before the start."
+    "Execute a job and keep the run, however it ends. Raises `RefusedParameters` or `NoSuchJob` before the start."
     from dmscdc.runs.kernel import Watch, executed
 
     job, run_store, env = find_job(job), open_run_store(runs), dict(env or {})
@@ -270,8 +270,8 @@ def run_notebook(
 @contextmanager
 def claimed(
     notebook: Path,  # of a run
-) -> Iterator[bool]:  # False where some process works on it, or where it is gone
-    "Lock the notebook of a run, as the process does that runs it."
+) -> Iterator[bool]:  # False if another process works on it, or if it is gone
+    "Lock the notebook of a run, like the process that runs it."
     with ExitStack() as stack:
         try:
             file = stack.enter_context(notebook.open("rb"))
@@ -283,7 +283,7 @@ def claimed(
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-053
 def _lost_run(notebook: Path, runs: Path) -> Run:
-    "A run as the place and the name of its notebook tell it: the opposite of `run_at`."
+    "A run from the path of its notebook: the inverse of `run_at`."
     stamp, _, run_id = notebook.stem.partition("-")
     job, _, table = notebook.parent.relative_to(runs).as_posix().partition("/")
     start = datetime.strptime(stamp, "%Y%m%dT%H%M%S%fZ").replace(tzinfo=timezone.utc)
@@ -291,7 +291,7 @@ def _lost_run(notebook: Path, runs: Path) -> Run:
 
 
 def _ended(notebook: Path, run_store: RunStore) -> Run | None:
-    "A run whose process went after its notebook was written, and before all else was."
+    "A run whose process died after the notebook was written and before page and line were."
     names = ("end", "verdict", "words", "cause", "command")
     for facts in facts_of([notebook]):
         run = _lost_run(notebook, run_store.home)
@@ -300,7 +300,7 @@ def _ended(notebook: Path, run_store: RunStore) -> Run | None:
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-056
 def _waiting(run_store: RunStore, newest: int) -> Iterator[Path]:
-    "The newest notebooks of each job and table at the run store's home that have no page, or no place yet."
+    "The newest notebooks of each job and table that have no page or are not uploaded yet."
     for home in [home for depth in ("*/", "*/*/") for home in sorted(run_store.home.glob(depth))]:
         for notebook in sorted(home.glob("[0-9]*.ipynb"))[-newest:]:
             if run_store.is_remote or not notebook.with_suffix(".html").exists():
@@ -309,9 +309,9 @@ def _waiting(run_store: RunStore, newest: int) -> Iterator[Path]:
 
 def close_lost(
     runs: Path | str | RunStore,  # where runs are kept: a folder, or s3://bucket/prefix
-    newest: int = 20,  # files looked at in each folder
+    newest: int = 20,  # files to check in each folder
 ) -> list[Run]:  # the runs that were closed, as failed
-    "Finish runs whose process is gone, like any other; send those to the bucket that could not be sent before."
+    "Finish runs whose process is gone; upload those whose upload has failed before."
     run_store, closed = open_run_store(runs), []
     for notebook in _waiting(run_store, newest):
         with claimed(notebook) as mine:
