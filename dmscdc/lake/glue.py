@@ -33,8 +33,8 @@ _HIVE_TYPES = (
 def hive_type(
     table: TableRef,  # for messages
     column: Column,
-) -> str:  # in the words of Hive
-    "The type of a column as Glue keeps it."
+) -> str:  # as Hive writes it
+    "The type of a column in Glue."
     if column.type in _HIVE_TYPES or re.fullmatch(r"decimal\(\d+,\d+\)", column.type):
         return column.type
     raise CatalogError(f"{table}: column {column.name} is {column.type}, which a Hive catalogue has no type for")
@@ -44,7 +44,7 @@ def hive_columns(
     table: TableRef,  # for messages
     schema: Schema,
 ) -> list[dict[str, str]]:  # Name and Type of each
-    "Columns as Glue keeps them. Raises `CatalogError` where two names become one."
+    "Columns in Glue. Raises `CatalogError` if two names become one."
     for name, times in Counter(c.name.lower() for c in schema).items():
         if times > 1:
             same = " and ".join(c.name for c in schema if c.name.lower() == name)
@@ -74,10 +74,10 @@ _STORAGES = {"parquet": _PARQUET}  # by the name that a lake table gives
 # %% ../../notebooks/07_lake/03_glue.ipynb #cell-016
 @dataclass(frozen=True)
 class CatalogEntry:
-    "A table as its catalogue shall have it."
+    "A table as it should be in the catalogue."
     table: TableRef
     location: str  # its folder, with a slash at the end
-    columns: Sequence[Mapping[str, str]]  # inside the files, as Glue keeps them
+    columns: Sequence[Mapping[str, str]]  # inside the files, as in Glue
     keys: Sequence[Mapping[str, str]]  # of the partitions, likewise
     folders: Mapping[tuple[str, ...], str]  # a partition's values -> its folder below the location
     commit: str  # the mark of the commit
@@ -87,14 +87,14 @@ class CatalogEntry:
 def mark_of(
     commit: Commit,
 ) -> str:  # e.g. "12 of 2018-12-15T10:00:00Z"
-    "A commit as the catalogue remembers it. A table that was made anew starts at 1 again, so the time is part of it."
+    "The mark of a commit. A recreated table starts at 1 again, so the time is part of it."
     return f"{commit.number} of {commit.at}"
 
 # %% ../../notebooks/07_lake/03_glue.ipynb #78747d03
 def _hive_location(
     place: str,  # a folder, or an address in S3
 ) -> str:
-    "A folder as Glue names it. One that is not in S3 serves tests: Athena cannot read it."
+    "A folder as Glue names it. Folders outside S3 are for tests: Athena cannot read them."
     if is_bucket(place):
         return f"s3://{'/'.join(filter(None, split_url(place)))}/"
     return f"{Path(place).as_uri()}/"
@@ -152,7 +152,7 @@ def partition_input(
 
 # %% ../../notebooks/07_lake/03_glue.ipynb #fa941a71
 def laid_over(old: Any, new: Any) -> Any:
-    "An entry with ours laid over it: keys of dicts that we do not name stay, columns are matched by name."
+    "Merge our entry into an existing one: other keys stay, columns are matched by name."
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return {**old, **{key: laid_over(old.get(key), value) for key, value in new.items()}}
     if isinstance(old, list) and isinstance(new, list) and all(isinstance(one, Mapping) for one in old + new):
@@ -162,7 +162,7 @@ def laid_over(old: Any, new: Any) -> Any:
 
 # %% ../../notebooks/07_lake/03_glue.ipynb #cell-030
 def _synced_mark(address: str, head: Commit) -> str:
-    "What the state remembers once a commit is synced."
+    "The text that the state keeps once a commit is synced."
     return f"{address} {mark_of(head)}"
 
 
@@ -171,7 +171,7 @@ def is_behind(
     head: Commit | None,  # the newest commit of the table
     synced: str,  # what the state remembers
 ) -> bool:
-    "Whether the catalogue does not have the newest commit yet. No request."
+    "Whether the catalogue lacks the newest commit. Makes no request."
     return bool(address and head and synced != _synced_mark(address, head))
 
 # %% ../../notebooks/07_lake/03_glue.ipynb #78f76fc0
@@ -198,9 +198,9 @@ class _GlueTable:
 def place_of(
     address: str,  # glue:DATABASE or glue:DATABASE?create
     table: TableRef,
-    glue: Any = None,  # the client; made where None
+    glue: Any = None,  # the client; created if None
 ) -> _GlueTable:
-    "Where an address puts a table."
+    "The place of a table at an address."
     kind, _, rest = address.partition(":")
     name, _, asks = rest.partition("?")
     if kind != "glue" or not name or asks not in ("", "create"):
@@ -210,7 +210,7 @@ def place_of(
 
 # %% ../../notebooks/07_lake/03_glue.ipynb #5fa32d81
 def _find(place: _GlueTable) -> dict[str, Any] | None:
-    "The table as Glue has it; None where it does not know it."
+    "The table in Glue; None if it is missing."
     try:
         return place.glue.get_table(DatabaseName=place.database, Name=place.name)["Table"]
     except place.glue.exceptions.EntityNotFoundException:
@@ -236,9 +236,9 @@ def _create(place: _GlueTable, input: Mapping[str, Any]) -> None:
 def _changed(
     place: _GlueTable,
     there: Mapping[str, Any],  # as Glue has it
-    input: Mapping[str, Any],  # as it shall be
-) -> dict[str, Any] | None:  # the whole entry; None where it is so already
-    "What the table's entry must become."
+    input: Mapping[str, Any],  # as it should be
+) -> dict[str, Any] | None:  # the whole entry; None if nothing changes
+    "The new entry of the table."
     known = place.glue.meta.service_model.shape_for("TableInput").members
     now = {name: value for name, value in there.items() if name in known}
     new = laid_over(now, input)
@@ -246,14 +246,14 @@ def _changed(
 
 
 def _update(place: _GlueTable, there: Mapping[str, Any], input: Mapping[str, Any]) -> None:
-    "Bring the table's entry up to date; one that is so already is left alone."
+    "Update the table's entry if it has changed."
     if new := _changed(place, there, input):
         version = {"VersionId": there["VersionId"]} if there.get("VersionId") else {}
         place.glue.update_table(DatabaseName=place.database, TableInput=new, SkipArchive=True, **version)
 
 # %% ../../notebooks/07_lake/03_glue.ipynb #ec8d12c2
 def check_ours(place: _GlueTable, there: Mapping[str, Any], wanted: CatalogEntry) -> None:
-    "Refuse to write over the entry of another table. Raises `CatalogError`."
+    "Refuse to overwrite the entry of another table. Raises `CatalogError`."
     owner = there.get("Parameters", {}).get(_TABLE)
     if owner not in (None, str(wanted.table)):
         raise CatalogError(
@@ -269,7 +269,7 @@ def check_ours(place: _GlueTable, there: Mapping[str, Any], wanted: CatalogEntry
 
 
 def _plain_location(location: str) -> str:
-    "A location in one spelling."
+    "A location in normalised form."
     return re.sub(r"^s3[an]://", "s3://", location).rstrip("/")
 
 # %% ../../notebooks/07_lake/03_glue.ipynb #19ed5ef8
@@ -284,9 +284,9 @@ def send(
     place: _GlueTable,
     what: str,  # a name of CALLS
     rows: Sequence[Mapping[str, Any]],
-    harmless: str = "",  # an error code that the caller can deal with
+    harmless: str = "",  # an error code that the caller handles
 ) -> list[tuple[str, ...]]:  # values of the partitions that were refused by that code
-    "Send partitions in as few calls as Glue allows. Raises `CatalogError` for those refused otherwise."
+    "Send partitions in as few calls as Glue allows. Raises `CatalogError` for other failures."
     (call, argument, most), refused = CALLS[what], {}
     for start in range(0, len(rows), most):
         answer = getattr(place.glue, call)(**place.names, **{argument: rows[start : start + most]})
@@ -303,10 +303,10 @@ def send(
 def _put(
     place: _GlueTable,
     wanted: CatalogEntry,
-    fresh: Iterable[tuple[str, ...]],  # values of partitions that Glue has not
-    stale: Iterable[tuple[str, ...]],  # of those that it has otherwise
+    fresh: Iterable[tuple[str, ...]],  # values of partitions that Glue lacks
+    stale: Iterable[tuple[str, ...]],  # of those that differ in Glue
 ) -> None:
-    "Enter partitions, and correct others."
+    "Create partitions, and update others."
     def inputs(values): return [partition_input(wanted, one) for one in values]
 
     there = send(place, "create", inputs(fresh), "AlreadyExistsException")
@@ -315,7 +315,7 @@ def _put(
 
 
 def _remove(place: _GlueTable, values: Iterable[tuple[str, ...]]) -> None:
-    "Take out partitions without files; one that is gone already is no error."
+    "Delete partitions without files; a missing one is not an error."
     send(place, "delete", [{"Values": list(one)} for one in values], "EntityNotFoundException")
 
 # %% ../../notebooks/07_lake/03_glue.ipynb #347a2056
@@ -357,7 +357,7 @@ def _folders_at(
 def _begin(
     place: _GlueTable, wanted: CatalogEntry
 ) -> tuple[dict[str, Any], str]:  # the table as Glue has it; what was done
-    "A table with the right partition keys, made or emptied where need be."
+    "A table with the right partition keys, created or emptied if necessary."
     there, unmarked = _find(place), table_input(replace(wanted, commit=_NO_COMMIT))
     if there is None:
         _create(place, unmarked if wanted.keys else table_input(wanted))
@@ -395,14 +395,14 @@ def sync(
 # %% ../../notebooks/07_lake/03_glue.ipynb #cell-034
 @dataclass(frozen=True)
 class SyncResult:
-    "What a run reports of the catalogue."
+    "The report of a run about the catalogue."
     mark: str = ""  # address and commit, once the catalogue is up to date
     words: str = ""  # what was done
     notes: tuple[str, ...] = ()  # why it is behind
 
 # %% ../../notebooks/07_lake/03_glue.ipynb #a8d877cd
 def _sync_glue(address: str, wanted: CatalogEntry, folders_at: Callable) -> str:  # "": nothing had to be done
-    "What was done in Glue."
+    "Sync one entry; returns what was done in Glue."
     place = place_of(address, wanted.table)
     did = sync(place, wanted, folders_at)
     return f"{place}: {', '.join(did)}" if did else ""
@@ -412,7 +412,7 @@ _CATALOGS = {"glue": (_sync_glue, _GLUE)}  # by kind: what syncs one entry, and 
 
 
 def _syncer_of(address: str) -> Callable[..., str]:
-    "The function of a kind of catalogue. Raises `CatalogError` naming what there is."
+    "The function of a kind of catalogue. Raises `CatalogError` naming the known kinds."
     kind = address.partition(":")[0]
     if kind not in _CATALOGS:
         raise CatalogError(f"a catalogue is {' or '.join(how for _, how in _CATALOGS.values())}, not {address!r}")
