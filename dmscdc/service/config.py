@@ -33,10 +33,10 @@ __all__ = ['FILE', 'MEANING', 'DEFAULTS', 'FORMATS', 'Config', 'table_parameters
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-007
 def _setting(
-    meaning: str,  # after a ";" what an empty text stands for
-    default: Any = MISSING,  # none: it must be given
+    meaning: str,  # after a ";" the meaning of an empty text
+    default: Any = MISSING,  # MISSING: it must be given
 ) -> Any:
-    "A field of `Config` that says what it means."
+    "A field of `Config` with its meaning."
     return field(default=default, metadata={"meaning": meaning})
 
 # %% ../../notebooks/13_service/01_config.ipynb #c99584df
@@ -76,7 +76,7 @@ def table_parameters(
     table: TableRef,  # of this run
     **more: Any,  # further plain values: run, lease, …
 ) -> dict[str, Any]:  # by the names in the job's parameters cell
-    "What the job notebook of a table is given: plain values, nothing computed, no secret."
+    "The parameters of a table's job notebook: plain values, nothing computed, no secret."
     named = {name: getattr(config, name) for name in ("landing", "lake", "state", "format", "settle")}
     told = {name: value for name in ("catalog", "archive") if (value := getattr(config, name))}
     return {"table": str(table), **named, **told, **more}
@@ -86,7 +86,7 @@ def is_wanted(
     config: Config,
     table: TableRef,
 ) -> bool:
-    "Whether the settings mean a table: it is included, and not excluded."
+    "Whether a table is included and not excluded by the settings."
     include, exclude = ([one.strip() for one in text.split(",")] for text in (config.include, config.exclude))
     among = [any(fnmatchcase(str(table), pattern) for pattern in some) for some in (include, exclude)]
     return (among[0] or not config.include) and not among[1]
@@ -115,9 +115,9 @@ _OPTIONAL = {  # pattern and words; "" is for none
 # %% ../../notebooks/13_service/01_config.ipynb #cell-012
 def check_names(
     given: Mapping,  # settings by name
-    source: str,  # where they stand, for the message
+    source: str,  # where they come from, for the message
 ) -> None:
-    "Refuses a setting that does not exist, and says which one may be meant."
+    "Refuse a setting that does not exist, and suggest the one that may be meant."
     for name in given:
         if name not in MEANING:
             near = get_close_matches(str(name).replace("-", "_"), MEANING, n=1)
@@ -126,12 +126,12 @@ def check_names(
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-016
 def _wrong(name: str, value: object, source: str, expected: str) -> ConfigError:
-    "The refusal of a value."
+    "The error for a wrong value."
     return ConfigError(f"{source}: {name} is {expected}, not {value!r} ({MEANING[name]})")
 
 
 def _check_number(name: str, value: object, source: str) -> int | float:
-    "A number within its limits; `true` is none, although Python counts it as 1."
+    "A number within its limits; `true` is not a number, although Python counts it as 1."
     whole = name == "workers"
     least = 1 if name == "timeout" else 0
     is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
@@ -141,10 +141,10 @@ def _check_number(name: str, value: object, source: str) -> int | float:
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-018
 def _check_text(name: str, value: object, source: str) -> str:
-    "A text that is not empty and means something where only some do."
+    "A text that is not empty and, where only some values are allowed, is one of them."
     if name in _OPTIONAL and (value == "" or isinstance(value, str) and re.fullmatch(_OPTIONAL[name][0], value)):
         return value
-    if name in ("source", "secret"):  # the value is not repeated: it may be what must not be shown
+    if name in ("source", "secret"):  # do not repeat the value: it may be a secret
         raise ConfigError(f"{source}: {name} is {_OPTIONAL[name][1]}")
     if name in _OPTIONAL:
         raise _wrong(name, value, source, _OPTIONAL[name][1])
@@ -168,9 +168,9 @@ def _check_text(name: str, value: object, source: str) -> str:
 def check_value(
     name: str,  # of a setting that exists
     value: object,  # as the file or the command gives it
-    source: str,  # where it stands, for the message
+    source: str,  # where it comes from, for the message
 ) -> str | int | float:  # the value
-    "Refuses a value that makes no sense, and a password in an address."
+    "Refuse a value that makes no sense, and a password in an address."
     check = _check_number if name in ("workers", "settle", "timeout") else _check_text
     return check(name, value, source)
 
@@ -189,7 +189,7 @@ def absolute(
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-026
 def _read_file(file: Path) -> dict:
-    "The checked settings in the file, none if it does not exist."
+    "The checked settings in the file; none if it does not exist."
     try:
         given = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -204,7 +204,7 @@ def _read_file(file: Path) -> dict:
 
 
 def _not_said(missing: list[str], file: Path) -> ConfigError:
-    "Without the two places nothing can be done; the message says how to name them."
+    "The error for a missing landing or lake; it says how to name them."
     where = f"{FILE} here does not say" if file.exists() else f"there is no {FILE} here that says"
     what = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'}"
     return ConfigError(
@@ -215,7 +215,7 @@ def _not_said(missing: list[str], file: Path) -> ConfigError:
 
 # %% ../../notebooks/13_service/01_config.ipynb #11474d9a
 def _here(folder: str | Path) -> Path:
-    "The folder from the root on."
+    "The absolute path of the folder."
     try:
         return Path(folder).resolve()
     except FileNotFoundError:
@@ -224,14 +224,14 @@ def _here(folder: str | Path) -> Path:
 
 
 def _parts(place: str) -> list[str]:
-    "A place as its folders, links followed; a bucket by one of its spellings."
+    "The folders of a path, links followed; a bucket in one spelling."
     if is_bucket(place):
         return [part for part in re.sub("^s3a:", "s3:", place).split("/") if part]
     return list(Path(place).resolve().parts)
 
 
 def _check_apart(name: str, place: str, other: str, there: str) -> None:
-    "Refuses a lake that is the landing, or lies in it, and a landing in the lake; the same of an archive."
+    "Refuse a lake that is, contains or lies in the landing; the same for an archive."
     ours, theirs = _parts(there), _parts(place)
     if ours[:len(theirs)] == theirs or theirs[:len(ours)] == ours:
         how = "are the same place" if ours == theirs else "lie one inside the other"
@@ -262,7 +262,7 @@ def read_config(
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-032
 def _for_people(given: Mapping) -> str:
-    "The content of the file: each setting under its meaning; a default that nobody changed is a comment."
+    "The content of the file: each setting below its meaning; an unchanged default is a comment."
     lines = ["# Settings of dmscdc. Paths are relative to this file; flags of a command win.", ""]
     for name, meaning in MEANING.items():
         value = given.get(name, DEFAULTS.get(name, name))
@@ -275,7 +275,7 @@ def write_config(
     folder: str | Path,  # made if missing
     **values,  # settings by name; None: not given
 ) -> Path:  # of the file
-    "Writes dmscdc.toml, never over one that exists. Raises `ConfigError`; nothing is made then."
+    "Write dmscdc.toml, never over an existing one. Raises `ConfigError` before anything is written."
     given = {name: value for name, value in values.items() if value is not None}
     check_names(given, "dmscdc init")
     named = [name for name in MEANING if name in given]
@@ -294,7 +294,7 @@ def write_config(
 def nearest_config(
     folder: str | Path = "",  # where dmscdc.toml lies; "" for the nearest, here or above, or of a demo there
 ) -> Config:
-    "The settings that somebody means who looks around. Raises `ConfigError`."
+    "The settings of the nearest folder. Raises `ConfigError`."
     if folder:
         return read_config(folder)
     here = Path.cwd()

@@ -38,8 +38,8 @@ def kept_runs(
     table: str = "",  # of this table only; "" for all
     verdict: str = "",  # only those that ended so; "" for all
     since: str = "",  # only those that began then or later, UTC
-) -> pd.DataFrame:  # a row a run, the oldest first
-    "The runs of a folder. Raises `LookupError` where none is kept."
+) -> pd.DataFrame:  # one row per run, the oldest first
+    "The runs of a folder. Raises `LookupError` if there are none."
     import pandas as pd
 
     lines = [line for line in RunLog(config.runs).lines() if line.get("html")]
@@ -72,7 +72,7 @@ def run_charts(
 
 # %% ../../notebooks/13_service/08_exploring.ipynb #50e7ab11
 def sorted_by_click() -> Markup:  # HTML, to be displayed once
-    "A click on a column's head sorts the tables of a notebook."
+    "A script that sorts a notebook's tables by a click on a column's head."
     script = (files("dmscdc") / "pages" / "sort.js").read_text(encoding="utf-8")
     return Markup(f"<script>{script}</script>")
 
@@ -81,7 +81,7 @@ def landed_changes(
     config: Config,
     table: str = "",  # schema.table; "" for all
 ) -> tuple[FolderLanding, dict[TableRef, list[RawFile]]]:  # the landing, and the change files of each table
-    "What has arrived. Raises `LandingEmpty` where there is none."
+    "The change files that have arrived. Raises `LandingEmpty` if there are none."
     there = open_landing(config.landing)
     found = {one: there.files(one).changes for one in ([TableRef.parse(table)] if table else there.tables())}
     if not any(found.values()):
@@ -112,7 +112,7 @@ def new_home(
     folder: str = "",  # "" makes a temporary one
     name: str = "shop",  # of what lies there
 ) -> Path:
-    "Where a page puts what it makes."
+    "A new folder for the files of a page."
     return Path(folder or mkdtemp(prefix="dmscdc-")) / name
 
 
@@ -130,7 +130,7 @@ def rows_in(
 def framed(
     page: Path,  # a report
 ) -> Markup:  # HTML
-    "A page inside this one, which it must not dress."
+    "A page inside this one, without effect on its style."
     frame = 'width="100%" height="700" style="border: 1px solid #ccc"'
     srcdoc = escape(page.read_text(encoding="utf-8"))
     return Markup(f'<p>{escape(str(page))}</p><iframe srcdoc="{srcdoc}" {frame}></iframe>')

@@ -29,7 +29,7 @@ def some_rows(
     table: TableRef,
     file: RawFile,  # a Parquet file of the table
 ) -> pa.Table:  # at most SAMPLE rows; of a change file the inserts only
-    "The first rows of a file, in a few reads. A sample: what the file's end promises is not compared with it."
+    "The first rows of a file, in a few reads; they are not compared with the file's footer."
     there, path = fs_and_path(landing.url(table, file.path))
     with pq.ParquetFile(path, filesystem=there) as parquet:
         batch = next(parquet.iter_batches(batch_size=_SAMPLE), None)
@@ -42,7 +42,7 @@ def some_rows(
 def rank(
     field: pa.Field,  # a column
 ) -> int | None:  # 0 whole numbers, 1 texts, 2 times; None: cannot be a key
-    "How much a column looks like a key by its type."
+    "How likely a column is a key, by its type."
     kind = field.type
     if field.name == "Op" or field.name.upper().startswith("AR_H_"):
         return None
@@ -57,7 +57,7 @@ def is_unique(
     rows: pa.Table,
     columns: tuple[str, ...],
 ) -> bool:  # no null in any of them, and no combination twice
-    "Whether columns identify the rows at hand."
+    "Whether columns identify the given rows."
     if any(rows[column].null_count for column in columns):
         return False
     return rows.select(columns).group_by(list(columns)).aggregate([]).num_rows == rows.num_rows
@@ -67,7 +67,7 @@ def looks_like_id(
     column: str,
     table: str,  # name without its schema
 ) -> int:  # 0 "id", 1 "product_id" in product, 2 any "…_id", 3 no such name
-    "How much a column looks like a key by its name."
+    "How likely a column is a key, by its name."
     name, own = column.lower().replace("_", ""), table.lower().replace("_", "")
     if name == "id":
         return 0
@@ -80,7 +80,7 @@ def guess(
     rows: pa.Table,  # some rows of the table
     table: str,  # its name without schema
 ) -> tuple[str, ...]:  # columns; empty where nothing identifies the rows
-    "The best key that the rows allow: one column, by name and type, else the first two or three together."
+    "The best key for the rows: one column, by name and type, else the first two or three that fit."
     ranks = {field.name: rank(field) for field in rows.schema}
     columns = [name for name, number in ranks.items() if number is not None]
     singles = sorted(columns, key=lambda c: (looks_like_id(c, table), ranks[c], columns.index(c)))
@@ -99,7 +99,7 @@ class Suggestion:
 
     key: tuple[str, ...]  # columns, empty where there is no proposal
     words: str  # what was seen
-    command: str  # that sets it
+    command: str  # the command that sets it
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-022
 NEVER = "--insert-only is for rows that are never updated or deleted"
@@ -108,16 +108,16 @@ NEVER = "--insert-only is for rows that are never updated or deleted"
 def judged_by(
     listing: Listing,  # of a table
 ) -> RawFile | None:  # None where there is none
-    "The file that tells what may be the key: the first that is Parquet."
+    "The file from which we infer the key: the first that is Parquet."
     return next((f for f in listing.load + listing.changes if f.format == "parquet"), None)
 
 
 def suggest_key(
     landing: FolderLanding,
     table: TableRef,
-    listing: Listing | None = None,  # of the table, where it is known already
+    listing: Listing | None = None,  # of the table, if already known
 ) -> Suggestion:
-    "What identifies a row of a new table, judged from its first file."
+    "The key that a new table's first file suggests."
     listing = landing.files(table) if listing is None else listing
     file = judged_by(listing)
     only = f"dmscdc table set {for_shell(table)}"
@@ -137,7 +137,7 @@ def suggest_key(
     return Suggestion(key, words, f"{only} --key {shlex.quote(columns)}")
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #eca18613
-COUNTED = 1_000_000  # rows of a file that are looked at
+COUNTED = 1_000_000  # rows of a file that are read
 
 
 def folders_in(
@@ -146,7 +146,7 @@ def folders_in(
     file: RawFile,  # a Parquet file of the table
     partition: tuple[str, ...],  # columns
 ) -> tuple[int, int]:  # combinations of their values, at least; rows of the file
-    "How many folders a file's rows would lie in."
+    "How many folders a file's rows would be written to."
     there, path = fs_and_path(landing.url(table, file.path))
     with pq.ParquetFile(path, filesystem=there) as parquet:
         batches = islice(parquet.iter_batches(columns=list(partition), batch_size=_SAMPLE), COUNTED // _SAMPLE)

@@ -36,7 +36,7 @@ def log_line(
     now: float,  # epoch seconds
     facts: Mapping[str, Any],  # plain values
 ) -> dict[str, Any]:
-    "One event as a structured log has it."
+    "One event as a line of a structured log."
     at = datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {"time": at, "level": _LEVELS.get(facts.get("verdict", ""), "INFO"), "event": event, **facts}
 
@@ -87,7 +87,7 @@ def _write_line(
     line: Mapping[str, Any],
     file: str,  # "" for standard output
 ) -> None:
-    "One line, whole. A full disk or a closed pipe is warned of: it must not fail a pass that has done its work."
+    "Write one whole line. A full disk or a closed pipe only warns, since the pass has done its work."
     text = json.dumps(line, ensure_ascii=False, default=str)
     try:
         if not file:
@@ -106,7 +106,7 @@ def open_metrics(
     now: Callable[[], float] = time.time,  # epoch seconds
     **always: Any,  # facts of every line: landing, pass
 ) -> Callable[..., None]:  # told an event, and its facts by name
-    "Where a pass tells what happens."
+    "Open the metrics; the returned function writes an event."
     kind, _, file = setting.partition(":")
 
     def tell(event: str, **facts: Any) -> None:
@@ -133,7 +133,7 @@ def _lag_now(
     status: TableStatus,
     now: float,  # epoch seconds
 ) -> float | None:
-    "The lag of a table that no run has touched."
+    "The current lag of a table without a run."
     return lag_of(status.plan.before if status.plan else status.item.position, now)
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-021

@@ -43,7 +43,7 @@ __all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'status_after', '
 def _plain(
     outcome: Outcome,
 ) -> dict[str, Any]:  # plain values
-    "What became of a table, for programs."
+    "A table's outcome, for programs."
     named = {name: getattr(outcome, name) for name in ("verdict", "words", "command")}
     return {**named, "run": outcome.run.id if outcome.run else None}
 
@@ -80,7 +80,7 @@ class PassResult:
 def in_words(
     outcomes: Iterable[Outcome],
 ) -> tuple[str, str]:  # verdict and sentence of the pass
-    "The worst verdict, and how many tables have which; those that wait for files are no tables with nothing to do."
+    "The worst verdict and the number of tables by verdict; tables that wait for files are counted separately."
     outcomes = list(outcomes)
     worst = min((outcome.verdict for outcome in outcomes), key=WORST_FIRST.index, default="nothing")
     known = (*WORST_FIRST[:-1], "waiting", "nothing")
@@ -101,7 +101,7 @@ def _heeding_signals(
     stop: threading.Event,  # set by the first INT or TERM
     say: Callable[[str], None],
 ) -> Iterator[None]:
-    "Turn Ctrl-C and SIGTERM into a stop; a second one does what it did before. Only the main thread can hear them."
+    "Turn Ctrl-C and SIGTERM into a stop; a second one acts as usual. Only the main thread can receive them."
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -118,7 +118,7 @@ def _heeding_signals(
 
     def heard(number: int, frame: object) -> None:
         restore()
-        threading.Thread(target=answer).start()  # what we interrupted may hold a lock
+        threading.Thread(target=answer).start()  # the interrupted code may hold a lock
 
     for number in known:
         signal.signal(number, heard)
@@ -132,7 +132,7 @@ def _run_all(
     workers: Workers,
     statuses: list[TableStatus],  # that need a run, in the order in which they begin
 ) -> list[Outcome]:
-    "Run tables in parallel until all are done or the workers is stopped."
+    "Run tables in parallel until all are done or the workers are stopped."
     if not workers.config.workers:
         return [attempt(workers, status) for status in statuses]
     with ThreadPoolExecutor(workers.config.workers, thread_name_prefix="table") as pool:
@@ -178,7 +178,7 @@ def _free_idle(
     workers: Workers,
     statuses: Iterable[TableStatus],
 ) -> None:
-    "Free what a dead pass of this machine holds of tables that need no run, so that nobody waits for it to run out."
+    "Free leases of a dead pass of this machine on tables that need no run, so that nobody waits for them."
     dead = {lease.table for lease in workers.state.holders() if is_gone(lease.owner)}
     for status in statuses:
         if status.table in dead and not status.has_work:
@@ -190,7 +190,7 @@ def status_after(
     outcome: Outcome | None,  # None: the pass was stopped before
     state: State,  # where the run has saved the position
 ) -> dict[str, Any]:
-    "What the front page shows of a table."
+    "A table's status for the front page, after the pass."
     row = status_row(status)
     if outcome is None or outcome.run is None:
         is_news = outcome is not None and outcome.verdict in ("busy", "failed")
@@ -201,7 +201,7 @@ def status_after(
     if done:
         item = state.get(status.table) or status.item
         row |= {"position": done["position"]["after"], "rows": done["lake"].get("rows")}
-        row["lag"] = lag_of(item.position, time.time())  # of now; the run's own is that of its end
+        row["lag"] = lag_of(item.position, time.time())  # the lag now; the run recorded the one at its end
     return row
 
 # %% ../../notebooks/13_service/06_passes.ipynb #cell-021
@@ -224,7 +224,7 @@ def _finish(
         state = open_state(config.state, config.landing, ask=True)
         rows = [status_after(status, result.tables.get(str(status.table)), state) for status in every]
         write_front_page(config.runs, rows)
-    except RunStoreError as error:  # the tables are what they are, whether we can tell it or not
+    except RunStoreError as error:  # the result of the tables stands, even if it cannot be stored
         verdict, kept = result.verdict if result.exit_code else "attention", "The front page could not be kept"
         return replace(result, verdict=verdict, words=f"{result.words}. {kept}: {error}")
     return result
@@ -242,7 +242,7 @@ def weighed(
     tables: dict[str, Outcome],
     stopped: bool,
 ) -> dict[str, str]:  # verdict, words and cause of the pass
-    "What to say of all tables; a pass that was stopped has failed, whatever it got done."
+    "The verdict over all tables; a stopped pass has failed, whatever it has done."
     verdict, words = in_words(tables.values())
     if stopped:
         return {"verdict": "failed", "words": f"stopped on request; {words}", "cause": "stopped"}
@@ -254,7 +254,7 @@ def _told(
     result: PassResult,
     statuses: list[TableStatus],
 ) -> PassResult:  # the same
-    "Tell programs what the pass has done: a line for each of its tables and one for itself."
+    "Log what the pass has done: a line for each of its tables and one for the pass."
     now = time.time()
     facts = [table_facts(status, result.tables[str(status.table)], now) for status in statuses]
     for one in facts:
@@ -268,7 +268,7 @@ def _close_lost_runs(
     config: Config,
     job: str,  # name of the notebook
 ) -> list[Run]:
-    "Close the runs of dead passes, and tell the state of them."
+    "Close the runs of dead passes and save their results in the state."
     closed = close_lost(config.runs)
     for run in closed:
         if run.table and run.job == job:
@@ -280,7 +280,7 @@ def _close_lost_runs(
 def _still_refused(
     status: TableStatus,  # with a refusal
 ) -> str:
-    "An old refusal in short, for those who have heard it before."
+    "A repeated refusal in short."
     since = f" since {status.refusal['at'][:16]}Z" if status.refusal.get("at") else ""
     words = first_sentence(status.refusal["words"]).rstrip(".")
     return f"{status.table}: refused{since}, {words}. Nothing has changed; `dmscdc status` shows it whole"
@@ -290,7 +290,7 @@ def _left_alone(
     workers: Workers,
     status: TableStatus,  # at a table that was not run
 ) -> Outcome:
-    "What a pass says of a table without a run; it is said aloud where there is something to do or to wait for."
+    "The outcome of a table without a run; it is printed if there is something to do or to wait for."
     outcome = without_run(status)
     if outcome.verdict != "nothing" or outcome.waits:
         workers.say(_still_refused(status) if status.refusal else str(outcome))
@@ -301,7 +301,7 @@ def _unseen(
     said: dict[str, str],  # of the tables that were seen
     unread: Sequence[str],  # what could not be looked into, a sentence each
 ) -> dict[str, str]:  # of the pass
-    "A pass that could not look everywhere says so, and asks a person to look."
+    "Words and verdict of a pass that could not read everything: a person must look."
     if not unread:
         return said
     verdict = said["verdict"] if EXIT_CODES[said["verdict"]] else "attention"
@@ -318,7 +318,7 @@ def _one_round(
     now = iso(datetime.now(timezone.utc))
     begun = PassResult(uuid.uuid4().hex[:8], now, now, "attention", "")
     log = open_metrics(config.metrics, landing=config.landing, **{"pass": begun.id})
-    open_state(config.state, config.landing)  # made where it is missing
+    open_state(config.state, config.landing)  # created if it is missing
     _close_lost_runs(config, Path(more["job"]).stem)
     unread, left = [], []
     try:

@@ -86,7 +86,7 @@ def stop_signals(
     hard: threading.Event,  # set by the second
     say: Callable[[str], None],
 ) -> Iterator[None]:
-    "Hear INT and TERM while the block runs; only the main thread can, elsewhere this does nothing."
+    "Handle INT and TERM while the block runs; outside the main thread this does nothing."
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -100,7 +100,7 @@ def stop_signals(
 
     def heard(number: int, frame: object) -> None:
         signals.append(signal.Signals(number).name)
-        threading.Thread(target=answer, args=(len(signals) == 1,)).start()  # what we interrupted may hold a lock
+        threading.Thread(target=answer, args=(len(signals) == 1,)).start()  # the interrupted code may hold a lock
 
     before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -121,7 +121,7 @@ def one_turn(
     now: Callable[[], datetime],
     say: Callable[[str], None],
 ) -> int:  # passes that ran: 0 or 1
-    "Run the pass of a tick unless it is too late for it, and say what was missed."
+    "Run the pass of a tick unless it is too late, and report missed ticks."
     came = now()
     ran = (came - tick).total_seconds() <= LATE
     if ran:
@@ -136,7 +136,7 @@ def one_turn(
 # %% ../../notebooks/13_service/07_schedule.ipynb #cell-024
 def run_schedule(
     cron: str,  # five fields, "0 * * * *"
-    action: Callable[[threading.Event], object],  # the pass; what it returns is said
+    action: Callable[[threading.Event], object],  # the pass; its return value is printed
     *,
     zone: str = "UTC",  # whose hours the fields mean
     stop: threading.Event | None = None,  # set it to end the timetable after the running pass
@@ -185,7 +185,7 @@ def job_parameters(
     table: TableRef,
     **more: Any,  # source_table, interval, wait, limit; left out where empty
 ) -> dict[str, Any]:
-    "What the job is told; no secret."
+    "The parameters of the job, without secrets."
     named = {name: getattr(config, name) for name in ("landing", "lake", "state", "source", "archive")}
     given = {name: value for name, value in more.items() if value is not None}
     return {"table": str(table), **named, "secret_name": config.secret, **given}
@@ -197,7 +197,7 @@ def run_proof(
     servers: Servers,  # that give a Spark
     **more: Any,  # see `job_parameters`
 ) -> Run:
-    "One table beside its source, in a notebook that is kept. Raises `SourceRefused` before anything starts."
+    "Compare one table with its source in a kept notebook. Raises `SourceRefused` before anything starts."
     from dmscdc.reconcile.explain import again
 
     url = address(config.source, config.secret)
@@ -217,7 +217,7 @@ def run_proof(
 
 # %% ../../notebooks/13_service/07_schedule.ipynb #5d0c1a2e
 def _why_no_commit(config: Config, table: TableRef) -> str:
-    "Why a table was not loaded yet, in a sentence without its end."
+    "Why a table was not loaded yet: a sentence without its full stop."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing, ask=True)
     status = read_status(table, config, landing, state, time.time())
     ended = status.item.status
@@ -254,7 +254,7 @@ def not_compared(
 def check_source(
     config: Config,
 ) -> None:
-    "Wrong use is said before anything starts. Raises `SourceRefused`, `SourceUnreachable`."
+    "Report wrong use before anything starts. Raises `SourceRefused`, `SourceUnreachable`."
     if not config.source:
         raise SourceRefused("no source: give --source, or set it in dmscdc.toml")
     address(config.source, config.secret)
@@ -265,7 +265,7 @@ def run_proofs(
     tables: Iterable[TableRef],
     *,
     classic: bool = False,  # each notebook starts its own Spark
-    say: Callable[[str], None] = print,  # told of each verdict
+    say: Callable[[str], None] = print,  # called with each verdict
     **more: Any,  # see `job_parameters`
 ) -> list[Run]:  # in the order of the tables
     "Prove tables one after the other, and bring the front page up to date. Raises `SourceRefused`, `UnknownTable`."

@@ -46,25 +46,25 @@ class TableStatus:
     table_state: TableState | None = None  # of a ready table: its lake
     suggestion: Suggestion | None = None  # of a waiting table
     problem: str = ""  # why it could not be planned
-    behind: bool = False  # the catalogue was not told of the newest commit
-    refusal: Mapping[str, str] | None = None  # what was said of this very input when it was refused
-    holder: Lease | None = None  # of a table that has work: who is at it
+    behind: bool = False  # the catalogue does not have the newest commit
+    refusal: Mapping[str, str] | None = None  # the mark and words of an earlier refusal of the same input
+    holder: Lease | None = None  # of a table that has work: who works on it
 
     @property
     def has_work(self) -> bool:
-        "A run is worth it: there is something to load, or to tell the catalogue. One without a plan is of no use."
+        "Whether a run is needed: there is something to load or to report to the catalogue."
         if self.state != "ready" or self.plan is None or self.refusal and not self.behind:
             return False
         return self.behind or not self.plan.is_empty
 
     @property
     def needs_spark(self) -> bool:
-        "There is something to load: to tell the catalogue takes no Spark."
+        "Whether there is something to load; updating the catalogue needs no Spark."
         return not self.plan.is_empty
 
     @property
     def bytes(self) -> int:
-        "Size of what would be read: the best guess at how long it takes."
+        "Bytes that would be read: the best estimate of how long the run takes."
         return sum(file.size for file in self.plan.inputs) if self.plan else 0
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-008
@@ -80,7 +80,7 @@ def state_of(
 def input_mark(
     status: TableStatus,  # at a ready table
 ) -> str:
-    "What a refusal depends on: the same mark, the same refusal."
+    "A mark of all that a refusal depends on: the same mark means the same refusal."
     item, plan = status.item, status.plan
     files = sorted((file.path, file.size, file.time) for file in plan.inputs) if plan else status.problem
     settings = [getattr(item, name) for name in SETTINGS] + [item.instruction, item.commit]
@@ -91,7 +91,7 @@ def input_mark(
 def _recalled(
     status: TableStatus,
 ) -> TableStatus:  # with the refusal, where it is known that its input is refused
-    "Recall what was said of the same input."
+    "Add an earlier refusal of the same input."
     told = status.item.status.get("refused") or {}
     return replace(status, refusal=told) if status.has_work and told.get("mark") == input_mark(status) else status
 
@@ -99,7 +99,7 @@ def _recalled(
 def refusal_words(
     status: TableStatus,  # with a refusal
 ) -> str:
-    "What was said, and that it still holds."
+    "The words of the refusal, and that it still holds."
     again = f"`dmscdc pass --only {for_shell(status.table)} --retry`"
     words = status.refusal["words"].replace(then(str(status.table)), "").rstrip(".")
     since = "Nothing has changed since; the next pass tries it once a file or setting has"
@@ -109,7 +109,7 @@ def refusal_words(
 def busy_words(
     lease: Lease,  # of somebody else
 ) -> str:
-    "Who is at work on a table, or was."
+    "Who works on a table, or did."
     if is_gone(lease.owner):
         return f"{spoken(lease.owner)} has ended before it was done, and the next pass takes over"
     return f"{spoken(lease.owner)} is at work on it until {clock(lease.expiry)} at the latest"
@@ -119,7 +119,7 @@ def problem_words(
     table: TableRef,
     error: Exception,  # of planning
 ) -> str:  # without the table's name
-    "An error in words; one that nobody expected with its kind."
+    "An error in words; an unexpected one with its type."
     words = str(error).removeprefix(f"{table}: ")
     return words if is_expected(error) else f"{type(error).__name__}: {words}"
 
@@ -149,7 +149,7 @@ def read_status(
     landing: FolderLanding | BucketLanding,  # opened once for all tables
     state: State,  # opened once for all tables
     now: float,  # epoch seconds
-    retry: bool = False,  # as if nothing had ever been refused
+    retry: bool = False,  # ignore earlier refusals
 ) -> TableStatus:  # of this table
     "One table: its settings, and its plan or a proposal. One listing, no Spark."
     item, kind, table_state = TableItem(table), "ready", None
@@ -163,18 +163,18 @@ def read_status(
         table_state = load_state(state, table, config.lake)
         plan = plan_state(table_state, landing, config.settle, now, config.archive)
         if is_bucket(config.landing) and needs_all(table_state.item, now) and not plan.notes:
-            state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left unsaid
+            state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left to report
         told = table_state.item.status.get("catalog", "")
         behind = not table_state.lost and is_behind(config.catalog, table_state.head, told)
         status = TableStatus(table, kind, table_state.item, plan, table_state, behind=behind)
         status = replace(status, holder=state.holder(table)) if status.has_work else status
-    except Exception as error:  # of one table: the others go on
+    except Exception as error:  # a problem of one table must not stop the others
         status = TableStatus(table, kind, item, table_state=table_state, problem=problem_words(table, error))
     return status if retry else _recalled(status)
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-015
 def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding | BucketLanding) -> UnknownTable:
-    "Names that no table has, with those that there are."
+    "The error for unknown table names, with the known ones."
     known = ", ".join(map(str, there[:10]))
     more = f" and {len(there) - 10:,} more" if len(there) > 10 else ""
     return UnknownTable(
@@ -204,7 +204,7 @@ def check_here(
     config: Config,
     table: TableRef,
 ) -> None:
-    "Raises `UnknownTable` for a table of which there are neither files nor settings."
+    "Raise `UnknownTable` for a table that has neither files nor settings."
     try:
         chosen_tables(open_landing(config.landing), open_state(config.state, config.landing, ask=True), [str(table)])
     except LandingUnreachable:
@@ -233,7 +233,7 @@ def wanted_tables(
 def waits_for_aws(
     config: Config,  # of the folder
 ) -> bool:
-    "Do looks spend their time on requests?"
+    "Whether reading a status mostly waits for requests."
     return is_bucket(config.landing) or is_bucket(config.lake) or config.state.startswith("dynamodb:")
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-022
@@ -241,9 +241,9 @@ def read_statuses(
     config: Config,  # of the folder
     only: Iterable[str] = (),  # tables by name; all where there are none
     now: float | None = None,  # epoch seconds
-    retry: bool = False,  # as if nothing had ever been refused
-    say: Callable[[str], None] = lambda words: None,  # told of what could not be looked into
-    tell: Callable[[str], None] = lambda words: None,  # told what tables are left out, and of no state
+    retry: bool = False,  # ignore earlier refusals
+    say: Callable[[str], None] = lambda words: None,  # called with what could not be read
+    tell: Callable[[str], None] = lambda words: None,  # called with tables left out, and with a missing state
 ) -> list[TableStatus]:  # by table
     "What every table needs now."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing, ask=True)
@@ -261,7 +261,7 @@ def read_statuses(
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-030
 def _verdict_of(status: TableStatus) -> tuple[str, str]:
-    "Verdict and words of a table that no run has to find out about; nothing for any other."
+    "Verdict and words of a table that are known without a run; empty for any other."
     if status.state == "waiting" and status.problem:
         return "attention", status.problem
     if status.state != "ready":
@@ -278,7 +278,7 @@ def _verdict_of(status: TableStatus) -> tuple[str, str]:
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032
 def _proposal_of(status: TableStatus) -> dict[str, Any]:
-    "The key that the data suggests, and the command that goes on from here."
+    "The key that the data suggests, and the next command."
     guess = status.suggestion
     if guess is None:
         verb = "plan" if status.state == "waiting" else "pass"
@@ -288,7 +288,7 @@ def _proposal_of(status: TableStatus) -> dict[str, Any]:
 
 
 def _plan_words(plan: Plan | None) -> dict[str, str]:
-    "What a plan says, in the names of the status."
+    "The fields of a plan, by the names of the status."
     if plan is None:
         return {"plan": "", "sentence": "", "waits": ""}
     return {"plan": plan.kind, "sentence": plan.sentence, "waits": plan.waits}
@@ -297,7 +297,7 @@ def _plan_words(plan: Plan | None) -> dict[str, str]:
 def is_mended(
     status: TableStatus,
 ) -> bool:
-    "Something else is to be loaded than what was refused last."
+    "Whether the input has changed since the last refusal."
     return status.has_work and not status.refusal and bool(status.item.status.get("refused"))
 
 # %% ../../notebooks/13_service/03_status.ipynb #bc0777b4

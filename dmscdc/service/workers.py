@@ -35,7 +35,7 @@ __all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'Servers', 'Outco
 def say_line(
     text: str,
 ) -> None:
-    "A line on standard output, which no other line gets into."
+    "Print a line in one piece, so that no other line gets into it."
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -45,8 +45,8 @@ class HeldLease:
     "A lease that is being kept."
 
     lease: Lease
-    lost: threading.Event = field(default_factory=threading.Event)  # set when it has passed to somebody else
-    stays: str = ""  # why it must not be given back: it has to run out
+    lost: threading.Event = field(default_factory=threading.Event)  # set when somebody else has taken it
+    stays: str = ""  # why it must expire instead of being released
 
 
 def renew(
@@ -54,7 +54,7 @@ def renew(
     held: HeldLease,
     seconds: float,  # from now
 ) -> None:
-    "Renew one lease; a lost one is marked, and where the store does not answer it is tried again next time."
+    "Renew one lease; mark a lost one; if the store does not answer, try again next time."
     try:
         held.lease = state.renew(held.lease, seconds)
     except LeaseLost:
@@ -82,7 +82,7 @@ class LeaseHeartbeat:
 
     @contextmanager
     def keep(self, table: TableRef, owner: str) -> Iterator[HeldLease | None]:
-        "Hold a table while the block runs; None where somebody else holds it."
+        "Hold a table's lease while the block runs; None if somebody else holds it."
         lease = self.state.acquire(table, owner, self.seconds)
         if lease is None:
             yield None
@@ -102,7 +102,7 @@ class LeaseHeartbeat:
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b0bd83e1
 def _prepare() -> None:
-    "Import what every run needs here: for its kernel, its page, and the question whether it left work behind."
+    "Import what every run needs: for its kernel, its page, and the check for work left behind."
     import nbconvert  # noqa: F401
     import pyspark.sql.connect.client  # noqa: F401
 
@@ -110,7 +110,7 @@ def _prepare() -> None:
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-015
 class Servers:
-    "One Spark server a table format, for all notebooks of a pass."
+    "One Spark server per table format, for all notebooks of a pass."
 
     def __init__(self, config: Config, classic: bool = False, start: Callable = serve,
                  stop: threading.Event | None = None):  # set when nobody wants a server any more
@@ -158,7 +158,7 @@ class Outcome:
 def without_run(
     status: TableStatus,  # of a table that needs none
 ) -> Outcome:
-    "What a pass says of a table that it leaves alone."
+    "The outcome of a table that needs no run."
     plan, name = status.plan, str(status.table)
     if status.refusal:
         return Outcome(name, "refused", refusal_words(status), f"dmscdc pass --only {for_shell(name)} --retry")
@@ -186,14 +186,14 @@ def _waiting(
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-026
 @dataclass
 class Workers:
-    "What the runs of one pass have in common."
+    "What the runs of one pass share."
 
     config: Config
     state: State
     servers: Servers
     keeper: LeaseHeartbeat
     owner: str  # who holds the leases: "host:process:pass"
-    reread: Callable[[TableRef], TableStatus]  # looks at a table once more
+    reread: Callable[[TableRef], TableStatus]  # reads a table's status again
     job: str | Path = "process_table"  # the notebook
     stop: threading.Event = field(default_factory=threading.Event)  # set to end everything
     stop_work: Callable[[str, str], int] = stop_work
@@ -203,7 +203,7 @@ class Workers:
 
 @dataclass(frozen=True)
 class _AnyOf:
-    "Several events as one that can be asked."
+    "Several events as one."
 
     events: tuple[threading.Event, ...]
 
@@ -227,7 +227,7 @@ def inherit(
     workers: Workers,
     table: TableRef,
 ) -> None:
-    "Free the lease of a pass of this machine that is gone, once nothing of it is at work; else it runs out by itself."
+    "Free the lease of a dead pass of this machine once none of its work runs; else it expires by itself."
     lease, ours = workers.state.holder(table), workers.servers.remote
     owner = owner_in(lease.owner) if lease and is_gone(lease.owner) else None
     if owner is None or owner.spark not in ("", print_of(ours)):
@@ -236,7 +236,7 @@ def inherit(
         end_all(owner.mark)
         if owner.spark:
             workers.stop_work(ours, session_of(lease.owner, lease.fence, str(table)))
-    except Exception as error:  # whatever it was: we do not know that nothing runs
+    except Exception as error:  # whatever it was: something may still run
         workers.say(f"{table}: {spoken(lease.owner)} has ended, but its work may go on: {error}")
         return
     workers.state.release(lease)
@@ -283,7 +283,7 @@ def _run_job(
     status: TableStatus,
     held: HeldLease,  # the table's lease
 ) -> Outcome:
-    "One notebook, and no work of it left behind."
+    "Run one notebook and leave no work of it behind."
     name, run_id, lease = str(status.table), uuid.uuid4().hex[:8], held.lease
     session = session_of(lease.owner, lease.fence, name)
     if (spark := _spark_for(workers, status)) is None:
@@ -310,9 +310,9 @@ def _run_job(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-033
 def _is_gone(
-    server: SparkServer | None,  # None: not ours, so we cannot know
+    server: SparkServer | None,  # None: not ours, so we do not know
 ) -> bool:
-    "Whether a server of ours has ended, and all work in it."
+    "Whether our server has ended, and with it all its work."
     return server is not None and server.poll() is not None
 
 
@@ -327,7 +327,7 @@ def left_behind(
         return ""
     try:
         workers.stop_work(url, session)
-    except Exception as error:  # whatever it was: we do not know that nothing runs
+    except Exception as error:  # whatever it was: something may still run
         return "" if _is_gone(server) else f"{type(error).__name__}: {error}".splitlines()[0]
     return ""
 
@@ -337,7 +337,7 @@ def _refused_input(
     status: TableStatus,  # before the run
     run: Run,
 ) -> dict[str, str] | None:  # what the next looks recall; None where nothing was refused
-    "What was refused, and the words."
+    "The mark and the words of a refusal."
     if run.verdict != "refused":
         return None
     after = status
@@ -355,7 +355,7 @@ def noted(
     run: Run,
     stays: str,  # why the lease is not given back
 ) -> Outcome:
-    "Tell the state of the run, and the pass what became of the table."
+    "Save the run's result in the state and return the table's outcome."
     table, done = status.table, run.records.get("processed") or {}
     told = {"catalog": mark} if (mark := (done.get("catalog") or {}).get("mark")) else {}
     said = {"last_verdict": run.verdict, "last_words": run.words[:1_000], "last_run": run.id, "lag": done.get("lag")}
@@ -371,7 +371,7 @@ def attempt(
     workers: Workers,
     status: TableStatus,
 ) -> Outcome:  # whatever happens
-    "Run a table; what cannot even begin becomes an outcome too."
+    "Run a table; a run that cannot begin becomes an outcome too."
     try:
         return run_table(workers, status)
     except Exception as error:
@@ -386,7 +386,7 @@ def attempt(
 def lost_server(
     outcome: Outcome,
 ) -> bool:
-    "The server died under this run, which says nothing about who is to blame."
+    "Whether the server died during this run, whoever caused it."
     return outcome.run is not None and outcome.run.cause in ("server died", "server out of memory")
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-048
@@ -394,7 +394,7 @@ def retry_alone(
     workers: Workers,
     outcome: Outcome,  # of a run whose server died
 ) -> Outcome:
-    "Plan a table anew after its server's death and run it alone."
+    "Plan a table again after its server died, and run it alone."
     table = TableRef.parse(outcome.table)
     if workers.stop.is_set():
         return outcome
