@@ -33,7 +33,7 @@ class Part:
     "Some consecutive row groups of one file."
 
     url: str  # where the file lies
-    file: str  # what the rows' `_cdc_file` says
+    file: str  # the rows' `_cdc_file`
     groups: tuple[int, ...]  # numbers of the row groups
     first: int  # number in the file of the first row
     folder: str = ""  # partition folders in which its rows stay
@@ -43,7 +43,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Copying:
-    "What all tasks of a copy share, and their pieces."
+    "The input of all tasks of a copy: what they share, and their pieces."
 
     out: str  # the staging folder of the attempt
     prefix: str  # file names begin with it
@@ -52,7 +52,7 @@ class Copying:
     rows_a_file: int
     pieces: tuple[tuple[Part, ...], ...]  # each of one folder
     partition: tuple[str, ...] = ()  # columns that the folders hold
-    keeps: bool = False  # `Op` of the files that carry it; else every row is an I
+    keeps: bool = False  # keep `Op` of files that have it; else every row gets I
 
     @property
     def stored(self) -> list[Column]:
@@ -61,14 +61,14 @@ class Copying:
 
     @property
     def source(self) -> list[Column]:
-        "Those that come from the source."
+        "The columns that come from the source."
         return [c for c in self.stored if c.name not in (OP, FILE, ROW)]
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-007
 def cut_file(
     footer: Footer,
     url: str,  # where the file lies
-    file: str,  # what its rows will say they came from
+    file: str,  # its rows' `_cdc_file`
     target_bytes: int,  # of a piece, before compression
 ) -> list[Part]:  # together the whole file
     "Cuts a file along its row groups into parts of about equal size."
@@ -81,7 +81,7 @@ def cut_file(
     return parts
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-008
-SMALL = 0.25  # of the target: from here on a load file is not mixed with others
+SMALL = 0.25  # part of the target size from which a load file is not mixed with others
 
 
 def cut(
@@ -91,7 +91,7 @@ def cut(
     target_bytes: int,  # of a piece, before compression
 ) -> list[tuple[Part, ...]]:  # pieces; each becomes a lake file, or a few
     "Pieces of a load set: parts of large files, and small files together."
-    pieces, size = [], target_bytes  # of the small ones that wait for more
+    pieces, size = [], target_bytes  # of small files collected so far
     for footer in footers:
         parts = cut_file(footer, urls[footer.path], f"{footer.path}#{number}", target_bytes)
         if footer.bytes >= SMALL * target_bytes:
@@ -121,7 +121,7 @@ def _lake_rows(
 
 
 def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
-    "The rows of a part, at most a lake file's at a time."
+    "The rows of a part, at most one lake file's at a time."
     file, at = open_raw(part.url, part.path), part.first
     wanted = [OP] * copying.keeps + [c.name for c in copying.source]
     carried = set(file.schema_arrow.names)
@@ -165,7 +165,7 @@ def encode_copying(copying: Copying) -> str:
 
 @lru_cache(4)
 def _load_copying(url: str) -> Copying:
-    "The same, read once by each worker."
+    "Read it once per worker."
     stored = json.loads(get_text(url))
     pieces = tuple(tuple(Part(**part | {"groups": tuple(part["groups"])}) for part in piece)
                    for piece in stored.pop("pieces"))
@@ -175,14 +175,14 @@ def _load_copying(url: str) -> Copying:
 
 
 def copy_numbers(batches: Batches, url: str) -> Batches:
-    "For `tasks.in_tasks`: numbers of pieces in, a line of facts a piece out."
+    "For `tasks.in_tasks`: numbers of pieces in, a line of facts per piece out."
     copying = _load_copying(url)
     for i in numbers_in(batches):
         yield facts_out({"adds": copy_piece(copying.pieces[i], copying)})
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #9de70feb
 def _is_data(name: str) -> bool:
-    "Whether readers of a folder take it for a part of the table."
+    "Whether readers of a folder treat it as part of the table."
     hidden = (part.startswith(".") or part.startswith("_") and "=" not in part for part in name.split("/"))
     return not any(hidden)
 
