@@ -43,7 +43,7 @@ __all__ = ['key_of', 'moment_of', 'table_of', 'lost_of', 'lives', 'history', 'Ta
 def key_of(
     pairs: Sequence[str],  # name=value each
 ) -> dict[str, str]:
-    "A key out of the command line. Raises `BadKey`."
+    "The key given on the command line. Raises `BadKey`."
     found: dict[str, str] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
@@ -56,7 +56,7 @@ def key_of(
 def moment_of(
     text: str,  # "2026-01-01T12:00", with or without Z or an offset
 ) -> tuple[datetime, str]:  # UTC; what to say about it
-    "A time as it is typed. Raises `ValueError`."
+    "The time that was typed. Raises `ValueError`."
     try:
         given = iso_time(text.strip())
     except ValueError:
@@ -70,7 +70,7 @@ def table_of(
     config: Config,
     name: str,  # schema.table
 ) -> tuple[LakeTable, TableItem]:
-    "A table of the lake as it is set."
+    "A table of the lake with its settings."
     from dmscdc.lake.table import open_lake
 
     table = TableRef.parse(name)
@@ -82,7 +82,7 @@ def lost_of(
     config: Config,
     table: str,  # schema.table
 ) -> str:  # "" where all is well
-    "What the state remembers and the lake does not hold, in the words of the plan."
+    "What the state knows and the lake lacks, in the words of the plan."
     from dmscdc.load.process import lost_since
 
     lake, item = table_of(config, table)
@@ -98,7 +98,7 @@ def lives(
     key: Mapping[str, Any],  # of the row, by column
     **more: Any,  # stamp, since, until: see `audit.tell`
 ) -> tuple[list[RowAudit], list[str]]:  # an audit for each row; words about the question
-    "What has happened to a row. Raises what `audit_row` raises, and `UnknownTable`."
+    "The history of a row. Raises what `audit_row` raises, and `UnknownTable`."
     from dmscdc.history.audit import audit_row
     from dmscdc.service.status import check_here
 
@@ -113,7 +113,7 @@ def lives(
 def _show_audit(
     audit: RowAudit,
 ) -> None:
-    "A life for people: steps, the lake's row, what is to be known."
+    "Show a row's history: its steps, the lake's row, and notes."
     from dmscdc.history.row_page import COLUMNS, key_text, life_lines, sentences, shown
 
     out = console()
@@ -134,7 +134,7 @@ def _save(
     svg: Path | None,
     html: Path | None,
 ) -> None:
-    "Write the picture of the first life, and the page of all."
+    "Write the picture of the first history, and a page of all."
     from dmscdc.history.row_page import page, picture
 
     if svg and audits:
@@ -193,7 +193,7 @@ def _answer(
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-008
 @dataclass(frozen=True)
 class TableQuestion:
-    "A table that somebody asks about."
+    "A table that a question is about."
 
     table: TableRef
     key: tuple[str, ...]  # () for a table that only gets inserts
@@ -208,7 +208,7 @@ class TableQuestion:
         return Position.from_json(dict(self.head.position)) if self.head else None
 
     def past(self) -> Changelog:
-        "Everything that lies in landing and archive."
+        "All files in landing and archive."
         from dmscdc.history.changelog import open_changelog
 
         return open_changelog(self.landing, self.table, archive=self.archive, position=self.position)
@@ -218,7 +218,7 @@ def asked(
     config: Config,
     table: str,  # schema.table
 ) -> TableQuestion:
-    "The table with its key. Raises `UnknownTable` where nobody has named a key yet, and where there is no such table."
+    "The table with its key. Raises `UnknownTable` if it has no key yet, or if there is no such table."
     from dmscdc.service.status import check_here
     from dmscdc.lake.table import open_lake
 
@@ -235,7 +235,7 @@ def asked(
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-010
 @contextmanager
 def refusals(table: str) -> Iterator[None]:
-    "What the files do not tell is said in words."
+    "Turn errors about what the files do not contain into a sentence and an exit code."
     from dmscdc.changes.tasks import explained
 
     try:
@@ -263,12 +263,12 @@ def session(config: Config, *places: str) -> SparkSession:
 def _here(
     text: str,  # a path or an address as it is typed; "" for none
 ) -> str:
-    "The place that is meant, whatever opens it later."
+    "The absolute path or the address."
     return absolute(text, Path.cwd()) if text else ""
 
 
 def _check_new(url: str) -> None:
-    "Raises `ValueError` for a folder that holds something."
+    "Raise `ValueError` for a folder that is not empty."
     import pyarrow.fs as pafs
 
     fs, path = fs_and_path(url)
@@ -280,7 +280,7 @@ def _write_rows(
     rows: DataFrame,
     url: str,  # of a folder
 ) -> None:
-    "Few files: Spark gathers small pieces."
+    "Write rows to a folder, in few files."
     rows.hint("rebalance").write.mode("append").parquet(spark_url(url))
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-014
@@ -292,7 +292,7 @@ def _answer_of(
     commit: int | None,
     time_column: str,
 ) -> AsOf:
-    "The table as somebody asks for it."
+    "The table as of the requested moment, file or commit."
     from dmscdc.history.as_of import as_known, as_of
     from dmscdc.history.changelog import upto
 
@@ -306,7 +306,7 @@ def _shown(
     answer: AsOf,
     rows: DataFrame,  # the answer's, or what was written of them
 ) -> dict[str, Any]:  # plain values, of at most 20 rows
-    "An answer for the screen."
+    "The facts of an answer, to show."
     from pyspark.sql import functions as F
 
     from dmscdc.changes.read import quoted
@@ -351,7 +351,7 @@ def as_of_command(
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-017
 def _show_answer(one: TableQuestion, answer: AsOf, out: str, note: str, json: bool) -> None:
-    "Write the rows where somebody wants them, and show what they are."
+    "Write the rows to `out`, if given, and show them."
     rows = answer.rows
     if out:
         _write_rows(rows, out)
@@ -364,7 +364,7 @@ def _show_answer(one: TableQuestion, answer: AsOf, out: str, note: str, json: bo
 
 
 def _show_rows(one: TableQuestion, answer: AsOf, facts: dict[str, Any], out: str, note: str) -> None:
-    "An answer for a person: its first rows, and what to know of it."
+    "Show an answer to a person: its first rows and notes."
     if not out:
         show_table(facts["first"], list(answer.rows.columns))
     shows = count(facts["rows"], "row") + (f" in {out}" if out else "")
@@ -380,7 +380,7 @@ def _ends_of(
     begin: str | None,  # a change file, or "load"
     to: str | None,  # a change file, "load", or "landed"; None: where the lake stands
 ) -> tuple[Cursor, Position]:
-    "Where the follower stands and where it wants to go. Raises `ValueError` and `NoPast`."
+    "The positions from which and to which a part reaches. Raises `ValueError` and `NoPast`."
     from dmscdc.history.changelog import upto
     from dmscdc.history.feed import Cursor, landed, read_cursor
 
@@ -397,7 +397,7 @@ def _ends_of(
 
 
 def _words_of(part: Delivered) -> list[str]:
-    "A part for a person."
+    "A part in sentences."
     counts = ", ".join(f"{number:,} {kind}" for kind, number in part.counts.items()) or "no rows"
     same = [f"named by changes and as before: {part.unchanged:,}"] if part.unchanged else []
     out = [f"not applied: {number:,} {why}" for why, number in (part.left_out or {}).items() if number]
@@ -442,7 +442,7 @@ _INCREMENT = ["table", "verdict", "opened", "closed", "rebuilt", "versions", "cu
 
 
 def _show_increment(done: list[Increment], json: bool) -> None:
-    "Increments for a person or a machine, also where a later table has failed."
+    "Show increments as text or JSON, also if a later table has failed."
     if json:
         show_json([asdict(one) for one in done])
     elif done:

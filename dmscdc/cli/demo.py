@@ -34,7 +34,7 @@ TABLES = {"store": "id", "product": "id", "productorder": "id"}  # of the shop, 
 def open_shop(
     folder: Path,  # of the demo
 ) -> SqliteSource:
-    "The shop's database with its 8 stores, 25 products and 8,425 orders, captured from now on."
+    "Create the shop's database with 8 stores, 25 products and 8,425 orders, captured from now on."
     if folder.exists() and any(folder.iterdir()):
         raise FolderInUse(
             f"{folder} is not empty, and the demo never writes over anything: "
@@ -52,7 +52,7 @@ def ask_shop(
     folder: Path,  # of the demo
     sql: str,
 ) -> pd.DataFrame:
-    "What the shop's database answers, to look at."
+    "The rows of a query on the shop's database."
     import pandas as pd
 
     with closing(sqlite3.connect(folder / "shop.db")) as db:
@@ -63,7 +63,7 @@ def set_up(
     folder: Path,  # of the demo
     **settings: Any,  # of dmscdc.toml, e.g. workers
 ) -> Config:
-    "Settings for the folder, and the key of each table."
+    "Write the folder's settings, and set the key of each table."
     places = {"landing": "landing", "lake": "lake", "state": "sqlite:state.db", "runs": "runs"}
     write_config(folder, **{**places, "source": "sqlite:shop.db", "settle": 0, **settings})
     config = read_config(folder)
@@ -75,7 +75,7 @@ def set_up(
 def happen(
     folder: Path,  # of the demo
 ) -> None:
-    "The story at the source: a product gets another name, one goes, 1,345 orders come, a store opens."
+    "Change the source: one product is renamed, one deleted; 1,345 orders and a store are added."
     with closing(sqlite3.connect(folder / "shop.db")) as db:
         tell_story(db)
 
@@ -83,7 +83,7 @@ def happen(
 def prove_all(
     config: Config,  # of the demo
 ) -> list[Proof]:
-    "Every table of the shop beside its source. Raises `Refused` for a table without a commit."
+    "Compare every table of the shop with its source. Raises `Refused` for a table without a commit."
     places = (config.landing, config.lake, config.state, config.source)
     return [prove(ProofRequest(TableRef(SCHEMA, name), *places)) for name in TABLES]
 
@@ -91,14 +91,14 @@ def prove_all(
 def summary(
     proof: Proof,
 ) -> str:
-    "What a proof found, short where all is well."
+    "The result of a proof, short if the table is equal."
     return f"{proof.table}: equal, {proof.done.lake.rows:,} rows" if proof.done.is_equal else proof.words
 
 # %% ../../notebooks/14_cli/02_demo.ipynb #53b56cf6
 def _landing_of_2019(
     folder: Path,  # of the demo
 ) -> Path:  # of the raw files
-    "A load, a change that the old lake holds, and one that came since."
+    "Write a load, a change that the old lake holds, and one that came later."
     landing, columns, table = folder / "landing", COLUMNS["product"], f"{SCHEMA}.product"
     renamed = ("U", *PRODUCTS[0][:1], "Sample Product", *PRODUCTS[0][2:])
     write_load(landing, table, PRODUCTS, columns)
@@ -110,7 +110,7 @@ def _landing_of_2019(
 def _lake_of_2019(
     folder: Path,  # of the demo
 ) -> Path:  # of the lake table
-    "The files that the old jobs have made of load and first change: Spark's names, `Op` and the source's columns."
+    "Write what the old jobs made of load and first change: Spark's names, `Op` and the source's columns."
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -126,7 +126,7 @@ def _lake_of_2019(
 def set_up_2019(
     folder: Path,  # of the demo
 ) -> Config:
-    "Landing, lake and item of the old solution. A folder's state is SQLite, with the attributes that the item has."
+    "Make landing, lake and item of the old solution; the state is SQLite with the item's attributes."
     lake = _lake_of_2019(folder)
     write_config(folder, landing="landing", lake="lake", state="sqlite:state.db", settle=0)
     config = read_config(folder)
@@ -145,7 +145,7 @@ def tell(
     run: Callable[[Config], PassResult] = run_pass,  # one pass over all tables
     **settings: Any,  # of dmscdc.toml, e.g. workers
 ) -> list[Proof]:  # of all tables; equal, each of them, if all went well
-    "The whole story."
+    "Run the whole example."
     say(f"1 · a shop in SQLite: {folder / 'shop.db'}")
     source = open_shop(folder)
     config = set_up(folder, **settings)

@@ -98,7 +98,7 @@ def _show_lines(
     lines: list[str],
     file: TextIO | None = None,  # None: to the output
 ) -> None:
-    "Sentences as they are."
+    "Print sentences unchanged."
     for line in lines:
         console(file).print(line, markup=False)
 
@@ -106,7 +106,7 @@ def _show_lines(
 def _show_people(
     rows: list[dict[str, Any]],  # of `status_row`
 ) -> None:
-    "What a person must do, a line each."
+    "Print what a person must do, one line each."
     from dmscdc.runs.pages import commands_in
 
     for row in rows:
@@ -190,7 +190,7 @@ _COLUMNS = ("table", "state", "key", "suggested", "rows", "position", "lag", "ve
 def _with_last_verdict(
     row: dict[str, Any],  # of `status_row`
 ) -> dict[str, Any]:
-    "A status whose verdict is the last run's where there is nothing to say now, unless nothing is left of its trouble."
+    "A status with the last run's verdict if there is none now, unless that trouble is over."
     now, last = row["verdict"], row["last_verdict"]
     if not now and last == "refused" and row["mended"]:
         words = "was refused by the last run, and its files or settings have changed since. The next pass takes them"
@@ -259,16 +259,16 @@ def server_settings(
 def export_line(
     url: str,  # of a server, with its token
 ) -> str:  # for a shell
-    "The line that makes a shell's passes use a server. It holds the token: a secret."
+    "The line that makes a shell's passes use a server. It contains the token, a secret."
     return f"export SPARK_REMOTE='{url}'"
 
 # %% ../../notebooks/14_cli/07_main.ipynb #cell-013
 def _until_gone(
     server: SparkServer,
     stop: threading.Event,  # set to end it
-    pause: float = 0.5,  # seconds between two looks
+    pause: float = 0.5,  # seconds between two checks
 ) -> str:  # how it ended by itself; "" where it was stopped
-    "Wait until a server is to be stopped or has ended."
+    "Wait until a server must stop or has ended."
     while not stop.wait(pause):
         if server.poll() is not None:
             return server.death()
@@ -281,7 +281,7 @@ def lend(
     tell: Callable[[str], None] = print,  # given the line to export
     start: Callable = serve,  # makes a server
 ) -> str:  # how it ended by itself; "" where it was stopped
-    "Start a server, tell where it is, keep it. Raises `ServerMissing`."
+    "Start a server, print how to use it, and keep it running. Raises `ServerMissing`."
     log, places = Path(config.folder, "serve-spark.log"), (config.landing, config.lake, config.archive)
     given = {"master": config.master, "memory": config.driver_memory, "log": log, "places": places}
     with start(config.format, **given) as server:
@@ -290,7 +290,7 @@ def lend(
 
 # %% ../../notebooks/14_cli/07_main.ipynb #cell-033
 def _until_stopped() -> threading.Event:
-    "Set by the first Ctrl-C or SIGTERM."
+    "An event that the first Ctrl-C or SIGTERM sets."
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -300,7 +300,7 @@ def _until_stopped() -> threading.Event:
 def _show_line(
     line: str,  # with the token
 ) -> None:
-    "The line to export, on standard output, and what to know of it."
+    "Print the line to export on standard output, and a note about it."
     print(line, flush=True)
     console(sys.stderr).print(
         "This line is a secret: whoever has it can run code on this Spark. "
@@ -327,7 +327,7 @@ def serve_spark(
 def _show_files(
     paths: list[Path],  # just written
 ) -> None:
-    "A line a file."
+    "Print one line per file."
     for path in paths:
         print(f"wrote {path}")
 
@@ -362,7 +362,7 @@ def capture(
 def pass_env(
     url: str,  # of the plugin's server
 ) -> dict[str, str]:
-    "Our environment for a pass beside the driver: a client, and nobody's driver."
+    "Our environment for a pass beside the driver: the pass is a client, not a driver."
     theirs = re.compile("PYSPARK_GATEWAY|MASTER$|SPARK_CONNECT_|SPARK_LOCAL_REMOTE$|SPARK_API_MODE$")
     return {name: value for name, value in os.environ.items() if not theirs.match(name)} | {"SPARK_REMOTE": url}
 
@@ -370,7 +370,7 @@ def pass_env(
 def pass_inside(
     *words: str,  # options of `dmscdc pass`: "--landing", "s3://…"
 ) -> int:  # its exit code
-    "In a program that `spark-submit` runs: a pass whose notebooks use this Spark. Raises `NoPlugin`."
+    "Run a pass whose notebooks use this Spark, in a program under `spark-submit`. Raises `NoPlugin`."
     token = secrets.token_urlsafe(24)
     own = {"grpc.binding.address": "127.0.0.1", "grpc.binding.port": "0", "authenticate.token": token}
     spark = submitted_session({f"spark.connect.{name}": value for name, value in own.items()})
@@ -387,7 +387,7 @@ def checked(
     operation: str,  # StartJobRun
     request: dict[str, Any],
 ) -> str:  # as JSON
-    "A request that boto3 would send. Raises `ValueError` for a field that it does not know, misses, or has otherwise."
+    "A request as boto3 would send it. Raises `ValueError` for an unknown, missing or wrong field."
     try:
         from botocore.session import get_session
         from botocore.validate import ParamValidator
@@ -423,5 +423,5 @@ def about(
 
 
 def main() -> None:
-    "The command's entry."
+    "The entry point of the command."
     app()

@@ -33,7 +33,7 @@ __all__ = ['Json', 'Name', 'Only', 'console', 'cell', 'show_table', 'show_json',
 def console(
     file: TextIO | None = None,  # standard output if none is named
 ) -> Console:
-    "Where people read. Not a terminal: plain text, as wide as it needs to be."
+    "The console for people. If it is not a terminal: plain text of any width."
     out = file or sys.stdout
     width = None if getattr(out, "isatty", bool)() else 160
     return Console(file=out, width=width, highlight=False, soft_wrap=True, force_jupyter=False)
@@ -93,15 +93,15 @@ def show_table(
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-018
 def show_json(
-    value: Any,  # what JSON does not know goes in as its text
+    value: Any,  # what JSON does not know is kept as text
 ) -> None:
-    "A value for machines, on standard output."
+    "Print a value as JSON on standard output."
     print(json.dumps(value, indent=1, default=str, ensure_ascii=False))
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-021
 @contextmanager
 def _turning(out: Console) -> Iterator[Callable[[str], None]]:
-    "Lines above a turning mark that carries the newest one."
+    "Print lines above a spinner that shows the newest one."
     with out.status("…") as status:
 
         def tell(text: str) -> None:
@@ -112,7 +112,7 @@ def _turning(out: Console) -> Iterator[Callable[[str], None]]:
 
 
 def _log_line(text: str) -> None:
-    "A line with its time, in one piece: two notebooks run at once, and either may speak."
+    "Print a line with its time in one piece, since two notebooks may print at once."
     now = datetime.now(timezone.utc)
     sys.stderr.write(f"{now:%Y-%m-%dT%H:%M:%SZ} {text}\n")
     sys.stderr.flush()
@@ -120,9 +120,9 @@ def _log_line(text: str) -> None:
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-022
 @contextmanager
 def events(
-    quiet: bool = False,  # say nothing: a machine is listening
+    quiet: bool = False,  # print nothing, for machines
 ) -> Iterator[Callable[[str], None]]:  # takes a line of text
-    "Where events go."
+    "Give a block the function that prints events."
     out = console(sys.stderr)
     if quiet:
         yield lambda text: None
@@ -154,7 +154,7 @@ def described(
 def _flag(
     name: str,  # of a setting
     panel: str | None = f"Settings (else from {FILE})",  # of the help; None: among the command's own options
-    default: Any = None,  # None: not given, so the file says it; `Parameter.empty`: it must be given
+    default: Any = None,  # None: not given, so the file decides; `Parameter.empty`: it must be given
 ) -> inspect.Parameter:
     "A setting as a parameter that typer understands."
     option = typer.Option("--" + name.replace("_", "-"), help=_help(name), rich_help_panel=panel)
@@ -178,7 +178,7 @@ def fail(
     error: Exception,
     code: int,  # exit code
 ) -> None:
-    "An error in words, and the exit code."
+    "Print an error in words and exit with the code."
     words = escape(str(error) or type(error).__name__).replace("\n", " ")
     console(sys.stderr).print(f"[red]error[/] {words}", markup=True)
     raise typer.Exit(code)
@@ -186,7 +186,7 @@ def fail(
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-015
 @contextmanager
 def exit_codes() -> Iterator[None]:
-    "Errors that a person can understand become a line and an exit code; all others stay what they are."
+    "Turn errors that a person can understand into a line and an exit code; all others pass through."
     try:
         yield
     except DmscdcError as error:
@@ -197,7 +197,7 @@ def exit_codes() -> Iterator[None]:
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-020
 def _with_flags(
     command: Callable,  # what typer shall run
-    own: Callable,  # its own parameters are those of this function, but for `config` and `**settings`
+    own: Callable,  # the function with its own parameters, apart from `config` and `**settings`
     flags: list[inspect.Parameter],
 ) -> None:
     "Show typer another signature: a command's own parameters, and flags."

@@ -35,7 +35,7 @@ _COLUMNS = ("kind", "key", "column", "source", "lake", "in_flight")
 def show_runs(
     runs: Sequence[Run],  # of the job
 ) -> None:
-    "A sentence a table, its differences, and where its report lies."
+    "Show a sentence for each table, its differences, and the path of its report."
     from dmscdc.reconcile.explain import rows_shown
 
     for run in runs:
@@ -57,7 +57,7 @@ def as_json(
 def worst(
     runs: Sequence[Run],
 ) -> int:  # exit code
-    "The verdict of all, by the worst."
+    "The exit code of the worst verdict."
     from dmscdc.service.passes import WORST_FIRST
 
     return EXIT_CODES[min((run.verdict for run in runs), key=WORST_FIRST.index, default="nothing")]
@@ -90,10 +90,10 @@ def proven_by_clock(
     config: Config,  # with the source
     action: Callable[..., object],  # the pass
     cron: str,  # when proofs are due: five fields
-    zone: str,  # whose hours the fields mean
+    zone: str,  # time zone of the fields
     say: Callable[[str], None],  # told of each proof
 ) -> Callable[..., str]:  # for `run_schedule`
-    "Passes with proofs. Raises `BadSchedule`."
+    "Passes followed by proofs when these are due. Raises `BadSchedule`."
     from dmscdc.service.schedule import check_source, loaded, run_proofs, with_proofs, zone_of
 
     home = zone_of(zone)
@@ -111,7 +111,7 @@ def suite_folder() -> Path:
 
 # %% ../../notebooks/14_cli/06_prove.ipynb #cell-009
 def _sessions() -> ModuleType:  # a plugin of pytest
-    "Gives the tests their Spark session."
+    "A plugin that gives the tests their Spark session."
     import pytest
 
     @pytest.fixture(scope="session")
@@ -120,7 +120,7 @@ def _sessions() -> ModuleType:  # a plugin of pytest
         yield session
         session.stop()
 
-    plugin = ModuleType("sessions")  # of any other object pytest reads the class
+    plugin = ModuleType("sessions")  # pytest would read the class of any other object
     plugin.spark = spark
     return plugin
 
@@ -137,6 +137,6 @@ def run_suite(
         import pytest
     except ImportError as error:
         raise SuiteMissing("the suite needs pytest: pip install pytest") from error
-    os.environ["DMSCDC_FORMAT"] = format  # what the suite is asked for
+    os.environ["DMSCDC_FORMAT"] = format  # the format that the suite tests
     options = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=short"]
     return int(pytest.main([str(suite_folder() / "test_tables.py"), *options], plugins=[_sessions()]))

@@ -36,7 +36,7 @@ def _chosen(
     verdict: str | None,  # only those that ended so
     since: str | None,  # the beginning of a time, UTC: 2018, 2018-12-13, 2018-12-13T10
 ) -> Iterator[dict[str, Any]]:  # the newest first
-    "Lines of the run log; those from before a time are not read."
+    "The chosen lines of the run log; those before `since` are not read."
     if verdict not in (None, *EXIT_CODES):
         raise BadSetting(f"no run ends as {verdict!r}; verdicts are {', '.join(EXIT_CODES)}")
     lines = takewhile(lambda line: not since or line["end"] >= since, RunLog(config.runs).newest_first())
@@ -66,7 +66,7 @@ def find_run(
     config: Config,
     id: str,  # of a run, or its beginning
 ) -> dict[str, Any]:
-    "A run's line of the run log, by its id or the beginning of it."
+    "The run log line of a run, by its id or the beginning of it."
     for line in RunLog(config.runs).newest_first():
         if line.get("notebook") and str(line["run"]).startswith(id):
             return line
@@ -96,7 +96,7 @@ def _remade(
     config: Config,
     name: str,  # of a run's notebook
 ) -> Path | str:  # its page
-    "Make a run's page anew."
+    "Make a run's page again."
     with borrowed(open_run_store(config.runs), name) as notebook:
         page = report_html(notebook)
     return open_run_store(config.runs).publish(str(Path(name).with_suffix(".html")), lambda: page)
@@ -104,8 +104,8 @@ def _remade(
 
 def _known_tables(
     config: Config,
-) -> list[dict[str, Any]]:  # as the front page wants them
-    "How tables stand; nothing where the landing cannot be read: then they are known by their runs."
+) -> list[dict[str, Any]]:  # for the front page
+    "The status of the tables; empty if the landing cannot be read: then the runs describe them."
     from dmscdc.service.status import read_statuses, status_row
 
     try:

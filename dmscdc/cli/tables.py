@@ -87,7 +87,7 @@ def _columns_of(
     item: TableItem,
     wanted: set[str],  # once all of these are found no more files are opened
 ) -> set[str]:  # empty where a file cannot be read, which may have any
-    "The columns of the files that count: of the load, and of the change files on top of it."
+    "The columns of the load and of the change files after it."
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -114,9 +114,9 @@ def _columns_of(
 def _check_known(
     config: Config,
     state: State,
-    item: TableItem,  # what is to be set
+    item: TableItem,  # the new settings
 ) -> None:
-    "The table is in the landing or in the state, and has the columns. Raises `BadSetting`."
+    "Check that the table is in the landing or the state and has the columns. Raises `BadSetting`."
     landing, table = open_landing(config.landing), item.table
     try:
         known = sorted({*landing.tables(), *(one.table for one in state.items())})
@@ -137,8 +137,8 @@ def _check_known(
 def _beware(
     landing: FolderLanding | BucketLanding,
     item: TableItem,  # as it is set now
-) -> str:  # "" where nothing is known, or all is well
-    "What is said of a partition that would make many small files."
+) -> str:  # "" if nothing is known, or nothing is wrong
+    "A warning about a partition that would make many small files."
     from dmscdc.load.results import average, coarser, is_too_fine
     from dmscdc.service.key_inference import folders_in
 
@@ -166,7 +166,7 @@ def of_deleted(
     before: TableItem | None,  # None: never seen
     item: TableItem,  # as it is set now
 ) -> str:  # "" where nothing changes, or nothing has been loaded
-    "What it means for rows deleted before that deletes remove rows no more, or do so now."
+    "A note on rows deleted earlier, if the handling of deletes has changed."
     if before is None or before.delete == item.delete or not item.commit:
         return ""
     anew = f"dmscdc table rewind {for_shell(item.table)} --reload"
@@ -176,8 +176,8 @@ def of_deleted(
 def of_lake(
     config: Config,
     item: TableItem,  # as it is set now
-) -> str:  # "" where nothing has been loaded, or the lake was written so
-    "What it means for the lake that key or partition is set so."
+) -> str:  # "" if nothing is loaded, or the lake was written with these settings
+    "A note on the lake, if it was written with another key or partition."
     from dmscdc.lake.table import open_lake, set_otherwise
 
     try:
@@ -228,7 +228,7 @@ def _instruct(
     table: str,  # schema.table
     instruction: dict[str, Any],  # with its `kind`
 ) -> None:
-    "Leave an instruction for the next pass, and say so."
+    "Leave an instruction for the next pass, and print it."
     item = open_state(config.state, config.landing).instruct(TableRef.parse(table), instruction)
     kind = instruction["kind"]
     print(f"{item.table}: {kind} is carried out by the next pass: dmscdc pass --only {for_shell(item.table)}")
@@ -287,9 +287,9 @@ def _take_back(
     state: State,
     now: TableState,
     landing: FolderLanding | BucketLanding,
-    named: bool,  # a person means this table
-) -> str:  # why a person must look; "" where all is well
-    "The state goes back to what the lake holds, if it holds anything and somebody has named the table."
+    named: bool,  # a person has named this table
+) -> str:  # why a person must look; "" if nobody needs to
+    "Set the state back to what the lake holds, if it holds anything and somebody has named the table."
     if not now.lost or not (now.head and named):
         return now.lost
     table, position = now.item.table, Position.from_json(now.head.position)
