@@ -169,7 +169,7 @@ _THEIRS = ("PrimaryKey", "PartitionKey", "LastFullLoadDate", "LastIncrementalFil
 
 
 def _new_item(path: str, after: Mapping[str, Any]) -> dict[str, Any]:
-    "All attributes of an item that nobody has made yet, with the names the 2019 solution would give."
+    "All attributes of a new item, with the names of the 2019 solution."
     place, table = _split_path(path)
     bucket, _, prefix = place.partition("/")
     names = {"bucket": bucket, "prefix": f"{prefix}{table.schema}/", "folder": f"{table.name}/"} if place else {}

@@ -36,7 +36,7 @@ __all__ = ['Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar'
 class Unit:
     "Files of one partition that become one, or are left alone."
 
-    files: tuple[str, ...]  # where they lie
+    files: tuple[str, ...]  # their addresses
     names: tuple[str, ...]  # what the journal calls them
     folder: str  # partition folders below the table, "" without partitions
     values: tuple[str | None, ...]  # the partition's values as text
