@@ -38,9 +38,9 @@ class Changelog:
     changes: tuple[RawFile, ...]  # in the order of changes, each file once
     urls: Mapping[str, str]  # path below the table's folder -> where it lies
     before: tuple[RawFile, ...] = ()  # change files that the load has made obsolete, in order
-    gaps: tuple[str, ...] = ()  # sentences: what the line cannot tell
-    is_whole: bool = True  # what the changes were made on is there: all of the load, or an empty table
-    moved: frozenset[str] = frozenset()  # paths out of an archive: their times are those of the moving
+    gaps: tuple[str, ...] = ()  # sentences: what the files cannot show
+    is_whole: bool = True  # the rows before the first change are known: a whole load, or an empty table
+    moved: frozenset[str] = frozenset()  # paths in an archive: their object times are those of the move
 
     @property
     def files(self) -> tuple[RawFile, ...]:
@@ -49,7 +49,7 @@ class Changelog:
 
     @property
     def begins(self) -> str:
-        "The earliest position it speaks of, in words."
+        "The earliest position that the files cover, in words."
         if self.load:
             return f"load {self.number}, put {moment(self.load[0].time):%Y-%m-%d %H:%M:%S} UTC"
         if self.changes:
@@ -76,14 +76,14 @@ _LATEST = timedelta(minutes=15)  # within which DMS puts a file after the time i
 def is_first_put(
     file: RawFile,  # a change file
 ) -> bool:
-    "Its object time is that of its writing."
+    "Whether its object time is the time when DMS wrote it."
     return timedelta(seconds=-1) <= moment(file.time) - file.stamp <= _LATEST
 
 
 def older_than(
     load: Sequence[RawFile],
     changes: Sequence[RawFile],  # in order
-    moved: frozenset[str] = frozenset(),  # paths out of an archive: their times tell nothing, their names do
+    moved: frozenset[str] = frozenset(),  # paths in an archive: we use the time in the name, not the object time
 ) -> tuple[RawFile, ...]:  # the first of the changes
     "Change files that were there before the load began."
     start = min((f.time for f in load), default=0.0)
@@ -97,7 +97,7 @@ def stands_on(
     position: Position | None,
     load: Sequence[RawFile],
 ) -> bool:
-    "The position is about this load and no other; some of its files may have gone since."
+    "Whether the position belongs to this load; some of its files may be gone since."
     known = set(position.load_files) if position else None
     return known is not None and bool(known) == bool(load) and known >= set(load)
 
@@ -108,7 +108,7 @@ def obsolete(
     position: Position | None,  # of the lake's newest commit
     moved: frozenset[str] = frozenset(),
 ) -> tuple[RawFile, ...]:
-    "Change files that do not count, as the lake has decided, else as their times say."
+    "Change files that do not count: by the decision of the lake, or else by their times."
     if position and (stands_on(position, load) or not load):
         return tuple(f for f in changes if f.order <= change_order(position.cut))
     return older_than(load, changes, moved)
@@ -119,7 +119,7 @@ def _lost_load(
     position: Position | None,
     load: Sequence[RawFile],
 ) -> list[str]:
-    "Files of the load that the lake stands on are gone."
+    "A sentence where files of the load that the lake is built on are gone."
     if not position or not position.has_load or (load and not stands_on(position, load)):
         return []
     gone = [f.path for f in position.load_files if f not in load]
@@ -133,7 +133,7 @@ def lost_changes(
     position: Position | None,
     there: Iterable[RawFile],  # change files
 ) -> list[str]:
-    "Applied files of the look-back window that are gone or other ones."
+    "Sentences about applied files of the look-back window that are gone or have changed."
     here, window = {f.path: f.size for f in there}, position.window if position else ()
     gone = [path for path, size in window if path not in here]
     other = [path for path, size in window if here.get(path, size) != size]
@@ -143,7 +143,7 @@ def lost_changes(
 
 
 def _more(paths: Sequence[str]) -> str:
-    "How many come after the first."
+    "How many paths follow the first, in words."
     return f" (and {len(paths) - 1:,} more)" if paths[1:] else ""
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-034a
@@ -151,7 +151,7 @@ def put_again(
     past: Changelog,
     position: Position,
 ) -> bool:
-    "All that a position should know was put after its listing: the landing was copied, and times tell nothing."
+    "Whether every file that a position should know is newer than its listing, as in a copied landing."
     start, window = max(change_order(position.window_start), change_order(position.cut)), dict(position.window)
     waits = {*position.held, *position.left_out}
     every = [f for f in (*past.before, *past.changes) if f.identity not in waits]
@@ -165,7 +165,7 @@ def _from_before(
     past: Changelog,
     position: Position,
 ) -> tuple[RawFile, ...]:  # in order
-    "The files from before its window that a position has applied: by its tally, else by their times."
+    "The files from before its window that a position has applied: by its tally, or else by their times."
     cut, start = change_order(position.cut), change_order(position.window_start)
     known = {*(path for path, _ in position.window)}
     waits = {*position.held, *position.left_out}
@@ -200,8 +200,8 @@ def lost_older(
 def _not_parquet(
     table: TableRef,
     files: Sequence[RawFile],  # in order
-) -> tuple[tuple[RawFile, ...], list[str]]:  # those before the first that cannot be read
-    "A CSV file ends the line, as it stops the lake."
+) -> tuple[tuple[RawFile, ...], list[str]]:  # the files before the first one that cannot be read
+    "We stop at the first CSV file, because the lake stops there too."
     at = next((n for n, f in enumerate(files) if f.format != "parquet"), len(files))
     words = f"{table}: {files[at].path} is no Parquet file; it and what follows are not read" if files[at:] else ""
     return tuple(files[:at]), [words] if words else []
@@ -212,7 +212,7 @@ def _overwritten(
     number: int,  # of the load that is there
     before: Sequence[RawFile],
 ) -> list[str]:
-    "Earlier loads, whose names the present one has taken."
+    "A sentence where the present load has overwritten earlier ones."
     if number < 2 and not before:
         return []
     which = f"load {number}" if number > 1 else "the load"
@@ -233,7 +233,7 @@ def _merged(
     here: Sequence[RawFile],  # the landing's change files
     there: Sequence[RawFile],  # the archive's
 ) -> tuple[tuple[RawFile, ...], frozenset[str]]:  # each file once, in order; paths that only the archive has
-    "A file that lies in both counts once, and is read from the landing."
+    "The change files of both; a file that is in both counts once and is read from the landing."
     known = {f.path for f in here}
     more = [f for f in there if f.path not in known]
     return tuple(sorted([*here, *more], key=lambda f: f.order)), frozenset(f.path for f in more)
@@ -243,10 +243,10 @@ def open_changelog(
     landing: str,  # where DMS writes: a folder, or s3://bucket/prefix
     table: TableRef,
     *,
-    archive: str = "",  # a folder of the same build to which old change files were moved
+    archive: str = "",  # a folder with the same layout, to which old change files were moved
     position: Position | None = None,  # of the lake's newest commit, where there is one
 ) -> Changelog:
-    "The line of a table's files: one listing of the landing, one of the archive. Raises `NoPast` where there is none."
+    "The changelog of a table, from one listing of landing and archive. Raises `NoPast` if there are no files."
     here, there = open_landing(landing), open_landing(archive) if archive else None
     listing = here.files(table)
     changes, moved = _merged(listing.changes, there.files(table).changes if there else ())
@@ -267,7 +267,7 @@ def upto(
     past: Changelog,
     file: str,  # base name or path of a change file; "load" for none
 ) -> Changelog:
-    "The line up to a change file, that one included. Raises `NoPast` naming the nearest files."
+    "The changelog up to and including a change file. Raises `NoPast`, which names the nearest file before it."
     if file == "load":
         return replace(past, changes=())
     last = [n for n, f in enumerate(past.changes) if file in (f.path, f.name)]
@@ -279,7 +279,7 @@ def upto(
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-031
 def check_told(
     past: Changelog,
-    at: datetime | None,  # UTC; None asks for nothing
+    at: datetime | None,  # UTC; None for no check
 ) -> None:
     "Raises `NoPast` for a moment before the load."
     if at is None or not past.load:
@@ -296,7 +296,7 @@ def closed_by(
     past: Changelog,
     at: datetime,  # UTC
 ) -> Changelog:
-    "The line of the files closed up to a time. Raises `NoPast` for a time before the load."
+    "The changelog of the files closed up to a time. Raises `NoPast` for a time before the load."
     check_told(past, at)
     return replace(past, changes=tuple(f for f in past.changes if f.stamp <= at))
 
@@ -304,7 +304,7 @@ def closed_by(
 def is_held(
     past: Changelog,
     position: Position,
-) -> Callable[[RawFile], bool]:  # asks about a change file on top of the position's load
+) -> Callable[[RawFile], bool]:  # for a change file on top of the position's load
     "Whether the position has applied a file."
     window, left_out, start = dict(position.window), {*position.left_out}, change_order(position.window_start)
     older = cache(lambda: frozenset(_from_before(past, position)))
@@ -331,7 +331,7 @@ def lost_of(
     past: Changelog,
     position: Position,
 ) -> tuple[str, ...]:
-    "Sentences about change files that a position has applied and that are not there as they were."
+    "Sentences about change files that a position has applied and that are gone or have changed."
     return (*lost_changes(past.table, position, past.changes), *lost_older(past, position))
 
 
@@ -339,7 +339,7 @@ def held_by(
     past: Changelog,
     position: Position,  # of a commit
 ) -> Changelog:
-    "The line of what a position holds. Raises `NoPast` where it stands on another load than the one that is there."
+    "The changelog of what a position holds. Raises `NoPast` if it belongs to another load than the one that is there."
     if not stands_on(position, past.load):
         gone = f"load {position.load} is no longer in the landing"
         raise NoPast(f"{past.table}: {gone}; the earliest position is {past.begins}")
@@ -350,9 +350,9 @@ def held_by(
 def read_changelog(
     spark: SparkSession,
     past: Changelog,
-    known: Container[str] = (),  # paths of change files whose rows are to be told apart
+    known: Container[str] = (),  # paths of change files whose rows get the kind `again`
 ) -> tuple[DataFrame, ChangeFiles]:
-    "A row of a file each: Op, source's columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
+    "Rows of all files: Op, source columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
     footers = read_footers({f.path: past.urls[f.path] for f in past.files})
     schema = evolve(str(past.table), (), footers).schema
     kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
@@ -363,10 +363,10 @@ def read_changelog(
 
 def read_files(
     spark: SparkSession,
-    past: Changelog,  # of which only some files may be wanted
+    past: Changelog,  # may hold only some of the files
     files: ChangeFiles,  # of `read_changelog`
 ) -> DataFrame:
-    "The rows of these files alone, without a look at their ends again."
+    "The rows of these files only; their footers are not read again."
     wanted = {f.path for f in past.files}
     some = replace(files, footers=tuple(f for f in files.footers if f.path in wanted))
     return _with_load_number(read_changes(spark, some), past.number)
@@ -376,7 +376,7 @@ def _with_load_number(
     rows: DataFrame,  # of `read_changes`
     number: int,  # of the load
 ) -> DataFrame:
-    "Load rows are inserts, and their file carries the load's number, as in the lake: a reload has the same names."
+    "Marks load rows as inserts and adds the load's number to their file, as in the lake: a reload has the same names."
     from pyspark.sql import functions as F
 
     is_load = F.col(KIND) == "load"
