@@ -31,7 +31,7 @@ STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$
 
 @dataclass(frozen=True)
 class CommitClock:
-    "What change rows tell of the time of their commit; both may be there, or neither."
+    "The columns of change rows that hold commit times; both may be there, or neither."
 
     stamp: str = ""  # a text column of DMS (TimestampColumnName)
     sequence: str = ""  # a column with the change sequence, whose first 16 digits are a time
@@ -46,7 +46,7 @@ class CommitClock:
 
 # %% ../../notebooks/10_history/07_as_of.ipynb #cell-021
 def _first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]]]:
-    "Of each kind of change files: one, its columns after Op, and the texts of the first row. One small read a kind."
+    "One file of each kind, its columns after Op, and the texts of the first row. One small read for each kind."
     seen, found = set(), []
     for footer in files.footers:
         group, kind = files.place[footer.path]
@@ -60,7 +60,7 @@ def _first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]
 
 
 def _sequences_of(files: ChangeFiles, rows: Sequence[tuple[str, list[str], dict[str, str]]]) -> list[str]:
-    "Columns of a change sequence, by the first rows of change files and of a load file."
+    "Columns of a change sequence, recognised by the first rows of change files and of a load file."
     found = [n for path, _, row in rows for n, text in row.items() if is_sequence(text, n, path.rpartition("/")[2])]
     load = [f for f in files.footers if files.place[f.path][1] == "load" and f.rows][:1] if found else []
     for footer in load:
@@ -73,7 +73,7 @@ def clock_of(
     key: Sequence[str] = (),
     time_column: str = "",  # the timestamp column, where it is to be this one
 ) -> CommitClock:
-    "Find the columns that tell commit times. Raises `ValueError` for a column that is not there."
+    "Find the columns with commit times. Raises `ValueError` for a column that is not there."
     if time_column and time_column not in [c.name for c in files.schema]:
         there = ", ".join(c.name for c in files.schema)
         raise ValueError(f"no file carries the column {time_column}; there are {there}")
@@ -84,7 +84,7 @@ def clock_of(
 
 # %% ../../notebooks/10_history/07_as_of.ipynb #cell-022
 def commit_time(clock: CommitClock) -> SparkColumn:
-    "When a change was committed, UTC; null for load rows and where the row does not tell."
+    "When a change was committed, UTC; null for load rows and for rows without a commit time."
     times = [F.lit(None).cast("timestamp")]
     if clock.stamp:
         text = F.col(quoted(clock.stamp)).cast("string")
@@ -116,7 +116,7 @@ def _digits_time(
 # %% ../../notebooks/10_history/07_as_of.ipynb #cell-027
 @dataclass(frozen=True)
 class AsOf:
-    "A table as of then, and what is to be known about that."
+    "A table as of a position or a moment, with its notes."
 
     rows: DataFrame  # the source's columns, _cdc_file, _cdc_row
     position: str  # what it holds, in words
@@ -146,7 +146,7 @@ def left_out(
 
 
 def _said(past: Changelog) -> str:
-    "A line's end in words."
+    "The end of a changelog in words."
     load = f"load {past.number}" if past.load else "no load"
     return f"{load}, changes up to {past.changes[-1].path}" if past.changes else f"{load}, no changes yet"
 
@@ -158,7 +158,7 @@ def as_of(
     at: datetime | None = None,  # UTC; None: all of `past`
     time_column: str = "",  # of the commit time, where it is to be this one
 ) -> AsOf:
-    "The table after a line of files, or at a moment. Raises `NoPast` where that cannot be told."
+    "The table after a changelog, or at a moment. Raises `NoPast` if that is not known."
     check_told(past, at)
     if not past.files:
         raise NoPast(f"{past.table}: the table was empty then")
@@ -181,7 +181,7 @@ def _committed_by(
     clock: CommitClock,
     at: datetime,  # UTC
 ) -> tuple[Changelog, DataFrame]:  # up to the last file of which a row counts; the rows that count
-    "What was committed up to a moment, row by row. A row that tells no time counts by its file. One row comes back."
+    "The rows committed up to a moment. A row without a commit time counts by its file. Returns one row."
     when, is_load = commit_time(clock), F.col(KIND) == "load"
     kept = rows.where(is_load | (F.coalesce(when, closing_time()) <= instant(at)))
     last = F.max(F.when(~is_load, F.struct(NAME, FILE)))[FILE]
@@ -196,7 +196,7 @@ def as_known(
     number: int,  # of a commit
     line: Callable[[], Changelog],  # opens the table's line; asked only where the lake cannot tell
 ) -> AsOf:
-    "The table as a commit left it. Raises `NoPast` where neither lake nor landing can tell it."
+    "The table as a commit left it. Raises `NoPast` if neither lake nor landing has it any more."
     commit = lake.at(number)
     position = Position.from_json(commit.position)
     try:

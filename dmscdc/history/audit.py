@@ -56,7 +56,7 @@ def may_hold(
     kinds: Mapping[str, pa.DataType],  # of the lake's columns
     key: Mapping[str, Any],  # what is looked for, in these types
 ) -> bool:
-    "Neither its bounds nor its partition speak against the key."
+    "The key is within the file's bounds and partition."
     for name, value in key.items():
         low, high = file.bounds.get(name, (None, None))
         bounds = [typed(end, kinds[name]).as_py() for end in (low, high)] if None not in (low, high) else [None, None]
@@ -122,7 +122,7 @@ def _rows_by_spark(
     spark: SparkSession,
     key: Mapping[str, Any],  # in the lake's types
 ) -> list[LakeRow]:
-    "The same by Spark; at most ten rows are fetched, for a key has one."
+    "The same by Spark; at most ten rows are fetched, because a key has one."
     from pyspark.sql import functions as F
 
     frame = table.read(spark)
@@ -167,20 +167,20 @@ class Commits:
         return self._read[number]
 
     def since(self, time: datetime) -> int:
-        "The number of the first commit that was made after a time, or of one before: a lost entry counts as late."
+        "The first commit that was made after a time, or an earlier one, because a lost entry counts as late."
         begin = max(time, datetime.min.replace(tzinfo=timezone.utc) + SLACK) - SLACK  # no year comes before it
         wanted, numbers = begin.isoformat(timespec="seconds"), range(1, self.head.number + 1)
         return 1 + bisect_left(numbers, wanted, key=lambda number: getattr(self.at(number), "at", "~"))
 
     def holds(self, commit: Commit, past: Changelog, file: RawFile) -> bool:
-        "A commit's position has this file; all files asked about are of one line."
+        "A commit's position has this file; all files must be of one changelog."
         if commit.number not in self._held:
             position = Position.from_json(commit.position)
             self._held[commit.number] = position, is_held(past, position)
         return _holds(past, file, *self._held[commit.number])
 
     def first(self, past: Changelog, file: RawFile) -> Known | None:
-        "The first commit that holds a file, if entries still tell."
+        "The first commit that holds a file, if its entry still exists."
         if self.head is None or not (self.holds(self.head, past, file) or file in past.before):
             return None
         start = self.since(file.stamp or moment(file.time))
@@ -204,7 +204,7 @@ def _differences(
     row: LakeRow,
     is_whole: bool,  # what is missing in the state is null; else it is unknown
 ) -> tuple[Difference, ...]:
-    "Columns of the lake's schema in which they differ."
+    "Columns of the lake's schema in which the two rows differ."
     names = [c.name for c in head.schema if is_whole or c.name in state]
     both = ((name, state.get(name), row.values.get(name)) for name in names)
     return tuple(Difference(*each) for each in both if not same(*map(_comparable, each[1:])))
@@ -224,7 +224,7 @@ def verdict(
     rows: Sequence[LakeRow] | None,
     is_whole: bool,
 ) -> tuple[str, str, tuple[Difference, ...]]:  # agrees, differs or not compared; why; where
-    "What the comparison says."
+    "The verdict of the comparison, and a sentence."
     if rows is None:
         return OPEN, "this format is read with Spark, which was not given", ()
     if len(rows) > 1:
@@ -260,7 +260,7 @@ def _with_known(
     commits: Commits,
     past: Changelog,
 ) -> tuple[RowChange, ...]:
-    "Steps with the first commit that held each; a file is asked about once."
+    "Steps with the first commit that held each of them; each file is looked up once."
     first = {name: commits.first(past, file) for name, file in files.items()}
     return tuple(replace(step, known=first[step.file]) for step in steps)
 
@@ -269,7 +269,7 @@ def _held(
     past: Changelog,
     head: Commit | None,
 ) -> Changelog | str:  # a sentence where it cannot be told
-    "The line as far as the lake has applied it."
+    "The changelog up to what the lake has applied."
     if head is None:
         return f"{past.table}: there is no lake table"
     try:
@@ -279,14 +279,14 @@ def _held(
 
 
 def _within(line: Changelog, part: Changelog) -> Changelog:
-    "A line without the files that are not in a part of it."
+    "A changelog without the files that are not in a part of it."
     load, changes = (tuple(f for f in mine if f in theirs) for mine, theirs in
                      ((line.load, {*part.load}), (line.changes, {*part.changes})))
     return replace(line, load=load, changes=changes, is_whole=part.is_whole)
 
 
 def _as_stored(key: Mapping[str, Any], rows: Sequence[RawChange]) -> Mapping[str, Any]:
-    "A key as its rows have it: of a time of day the lake keeps a text of one form."
+    "A key as its rows have it: the lake keeps a time of day as text in one form."
     return {name: rows[0].values.get(name, value) for name, value in key.items()} if rows else key
 
 

@@ -30,7 +30,7 @@ __all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'ob
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
 class Changelog:
-    "The raw files of a table that count: one load, and the change files on top of it."
+    "The raw files of a table that count: one load, and the change files after it."
 
     table: TableRef
     load: tuple[RawFile, ...]  # in load order; () where the table started empty
@@ -183,7 +183,7 @@ def lost_older(
     past: Changelog,
     position: Position | None,
 ) -> list[str]:
-    "A sentence where the files from before the window are not those that the position has applied."
+    "A sentence if the files from before the window are not those that the position has applied."
     if position is None or position.applied is None:
         return []
     there, count = _from_before(past, position), position.applied[0] - len(position.window)

@@ -32,7 +32,7 @@ __all__ = ['CHANGE_TYPE', 'PLACE', 'landed', 'Span', 'span', 'Feed', 'feed', 'Cu
 
 # %% ../../notebooks/10_history/08_feed.ipynb #cell-009
 def landed(past: Changelog) -> Position:
-    "The position of whoever has read all these files."
+    "The position of a reader that has read all these files."
     times = max((f.time for f in past.files), default=0.0)
     cut = past.before[-1].path if past.before else ""
     total = tally(f.identity for f in past.changes)
@@ -47,7 +47,7 @@ def landed(past: Changelog) -> Position:
 # %% ../../notebooks/10_history/08_feed.ipynb #cell-013
 @dataclass(frozen=True)
 class Span:
-    "What lies between two positions."
+    "The files between two positions."
 
     line: Changelog  # the files of the later one
     known: frozenset[str]  # paths of change files that the earlier one holds as well
@@ -61,7 +61,7 @@ class Span:
 
     @property
     def is_empty(self) -> bool:
-        "Nothing happened."
+        "There are no changes."
         return not self.reset and not self.new
 
 
@@ -69,7 +69,7 @@ def _whole(
     past: Changelog,
     position: Position,
 ) -> Changelog:
-    "The files that a position holds. Raises `NoFeed` where one of them is gone."
+    "The files that a position holds. Raises `NoFeed` if one of them is gone."
     held = held_by(past, position)
     missing = lost_of(past, position)
     gone = [f"{past.table}: {f.path} of the load is gone" for f in position.load_files if f not in past.load]
@@ -83,7 +83,7 @@ def span(
     since: Position | None,  # where the reader stands; None: it has nothing
     until: Position | None = None,  # where it wants to go; None: all that has landed
 ) -> Span:
-    "What lies between two positions. Raises `NoPast` where that cannot be told."
+    "The files between two positions. Raises `NoPast` if they are not known."
     until = until or landed(past)
     line, reset = _whole(past, until), since is None or not stands_on(since, past.load)
     known = frozenset() if reset else frozenset(f.path for f in _whole(past, since).changes)
@@ -105,7 +105,7 @@ def _check_names(
     table: str,  # for messages
     files: ChangeFiles,
 ) -> None:
-    "Raises `Refused` where the source has a column that is called like one of the feed's own."
+    "Raises `Refused` if the source has a column with the name of one of the feed's own."
     if taken := [c.name for c in files.schema if c.name in (CHANGE_TYPE, PLACE, _COMMIT_TIME)]:
         words = "a name that a feed needs for itself. Rename it in the task's mapping, or do without a feed"
         raise Refused(f"{table}: the source has a column {taken[0]}, {words}")
@@ -133,7 +133,7 @@ def _reset_row(
     rows: DataFrame,  # of `_images`
     number: int,  # of the load
 ) -> DataFrame:  # the same columns
-    "One row that says: forget what you have. It sorts before all that follows."
+    "One row that tells the reader to start with an empty table. It sorts before all others."
     told = {CHANGE_TYPE: F.lit("reset"), PLACE: F.lit(f"{number:06d}")}
     values = [told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in rows.schema]
     return rows.sparkSession.range(1).select(*values)
@@ -162,7 +162,7 @@ def _net_changes(
     sequence: str,
     number: int,  # of the load
 ) -> DataFrame:  # what `_images` takes, one row a key, none for a row that is the same
-    "The state where the reader stood, and the state now. Each change that the reader had is told twice, in one look."
+    "The reader's state before, and the state now, from one pass over the changes."
     both = F.explode(F.when(F.col(KIND) == "new", F.array(F.lit(False))).otherwise(F.array(F.lit(False), F.lit(True))))
     told = states(moved.withColumn(_THEN, both), [*key, _THEN], files, sequence, number).where(LAST)
     now, then = F.struct(POSITION, _COMMIT_TIME, FILE, ROW, AFTER), F.col(AFTER)
@@ -173,7 +173,7 @@ def _net_changes(
 # %% ../../notebooks/10_history/08_feed.ipynb #cell-030
 @dataclass(frozen=True)
 class Feed:
-    "What a reader is told, and where it stands afterwards."
+    "The rows for a reader, and its position afterwards."
 
     rows: DataFrame  # _change_type, the source's columns, _position, _commit_time, _cdc_file, _cdc_row; sorted
     span: Span
@@ -184,7 +184,7 @@ class Feed:
 
     @property
     def until(self) -> Position:
-        "Where the reader stands when it has read the rows."
+        "The reader's position when it has read the rows."
         return self.span.until
 
 # %% ../../notebooks/10_history/08_feed.ipynb #cell-031
@@ -221,7 +221,7 @@ def feed(
     net: bool = True,  # one change a key; else every change
     time_column: str = "",  # of the commit time, where it is to be this one
 ) -> Feed:
-    "What happened between two positions. Raises `NoPast` where that cannot be told without a gap."
+    "The changes between two positions. Raises `NoPast` if there would be a gap."
     between = span(past, since, until)
     if not between.line.files:
         raise NoFeed(f"{past.table}: there is nothing to tell before its first file")
@@ -239,7 +239,7 @@ def feed(
 # %% ../../notebooks/10_history/08_feed.ipynb #6872dd48
 @dataclass(frozen=True)
 class Cursor:
-    "Where a follower stands."
+    "The position of a follower."
 
     table: str
     position: Position | None = None  # None: it has nothing
@@ -254,7 +254,7 @@ def read_cursor(
     url: str,  # of the file; one that is not there is a follower who has nothing
     table: TableRef,
 ) -> Cursor:
-    "Raises `ValueError` for a file that is no cursor, or that of another table."
+    "The cursor of a table. Raises `ValueError` for a file that is not a cursor, or that of another table."
     try:
         given = json.loads(get_text(url))
         places = {n: given[n] and Position.from_json(given[n]) for n in ("position", "until")}
@@ -269,7 +269,7 @@ def read_cursor(
 
 
 def save_cursor(url: str, cursor: Cursor) -> None:
-    "The whole file at once: whoever reads it sees the old or the new one."
+    "Write the whole file at once: a reader sees the old or the new one."
     places = {n: getattr(cursor, n) and getattr(cursor, n).to_json() for n in ("position", "until")}
     aside = url if is_bucket(url) else f"{url}.{secrets.token_hex(4)}.writing"
     put_text(aside, json.dumps({**asdict(replace(cursor, position=None, until=None)), **places}, indent=1))
@@ -285,7 +285,7 @@ def choose(
     until: Position,
     net: bool,
 ) -> Cursor | None:  # with a part noted; None where nothing has happened
-    "The next part: named after what lies between its ends, so that the same part has the same name."
+    "The next part, named after the files between its ends, so that the same part has the same name."
     between = span(past, cursor.position, until)
     if not between.reset and len(between.known) < cursor.files:
         held = f"the cursor has read {cursor.files:,} change files of load {between.line.number}"
@@ -305,7 +305,7 @@ def choose(
 def _is_visible(
     folder: str,  # of a part
 ) -> bool:
-    "It is there, and whole: Spark's mark is written last."
+    "The part is there and whole: Spark's mark is written last."
     fs, path = fs_and_path(f"{folder}/_SUCCESS")
     return fs.get_file_info(path).is_file
 
@@ -315,7 +315,7 @@ def write_part(
     out: str,  # the folder of parts
     part: str,
 ) -> None:
-    "Aside, and then by its name: a bucket's folder has no other name, there the mark at the end must do."
+    "Write a part aside and then rename it. In a bucket it keeps its name, and the mark at the end makes it visible."
     if is_bucket(out):
         told.rows.write.mode("overwrite").parquet(spark_url(f"{out}/{part}"))
         return
@@ -329,7 +329,7 @@ def write_part(
 
 
 def _move_on(url: str, cursor: Cursor) -> Cursor:
-    "The part is there: the follower stands at its end."
+    "The part is there: the cursor moves to its end."
     moved = Cursor(cursor.table, cursor.until, cursor.full_files)
     if url:
         save_cursor(url, moved)

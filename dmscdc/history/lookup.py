@@ -52,7 +52,7 @@ def typed(
     value: Any,  # text, or what Python has for it
     kind: pa.DataType,  # of the column in a file
 ) -> pa.Scalar | None:  # None: the type cannot hold it, so the file does not
-    "A key's value as a file holds it. Raises `ValueError` for what is none of its kind."
+    "A key's value as a file holds it. Raises `ValueError` for a value of another kind."
     parse = next(parse for fits, parse in _PARSERS if fits(kind))
     text = value.hex() if isinstance(value, bytes) else str(value)
     try:
@@ -90,7 +90,7 @@ class TypedKeys:
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-012
 class Query:
-    "Keys that are looked for."
+    "The keys of a question."
 
     def __init__(self, columns: Sequence[str], keys: Sequence[Mapping[str, Any]]):  # each key with these columns
         self.columns, self.keys = tuple(columns), tuple(keys)
@@ -130,12 +130,12 @@ class _Group:
     bounds: tuple[tuple[Any, Any], ...]  # smallest and largest value of each key column; None where not known
 
     def may_hold(self, key: tuple) -> bool:
-        "No bound speaks against it."
+        "The bounds do not exclude the key."
         return all(inside(value, *bounds) for value, bounds in zip(key, self.bounds))
 
 
 def inside(value: Any, low: Any, high: Any) -> bool:
-    "Bounds that do not compare with the value say nothing, and none tells of a NaN."
+    "Whether a value may be within bounds. Bounds of another type, and bounds for a NaN, exclude nothing."
     if value == _NAN or value != value:
         return True
     try:
@@ -146,7 +146,7 @@ def inside(value: Any, low: Any, high: Any) -> bool:
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-015
 @dataclass(frozen=True)
 class FileStats:
-    "What is remembered of a file."
+    "The statistics that are kept of a file."
 
     names: tuple[str, ...]  # its columns
     kinds: tuple[pa.DataType, ...]  # of the key columns; () where it lacks one
@@ -166,7 +166,7 @@ def measure(
     raw: pq.ParquetFile,
     columns: Sequence[str],  # of the key
 ) -> FileStats:
-    "What the end of a file tells."
+    "The statistics from the end of a file."
     schema, meta, groups, start = raw.schema_arrow, raw.metadata, [], 0
     if not set(columns) <= set(schema.names):
         return FileStats(tuple(schema.names), (), ())
@@ -184,7 +184,7 @@ _LOT = 1 << 20  # rows whose keys are read at a time
 
 
 class KeyIndex:
-    "What was read of a table's files on the way to keys."
+    "What was read of a table's files while searching for keys."
 
     def __init__(self, columns: Sequence[str], room: int = ROOM):  # of the key; bytes for key columns
         self.columns, self.room, self.opened, self.read = tuple(columns), room, 0, 0
@@ -192,11 +192,11 @@ class KeyIndex:
         self._lock = Lock()
 
     def get(self, file: RawFile) -> FileStats | None:
-        "What is known of a file; a file that was put again is another one."
+        "What is known of a file; a file that was put again counts as another one."
         return self._kept.get((file.identity, file.time))
 
     def put(self, file: RawFile, kept: FileStats) -> None:
-        "Remember a file, its keys as long as there is room."
+        "Keep a file's statistics, and its keys as long as there is room."
         with self._lock:
             size = kept.keys.nbytes if kept.keys is not None else 0
             if size > self.room:
@@ -218,7 +218,7 @@ def _matches(
     keys: pa.Table,  # key columns
     wanted: TypedKeys,
 ) -> list[tuple[int, int]]:  # row of the table, number of the key
-    "Where the keys stand."
+    "The rows of the keys."
     mask = None
     for column, values in zip(keys.columns, wanted.sets):
         found = pc.is_in(column, value_set=values)
@@ -249,7 +249,7 @@ def _in_file(
     kept: FileStats,
     wanted: TypedKeys,
 ) -> list[tuple[int, int]]:  # row of the file, number of the key
-    "Read the key columns of the groups that may hold a key; of a file read whole they are kept."
+    "Read the key columns of the groups that may hold a key, and keep those of a file that was read whole."
     numbers = [n for n, group in enumerate(kept.groups) if any(map(group.may_hold, wanted.numbers))]
     found = []
     for lot in _lots(numbers, kept):
@@ -297,7 +297,7 @@ def look(
     url: str,
     asked: Query,
 ) -> list[tuple[int, int, dict[str, Any]]]:  # number of the key, row of the file, values
-    "The rows of some keys in one file, which is opened once, or not at all where it is known not to hold them."
+    "The rows of some keys in one file, which is opened once, or not at all if it cannot hold them."
     kept, raw = index.get(file), None
     if kept is None:
         raw = index.open(file, url)

@@ -27,7 +27,7 @@ def has_key(key: Sequence[str]) -> SparkColumn:
 def can_apply(
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
 ) -> SparkColumn:
-    "A change whose Op is known and whose key is whole; without a key only inserts."
+    "A change with a known Op and a whole key; without a key only inserts."
     known = F.coalesce(F.col(OP).isin(list(OPS) if key else ["I"]), F.lit(False))
     return known & has_key(key)
 
@@ -37,7 +37,7 @@ def order_text(
     is_load: SparkColumn,
     sequence: SparkColumn,  # with a slash behind it; "" for rows that it does not order
 ) -> SparkColumn:
-    "Where a change stands among all of the table: load number / 0 load, 1 change / sequence / name / path / row."
+    "A change's place among all of the table: load number / 0 load, 1 change / sequence / name / path / row."
     kind, row = F.when(is_load, "/0/").otherwise("/1/"), F.lpad(F.col(ROW).cast("string"), 12, "0")
     return F.concat(number, kind, sequence, NAME, F.lit("/"), FILE, F.lit("/"), row)
 
@@ -50,7 +50,7 @@ def order_key(
     sequence: str,  # the column of the change sequence, "" for none
     number: int,  # of the load
 ) -> SparkColumn:
-    "The order of changes of a key, which the sequence decides where every change of the key carries one."
+    "The order of changes of a key. The sequence decides if every change of the key carries one."
     is_load, decides = F.col(KIND) == "load", F.lit("")
     if sequence:
         valid, text = is_load | proves(sequence), F.col(quoted(sequence))
@@ -66,7 +66,7 @@ _LIFE, _LIVED = "_cdc_life", "_cdc_lived"
 
 
 def struct(values: Mapping[str, str]) -> SparkColumn:  # by name: SQL
-    "A struct, in one piece of SQL: of a thousand columns each call from Python to Spark would cost a millisecond."
+    "A struct as one piece of SQL, because each call from Python to Spark costs a millisecond for each column."
     return F.expr(f"struct({', '.join(f'{value} as {quoted(name)}' for name, value in values.items())})")
 
 
@@ -75,7 +75,7 @@ def carried(
     without: Sequence[str] = (),  # columns that are kept apart
     more: Sequence[str] = (),  # columns that go with each set
 ) -> dict[str, SparkColumn]:  # by name: a struct for each set, null where a change carries none of it
-    "What a change says of the columns that its file carries."
+    "The values of a change in the columns that its file carries."
     found = {}
     for i, (groups, names) in enumerate(sets):
         is_carried = (F.col(OP) != "D") & F.col(GROUP).isin(list(groups))
@@ -102,7 +102,7 @@ def states(
     sequence: str = "",  # the column of the change sequence, "" for none
     number: int = 1,  # of the load
 ) -> DataFrame:  # our columns of `rows`, the key, _cdc_position, _cdc_before, _cdc_after, _cdc_last
-    "A row a change that can be applied, with the table's row before it and after it; our other columns stay."
+    "One row for each change that can be applied, with the table's row before and after it; our other columns stay."
     ours = [name for name in rows.columns if name not in {*key, *[c.name for c in files.schema]}]
     if not key:
         return _inserts(rows, files, number).select(*ours, POSITION, BEFORE, AFTER, LAST)
@@ -121,7 +121,7 @@ def states(
 
 
 def _inserts(rows: DataFrame, files: ChangeFiles, number: int) -> DataFrame:
-    "Of a table without a key: every insert is a row of its own."
+    "For a table without a key: every insert is a row of its own."
     row = struct({c.name: quoted(c.name) for c in files.schema})
     ours = {POSITION: order_key((), "", number), AFTER: row, LAST: F.lit(True)}
     return rows.where(can_apply(())).withColumns(ours).withColumn(BEFORE, F.when(F.lit(False), row))
@@ -156,7 +156,7 @@ def only(
 
 
 def is_present() -> SparkColumn:
-    "Of a row of `every_state`: it is the last of its key, and no deletion."
+    "A row of `every_state` is the last of its key, and not a deletion."
     return F.col(LAST) & F.col(AFTER).isNotNull()
 
 
@@ -192,7 +192,7 @@ def touched(
     key: Sequence[str],
     files: ChangeFiles,
 ) -> DataFrame:  # the same columns
-    "Every change of the keys that new changes name."
+    "Every change of the keys of new changes."
     valid = rows.where(can_apply(key))
     named = valid.where(F.col(KIND) == "new").select(*map(quoted, key)).distinct()
     return only(_in_range(valid, named, key, files), named, key)
@@ -202,5 +202,5 @@ def key_only(
     key: Sequence[str],
     files: ChangeFiles,
 ) -> SparkColumn:
-    "A row of which nothing but the key is known."
+    "A row of which only the key is known."
     return struct({c.name: quoted(c.name) if c.name in key else f"cast(null as {c.type})" for c in files.schema})

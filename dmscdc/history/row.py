@@ -53,7 +53,7 @@ def _said(
     files: Sequence[RawFile],
     what: str,  # about them
 ) -> list[str]:
-    "A sentence about files, none about no files."
+    "A sentence about files, or none if there are no files."
     if not files:
         return []
     more = f" and {len(files) - 1:,} more" if files[1:] else ""
@@ -65,7 +65,7 @@ def find_rows(
     asked: Query,
     index: KeyIndex,  # of the same columns
 ) -> Matches:
-    "The rows of some keys in all files of the line, also in those before the load. Raises `BadKey`."
+    "The rows of some keys in all files of the changelog, also in those before the load. Raises `BadKey`."
     files = (*past.before, *past.files)
     loads, rows, broken = set(past.load), [[] for _ in asked.keys], []
 
@@ -127,7 +127,7 @@ def in_order(
     rows: Iterable[RawChange],  # of one key
     sequence: str,  # its column, or ""
 ) -> list[RawChange]:
-    "As they happened."
+    "Changes in the order in which they happened."
 
     def order(row: RawChange) -> tuple:
         counted = row.values[sequence] if sequence and not row.file.is_load else ""
@@ -141,7 +141,7 @@ def _committed(
     sequence: str,  # column of the change sequence, or ""
     stamp: str,  # column of the commit time, or ""
 ) -> datetime | None:  # UTC; None where the row does not tell
-    "When the source committed a change. A load row tells when it was copied, which is not that."
+    "When the source committed a change; not known for a load row, which has the time of the copy."
     if row.file.is_load or not (stamp or sequence):
         return None
     value = row.values.get(stamp) if stamp else row.values.get(sequence)
@@ -215,7 +215,7 @@ class Row:
     lives: int = 0  # until now
 
     def cells(self, new: Mapping[str, Any], quiet: Container[str]) -> tuple[Cell, ...]:
-        "What a change makes different, but for some columns."
+        "The columns that a change makes different, without some."
         old = self.values or {}
         known = {name: self.is_whole or name in old for name in new}
         differ = (name for name, value in new.items() if not known[name] or not same(old.get(name), value))
@@ -236,7 +236,7 @@ def meaning(
     op: str | None,
     is_different: bool,
 ) -> str:
-    "What a change means on top of a row."
+    "What a change means for a row."
     unknown, there = row.values is None and not row.is_whole, row.values is not None
     if op == "D":
         return "deleted" if there or unknown else GONE
@@ -252,7 +252,7 @@ def after(
     op: str | None,
     values: Mapping[str, Any],  # that the file carries
 ) -> Row:
-    "The row after a change; an Op that is none leaves it, and a deletion leaves nothing of it."
+    "The row after a change; an unknown Op does not change it, and a deletion leaves nothing."
     if op == "D":
         return Row(None, True, row.lives or int(not row.is_whole))
     if op not in ("I", "U"):
@@ -262,13 +262,13 @@ def after(
     return Row({**(row.values or {}), **values}, whole, row.lives + begins)
 
 def _unknown(row: Row) -> Row:
-    "The row after changes that cannot be read: perhaps there, in the life that it had."
+    "The row after changes that cannot be read: it may still be there, in the same life."
     return Row(None, False, row.lives - (row.values is not None))
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-033
 @dataclass(frozen=True)
 class RowLife:
-    "All that the files tell of one key."
+    "All changes of one key in the files."
 
     key: Mapping[str, Any]  # as it was asked for
     steps: tuple[RowChange, ...]  # in order; those before the load first
@@ -277,7 +277,7 @@ class RowLife:
 
     @property
     def state(self) -> Mapping[str, Any] | None:
-        "The row after the last step, None where it is not there."
+        "The row after the last step; None if it does not exist."
         return self.steps[-1].state if self.steps and not self.steps[-1].before else None
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-034
@@ -309,7 +309,7 @@ def steps_of(
 
 
 def _put_at(past: Changelog, file: RawFile) -> datetime | None:
-    "When a file was put; the time of one that was moved is that of the moving."
+    "When a file was put; None for a moved file, whose time is that of the move."
     return None if file.path in past.moved else moment(file.time)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-036
@@ -320,7 +320,7 @@ def states_of(
     index: KeyIndex | None = None,  # of earlier questions about these columns
     stamp: str = "",  # column of the commit time, if there is one
 ) -> list[RowLife]:  # one a key, in the order asked
-    "What the files tell of some keys: every step with the state after it. Raises `BadKey`."
+    "The lives of some keys: every step with the row after it. Raises `BadKey`."
     if not keys:
         return []
     columns = tuple(keys[0])
@@ -332,7 +332,7 @@ def states_of(
 
 
 def without(past: Changelog, broken: Sequence[RawFile]) -> Changelog:
-    "The line without files that cannot be read."
+    "The changelog without files that cannot be read."
     load, changes = (tuple(f for f in part if f not in broken) for part in (past.load, past.changes))
     return replace(past, load=load, changes=changes, is_whole=past.is_whole and load == past.load)
 
@@ -342,7 +342,7 @@ def between(
     since: datetime | None = None,  # UTC, of the files' closing; of the load files' being put
     until: datetime | None = None,
 ) -> Changelog:
-    "The line of files of a time, which then says what was left out."
+    "The changelog of a time span, with a note about the files that were left out."
 
     def inside(file: RawFile) -> bool:
         at = file.stamp or moment(file.time)

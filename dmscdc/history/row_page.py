@@ -60,7 +60,7 @@ def plain(value: Any) -> Any:
 def when(
     step: RowChange,
 ) -> tuple[datetime | None, str]:  # UTC; what it is the time of
-    "The best time that a step has."
+    "The best known time of a step."
     if step.commit:
         return step.commit, "committed"
     return (step.closed, "closed") if step.closed else (step.put, "put")
@@ -72,20 +72,20 @@ def _clock(time: datetime | None) -> str:
 
 
 def _later(step: RowChange, time: datetime | None) -> str:
-    "A time beside that of the step: without the date where it is the same."
+    "A time beside that of the step, without the date if it is the same."
     day = when(step)[0]
     return _clock(time)[11:] if time and day and time.date() == day.date() else _clock(time)
 
 
 def _change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not there
-    "What became of a column."
+    "The change of one column."
     if is_new:
         return f"{cell.column} {shown(cell.new)}"
     return f"{cell.column} {shown(cell.old) if cell.is_known else '?'} → {shown(cell.new)}"
 
 
 def _changes_of(step: RowChange) -> list[str]:
-    "What differs from before, a column each."
+    "The differences from the row before, one for each column."
     is_new = step.meant in ("inserted", AGAIN, LOST)
     return [_change_of(cell, is_new) for cell in step.cells if not is_new or cell.new is not None]
 
@@ -132,7 +132,7 @@ def lake_sentence(audit: RowAudit) -> str:
 
 
 def sentences(audit: RowAudit) -> list[str]:
-    "The lake, where the telling begins, and what cannot be told."
+    "Sentences about the lake, about where the files begin, and about what is not known."
     found = [] if audit.life.steps else ["No file names this key."]
     late = [step.number for step in audit.life.steps if step.is_late]
     words = [f"Put late: step {', '.join(map(str, late))}; it sorts before files that had been there."] if late else []
@@ -179,7 +179,7 @@ def _lane(step: RowChange) -> str:
 
 
 def bars(life: RowLife) -> list[dict[str, Any]]:
-    "From where to where each life goes."
+    "The beginning and end of each life."
     found: dict[str, dict[str, Any]] = {}
     for step in life.steps:
         bar = found.setdefault(_lane(step), {"lane": _lane(step), "start": step.number - 0.3 * step.before})
@@ -215,7 +215,7 @@ def unknown(life: RowLife) -> list[dict[str, Any]]:
 
 
 def _lake_marks(audit: RowAudit) -> list[dict[str, Any]]:
-    "The lake's row below its step, or at the end where no step is its own."
+    "The lake's row below its step, or at the end if it has no step."
     numbers = {(step.file, step.row): step.number for step in audit.life.steps}
     good, bad = KINDS["inserted"][1], KINDS["deleted"][1]
     colour = good if audit.verdict == AGREES else _FADED if audit.verdict == OPEN else bad

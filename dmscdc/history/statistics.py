@@ -61,13 +61,13 @@ def spread(
     files: Sequence[RawFile],
     most: int,  # at least 1
 ) -> list[RawFile]:  # in their order
-    "At most so many files, evenly spread, with the newest."
+    "At most this many files, evenly spread, with the newest."
     step = max(1, -(-len(files) // most))
     return list(files[::-1][::step][::-1])
 
 
 def _operations(url: str) -> dict[str, int]:
-    "Rows of a file by operation, from one column; an operation that is none has its own letters as name."
+    "Rows of a file by operation, from one column; an unknown operation is named by its own letters."
     counts = pc.value_counts(read_raw(open_raw(url), url, [OP]).column(OP))
     return {NAMES.get(one["values"], str(one["values"])): one["counts"] for one in counts.to_pylist()}
 
@@ -93,7 +93,7 @@ def operations(
 
 # %% ../../notebooks/10_history/09_statistics.ipynb #cell-016
 def _oldest(url: str, column: str) -> float | None:
-    "The oldest commit in a file, as its footer tells it without a look at its rows; None where it does not."
+    "The oldest commit in a file, from its footer alone; None if the footer does not have it."
     try:
         meta = open_raw(url).metadata
         names = [meta.schema.column(at).path for at in range(meta.num_columns)]
@@ -116,7 +116,7 @@ def delays(
     landing: Any = None,  # of `open_landing`; with `column`
     column: str = "",  # of the source's commit time; "" measures from the closing of the file
 ) -> list[dict[str, Any]]:  # one a change file: run, end, path, lag, since; the oldest run first
-    "How long change files took into the lake, in seconds since their oldest commit, or since their closing."
+    "The time from a change file's oldest commit, or its closing, until the lake had it, in seconds."
     run_store, ref = open_run_store(runs), TableRef.parse(table)
     lines = (line for line in RunLog(run_store).newest_first() if line.get("table") == table and line.get("files"))
     found = []

@@ -99,7 +99,7 @@ class Rule:
 
     @property
     def name(self) -> str:
-        "As the lake spells it, else as the source does."
+        "The column's name in the lake, or else in the source."
         return self.lake or self.source
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-016
@@ -160,14 +160,14 @@ def _real_text(
 def _joined(
     *parts: str,  # SQL of texts
 ) -> str:
-    "One text after the other, where CONCAT takes whatever it is given."
+    "Texts one after the other, for engines whose CONCAT takes any number of them."
     return f"CONCAT({', '.join(parts)})"
 
 
 def _barred(
     *parts: str,  # SQL of texts
 ) -> str:
-    "One text after the other, in standard SQL; many in halves, because SQLite takes no expression deeper than 1,000."
+    "Texts one after the other, in standard SQL; many in halves, because SQLite allows no expression deeper than 1,000."
     if len(parts) > 10:
         return f"({_barred(*parts[: len(parts) // 2])} || {_barred(*parts[len(parts) // 2 :])})"
     return f"({' || '.join(f'CAST({part} AS TEXT)' for part in parts)})"
@@ -196,7 +196,7 @@ def _bare(
 
 
 def _finite(x: str, infinity: str, nan: str, text: str) -> str:
-    "What is not finite by its name."
+    "Infinity and NaN as text."
     odd = f"WHEN {nan} THEN 'nan' WHEN {x} = {infinity} THEN 'inf' WHEN {x} = -{infinity} THEN '-inf'"
     return f"CASE {odd} ELSE {text} END"
 
@@ -258,7 +258,7 @@ _POSTGRESQL = {
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #8ff2f3f9
 def _decimal_text(value: Any, scale: int) -> str:
-    "A number without zeros at its end. One kept as floating point counts to the scale its column has, as on insert."
+    "A number without zeros at its end. A floating-point value is rounded to its column's scale, as on insert."
     number = Decimal(repr(value) if isinstance(value, float) else str(value).strip())
     if isinstance(value, float):
         number = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=400))
@@ -350,7 +350,7 @@ class _Total:
 def teach(
     db: Any,  # a connection of sqlite3
 ) -> None:
-    "Give a connection of SQLite the functions that the SQL of this room calls."
+    "Give a connection of SQLite the functions that our SQL calls."
     db.create_function("dmscdc_text", 3, of_sqlite, deterministic=True)
     db.create_function("dmscdc_hash", 1, number_of, deterministic=True)
     db.create_function("dmscdc_md5", 1, lambda text: hashlib.md5(text.encode()).hexdigest(), deterministic=True)
@@ -367,7 +367,7 @@ _QUICK = {  # when SQLite can write a value by itself
 
 
 def _in_sqlite(form: str, c: str, digits: int) -> str:
-    "A column's text, by a call where it takes one."
+    "A column's text, by a call of our function if it needs one."
     call = f"dmscdc_text('{form}', {c}, {digits})"
     if form not in _QUICK:
         return call
@@ -428,6 +428,6 @@ def hash_of(
     engine: str,
     text: str,  # SQL of a row's text
 ) -> str:  # SQL of a whole number below 2 to the power 60
-    "A row's hash. No row is without: a text too long for the engine counts as 0, which no lake row is."
+    "A row's hash, never null: a text too long for the engine gives 0, which no lake row has."
     number = f"dmscdc_hash({text})" if engine == "sqlite" else NUMBER[engine].format(MD5[engine].format(text))
     return f"COALESCE({number}, 0)"

@@ -32,7 +32,7 @@ def spark_side(
     spark: SparkSession,
     frame: DataFrame,  # with the lake's columns
 ) -> Iterator[Side]:  # as long as the block runs
-    "A frame that is asked. `ask` brings totals, at most 1,000 ranges, or the few rows that are shown."
+    "A frame as a side. `ask` returns totals, at most 1,000 ranges, or the few rows that are shown."
     name = f"dmscdc_proof_{uuid4().hex}"
 
     def in_order(sql: str, rows: int, **values: Any) -> Iterator[tuple]:
@@ -87,7 +87,7 @@ def _numbers_of(
     side: Side,
     layout: Layout,  # of a key whose first column is a whole number
 ) -> tuple[int, int, int, int]:  # rows, numbers, lowest, highest
-    "Whether the first key column can be the place, and where rows lie."
+    "Whether the first key column can be the place, and the smallest and largest place."
     c = side.column(layout.key[0])
     plain = PLAIN.format(c) if side.engine == "sqlite" else c
     rows, numbers, low, high = side.ask(f"SELECT COUNT(*), COUNT({plain}), MIN({c}), MAX({c}) FROM {side.table}")[0]
@@ -99,7 +99,7 @@ def layout_of(
     key: Sequence[str],  # as the lake's commit has it; () where there is none
     sides: tuple[Side, Side],
 ) -> tuple[Layout, int, int]:  # with the lowest and the highest place
-    "What is compared, and where rows lie. A key that one side lacks identifies nothing."
+    "What is compared, and how rows are placed. A key that one side lacks identifies nothing."
     compared = tuple(rule for rule in rules if not rule.why)
     found = {rule.lake: rule for rule in compared}
     known = tuple(found[name] for name in key) if key and all(name in found for name in key) else ()
@@ -126,7 +126,7 @@ class Span:
 
     @property
     def rows(self) -> int:
-        "On the side that has more."
+        "Rows on the side that has more."
         return max(self.source.rows, self.lake.rows)
 
 
@@ -136,7 +136,7 @@ def _split(
     span: Span,
     parts: int = PARTS,
 ) -> list[Span]:  # those that differ, by place
-    "One aggregate a side over the parts of a range."
+    "One aggregate for each side over the parts of a range."
     width, found = -(-(span.high - span.low + 1) // parts), []
     for side in sides:
         place = layout.place(side)
@@ -155,7 +155,7 @@ def _differing(
     layout: Layout,
     whole: Span,
 ) -> list[Span]:  # by place
-    "The ranges that hold every difference. A lonely far key makes ranges long: some cuts may be needed."
+    "The ranges that hold every difference. A single key far away makes ranges long, so several cuts may be needed."
     spans = _split(sides, layout, whole)
     while len(spans) <= FEW and sum(s.rows for s in spans) > ROWS and any(s.high > s.low for s in spans):
         spans = [part for s in spans for part in _split(sides, layout, s, PARTS // len(spans))]
@@ -213,7 +213,7 @@ def _judged(
     lake: Counter,
     states: Counter,  # hashes of the states that landed changes lead to; None: the key is gone
 ) -> Difference | None:  # None: equal
-    "What is to be said of one key."
+    "The verdict on one key."
     if source == lake:
         return None
     more, less = source - lake, lake - source
@@ -260,7 +260,7 @@ def _cells_of(
     layout: Layout,
     places: Sequence[Place],  # few
 ) -> dict[Place, list[tuple[int, str | None]]]:  # hash and beginning of each column's text; one row a key
-    "The rows of a few keys; of many columns a part at a time, because no engine takes any number of them."
+    "The rows of a few keys; many columns are read in parts, because engines limit their number."
     found: dict[Place, list[tuple[int, str | None]]] = {}
     for start in range(0, len(layout.rules), AT_ONCE):
         for place, cells in _cells(side, layout, places, layout.rules[start : start + AT_ONCE]).items():
@@ -329,7 +329,7 @@ def find(
     rules: Sequence[Rule],
     key: Sequence[str],  # as the lake's commit has it
 ) -> tuple[Comparison, Layout]:  # without findings
-    "Totals; where they differ, ranges."
+    "Compare totals; if they differ, find the ranges that do."
     layout, low, high = layout_of(rules, key, sides)
     totals = [total_of(side, layout) for side in sides]
     found = Comparison(*totals, tuple(rules))
@@ -345,7 +345,7 @@ def examine(
     limit: int = 100,  # differences that are shown, of either sort
     states: States | None = None,
 ) -> Comparison:  # with findings
-    "The rows of the ranges that differ. The counts are exact."
+    "Compare the rows of the ranges that differ. The counts are exact."
     counts: dict[bool, Counter] = {False: Counter(), True: Counter()}
     first: dict[bool, list[Difference]] = {False: [], True: []}
     for one in _walk(sides, layout, found.spans, states):

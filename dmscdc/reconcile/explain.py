@@ -41,7 +41,7 @@ __all__ = ['GONE', 'Pending', 'pending', 'states_of', 'told_after', 'in_millisec
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-006
 @dataclass(frozen=True)
 class Pending:
-    "What a lake has not applied."
+    "The landed files that a lake has not applied."
 
     past: Changelog  # all files that count
     files: tuple[RawFile, ...]  # of them those under way, load files first
@@ -142,7 +142,7 @@ def told_after(
     table: TableRef,
     moment: datetime,  # UTC
 ) -> str:  # path of a change file of the schema that was closed later; "" where there is none yet
-    "Whether DMS has gone on since."
+    "The file that shows that DMS has gone on since a time."
     there = open_landing(landing)
     others = [other for other in there.tables() if other.schema == table.schema and other != table]
     for one in [table, *others]:
@@ -336,7 +336,7 @@ def again(
     source: str,  # as it was given, without a password
     secret: str = "",  # the name of one
 ) -> str:  # as it is typed
-    "The command that repeats a proof, wherever the source was named."
+    "The command that repeats a proof, with the source and the name of the secret."
     named = f" --secret {quote(secret)}" if secret else ""
     return f"dmscdc reconcile {for_shell(table)} --source {quote(source)}{named}"
 

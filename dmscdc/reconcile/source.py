@@ -31,7 +31,7 @@ __all__ = ['PASSWORD', 'BEGIN', 'AT_ONCE', 'COLUMNS', 'read_secret', 'address', 
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-007
 def _sqlalchemy() -> Any:
-    "The library, which only those need who compare."
+    "The library, imported only for a comparison."
     try:
         import sqlalchemy
 
@@ -57,7 +57,7 @@ def _of_aws(
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-010
 def _variable(name: str, env: Mapping[str, str]) -> str:
-    "What a variable holds."
+    "The value of a variable of the environment."
     if not env.get(name):
         raise SourceRefused(f"the variable {name} was expected to hold the source's secret, it is not set or empty")
     return env[name]
@@ -67,7 +67,7 @@ def read_secret(
     secret: str,  # "env:NAME", "aws:ID", or "" for the usual variable, if there is one
     env: Mapping[str, str],
 ) -> dict[str, str]:  # some of username, password, host, port, dbname
-    "What a secret says of a source. Raises `SourceRefused`, `SourceUnreachable`."
+    "The login in a secret. Raises `SourceRefused`, `SourceUnreachable`."
     kind, _, name = secret.partition(":")
     if not secret:
         return {"password": env[PASSWORD]} if env.get(PASSWORD) else {}
@@ -140,7 +140,7 @@ def _server_url(source: str) -> URL:
 
 
 def _with_secret(url: URL, secret: Mapping[str, str]) -> URL:
-    "The login of the secret; place and database of it where the address names none."
+    "The address with the login of the secret, and with its host and database if the address has none."
     port = url.port or (int(secret["port"]) if secret.get("port") else None)
     return url.set(
         username=secret.get("username") or url.username,
@@ -152,7 +152,7 @@ def _with_secret(url: URL, secret: Mapping[str, str]) -> URL:
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-018
 def _open_sqlite(path: str) -> sqlite3.Connection:
-    "A database that is there, for reading, with our functions."
+    "Open an existing database for reading, with our functions."
     db = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=30)
     teach(db)
     return db
@@ -175,7 +175,7 @@ def _open_engine(
 def _without_secret(
     url: URL,
 ) -> Iterator[None]:
-    "What the driver has to say, without the password, and without the trail of calls that holds it."
+    "The driver's message, without the password and without the traceback that holds it."
     try:
         yield
     except _sqlalchemy().exc.SQLAlchemyError as error:
@@ -232,7 +232,7 @@ def snapshot(
     url: URL,  # of `address`
     clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
 ) -> Iterator[Snapshot]:  # as long as the block runs
-    "Look at a source. Raises `SourceUnreachable`, whose words hold no secret."
+    "A snapshot of a source. Raises `SourceUnreachable`, whose message holds no secret."
     engine = _open_engine(url)
     with _without_secret(url):
         connection = engine.connect()
@@ -270,7 +270,7 @@ def columns_of(
     source: Snapshot,
     table: TableRef,  # as the source names it
 ) -> tuple[SourceColumn, ...]:
-    "A table's columns in its order. Raises `SourceRefused` where there is no such table."
+    "A table's columns in its order. Raises `SourceRefused` if there is no such table."
     where = {"name": table.name} if source.engine == "sqlite" else {"schema": table.schema, "name": table.name}
     found = source.rows(COLUMNS[source.engine], **where)
     if not found:
@@ -284,7 +284,7 @@ def columns_of(
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-030
 @dataclass(frozen=True)
 class Total:
-    "What a side counts: rows, and the sum of their hashes."
+    "The rows of a side, and the sum of their hashes."
 
     rows: int = 0
     hash: int = 0
@@ -292,7 +292,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Side:
-    "A table that is asked: the source's, or the lake's."
+    "A table to compare: the source's, or the lake's."
 
     engine: str  # "spark", or the source's
     table: str  # SQL of its name

@@ -60,7 +60,7 @@ class Scd2Position:
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-006
 def scd2_position_of(table: TableRef, head: Commit | None) -> Scd2Position | None:
-    "What the newest commit holds. Raises `Refused` for a table that is none of type 2."
+    "The position of the newest commit. Raises `Refused` for a table that is not of type 2."
     if head is None:
         return None
     if VERSIONS not in head.position:
@@ -69,7 +69,7 @@ def scd2_position_of(table: TableRef, head: Commit | None) -> Scd2Position | Non
 
 
 def check_free(table: TableRef, landing: str, item: TableItem | None) -> None:
-    "No table of the source may have the name of a type-2 table: its mirror would take its place. Raises `Refused`."
+    "Raises `Refused` if a table of the source has the name of the type-2 table: its mirror would replace it."
     if item is not None or not open_landing(landing).files(table).is_empty:
         raise Refused(f"{table}: the source has a table of this name, so no type-2 table can have it")
 
@@ -103,7 +103,7 @@ def target_of(
     mirror: Position | None,  # of the mirror's newest commit
     landed: bool,  # all that landed, whether the mirror has it or not
 ) -> tuple[int, tuple[RawFile, ...]]:  # number of the load, change files on top of it
-    "What is to be applied. Raises `Refused` where there is no mirror."
+    "What is to be applied. Raises `Refused` if there is no mirror."
     if landed:
         return past.number, past.changes
     if mirror is None:
@@ -139,7 +139,7 @@ class ChangeSpan:
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-010
 def _load_files(past: Changelog, number: int) -> tuple[RawFile, ...]:
-    "The files of a load by its number; none where the table started empty. Raises `NoPast` where they have gone."
+    "The files of a load by its number; none if the table started empty. Raises `NoPast` if they are gone."
     if number and (past.number != number or not past.load or not past.is_whole):
         lost = next((gap for gap in past.gaps if f"load {number}" in gap), f"the earliest position is {past.begins}")
         raise NoPast(f"{past.table}: versions begin with load {number}, which is no longer in the landing: {lost}")
@@ -160,7 +160,7 @@ def _overtaken(past: Changelog, built: Scd2Position) -> tuple[str, ...]:
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #009fae44
 def next_step(past: Changelog, number: int, changes: Sequence[RawFile], built: Scd2Position) -> ChangeSpan:
-    "What came since."
+    "What has arrived since the last increment."
     at = built.position
     old = applied(past, at)
     if number < at.load:
@@ -178,7 +178,7 @@ def next_step(past: Changelog, number: int, changes: Sequence[RawFile], built: S
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-012
 def _gone_after(past: Changelog, built: Scd2Position, late: RawFile) -> list[str]:
-    "Applied files after a late one that are nowhere any more."
+    "Applied files after a late one that no longer exist."
     here = {f.identity for f in (*past.before, *past.changes)}
     names = [path for path, size in built.position.window if (path, size) not in here]
     return [path for path in names if change_order(path) > late.order]
@@ -191,7 +191,7 @@ def _is_whole(past: Changelog, built: Scd2Position) -> bool:
 
 
 def _with_late(past: Changelog, step: ChangeSpan, built: Scd2Position) -> ChangeSpan:
-    "The step with what late files need, without those that cannot be applied."
+    "The step with the files that late ones need, without late files that cannot be applied."
     if not step.late:
         return step
     blocked = {f: gone for f in step.late if (gone := _gone_after(past, built, f))}
@@ -217,7 +217,7 @@ def next_scd2_position(
     built: Scd2Position | None,  # before
     listed_at: float,  # epoch seconds
 ) -> Position:
-    "What the table will hold: a whole position, by which a later file is known to be late."
+    "What the table will hold: a whole position, which shows later whether a file is late."
     before = built.position if built and built.position.load == step.number else Position(applied=(0, 0))
     last = max((before.last, *(f.path for f in step.whole)), key=change_order)
     start = day_before(last) if last else ""
@@ -234,7 +234,7 @@ def next_scd2_position(
 
 
 def load_time(past: Changelog) -> float:  # epoch seconds, 0 without a load
-    "When the load was; of a landing that was copied we know only that it was before the first change file."
+    "When the load was; in a copied landing we only know that it was before the first change file."
     start = min((f.time for f in past.load), default=0.0)
     if past.load and not all(map(is_first_put, past.changes)):
         return min(start, past.changes[0].stamp.timestamp())

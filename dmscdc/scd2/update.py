@@ -62,7 +62,7 @@ class Scd2State:
 
 
 def load_scd2(table: TableRef, landing: str, lake: str, state: Any, archive: str, rebuild: bool) -> Scd2State:
-    "Settle the type-2 table, and list the landing. Raises `UnknownTable`, `Refused`, `NoPast`."
+    "Recover the type-2 table, and list the landing. Raises `UnknownTable`, `Refused`, `NoPast`."
     item, name = state.get(table), versions_of(table)
     if item is None or not item.key:
         way = f"dmscdc table set {for_shell(table)} --key …"
@@ -93,7 +93,7 @@ def _is_complete(past: Changelog, settle: float) -> bool:
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-008
 def settings_of(scd2: Scd2State, ignored: Sequence[str] | None, time_column: str | None) -> tuple[tuple[str, ...], str]:
-    "Columns that are ignored, and the time column. Raises `BadSetting` for others than those of the table."
+    "The ignored columns, and the time column. Raises `BadSetting` if they differ from those of the table."
     built, given = scd2.built, {"ignored": ignored, "time_column": time_column}
     if built is None:
         return tuple(ignored or ()), time_column or ""
@@ -114,7 +114,7 @@ def settings_of(scd2: Scd2State, ignored: Sequence[str] | None, time_column: str
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-010
 def _source_columns(head: Commit | None) -> Schema:
-    "Of a type-2 table those of the source."
+    "The source's columns of a type-2 table."
     ours = {c.name for c in ADDED}
     return tuple(c for c in head.schema if c.name not in ours) if head else ()
 
@@ -152,7 +152,7 @@ _PRUNED = ("tinyint", "smallint", "int", "bigint", "string", "decimal")  # key t
 
 
 def look(rows: DataFrame, how: Scd2Spec) -> dict[str, Any]:  # one row comes back
-    "Of the new rows: bad ones, changes without a sequence, the highest sequence, bounds of the key."
+    "Facts about the new rows: bad ones, changes with a sequence, the highest sequence, bounds of the key."
     is_load = F.col(KIND).endswith("load")
     can = F.when(is_load, has_key(how.key)).otherwise(can_apply(how.key))
     facts = {"bad": F.count(F.when(~can, 1)), "changes": F.count(F.when(~is_load, 1))}
@@ -167,7 +167,7 @@ def look(rows: DataFrame, how: Scd2Spec) -> dict[str, Any]:  # one row comes bac
 
 
 def between(versions: DataFrame, how: Scd2Spec, facts: dict[str, Any]) -> DataFrame:
-    "Versions whose key may be among the new changes': Parquet's statistics skip the others."
+    "Versions whose key may have new changes: Parquet's statistics skip the others."
     for n, c in enumerate(c for c in how.schema if c.name in how.key and c.type.partition("(")[0] in _PRUNED):
         if facts[f"low{n}"] is not None:
             versions = versions.where(F.col(quoted(c.name)).between(F.lit(facts[f"low{n}"]), F.lit(facts[f"high{n}"])))
@@ -208,7 +208,7 @@ def _with_gone(lines: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-016
 def _earlier(starts: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd2Spec) -> DataFrame:
-    "Where columns are ignored, a version holds the newest of their values: so it is rebuilt as a whole."
+    "A version holds the newest value of ignored columns, so it is rebuilt as a whole."
     begun = versions.join(starts, list(how.key)).where(F.col(BEGAN) < F.col(START))
     begun = begun.groupBy(*map(quoted, how.key)).agg(F.max(BEGAN).alias(BEGAN))
     first = F.greatest(F.col(BEGAN), F.lit(f"{step.number:06d}/0"))
@@ -224,7 +224,7 @@ def new_versions(
     how: Scd2Spec,
     facts: dict[str, Any],  # of `look`
 ) -> DataFrame:
-    "What is to be written, as `compared` says it."
+    "What is to be written, as `extend_versions` returns it."
     lines = lines_of(read_changes(spark, files), files.sets, how).where(can_apply(how.key))
     if scd2.built is None:
         made = {WHAT: F.lit("opened"), CHANGE: F.col(CURRENT).cast("int")}
@@ -251,7 +251,7 @@ def _by_key(frame: DataFrame, key: Sequence[str], bytes: int) -> DataFrame:
 
 
 def _put_aside(spark: SparkSession, found: DataFrame, url: str, schema: Schema) -> tuple[DataFrame, dict]:
-    "Write what is to be written into the workplace; the rows, and counts."
+    "Write the new versions aside. Returns the rows, and counts."
     types = batch_types(schema, 1)
     write, fresh, first, has = list(types)[-4:]
     flags = {write: F.col(WHAT) != "removed", fresh: F.lit(True), first: F.lit("I"), has: F.lit(True)}
@@ -314,7 +314,7 @@ def stage_versions(
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #602d4cba
 def _check_unchanged(scd2: Scd2State, step: ChangeSpan, landing: str, archive: str) -> None:
-    "What was read is still there as it was. Raises `CommitConflict`."
+    "Raises `CommitConflict` if a file that was read is gone or has changed."
     now = open_changelog(landing, scd2.table, archive=archive, position=scd2.mirror)
     here = {f.path: f for f in (*now.load, *now.before, *now.changes)}
     if other := [f.path for f in step.files if here.get(f.path) != f]:
@@ -373,7 +373,7 @@ class Increment:
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cf3a54cb
 def _counted(done: _Done) -> dict[str, int]:
-    "What became of versions."
+    "Counts of versions by what happened to them."
     of, size = done.counts, done.written.bytes_written
     rebuilt = of["changed"] + of["removed"]
     return {n: of[n] for n in ("opened", "closed", "hidden")} | {"rebuilt": rebuilt, "bytes_written": size}

@@ -35,7 +35,7 @@ def version_schema(
     table: str,  # for messages
     schema: Schema,  # the source's columns
 ) -> Schema:  # of versions
-    "The source's columns and ours. Raises `Refused` where a name is taken, in any case of its letters."
+    "The source's columns and ours. Raises `Refused` if a name is taken, in upper or lower case."
     ours = {c.name for c in ADDED}
     taken = [c.name for c in schema if c.name.lower() in ours]
     if taken:
@@ -92,7 +92,7 @@ def lines_of(
     sets: ColumnGroups,
     how: Scd2Spec,
 ) -> DataFrame:  # the key, Op, file, row, order, time, new, begins; a struct a set, null where nothing is carried
-    "Changes in their order, a row a change. Where the sequence orders them, all carry it."
+    "Changes in their order, one row for each. If the sequence orders them, all of them carry it."
     rows, kind, is_load = _as_in_lake(rows), F.col(KIND), F.col(BEGINS)
     sequence = F.concat(F.col(quoted(how.clock.sequence)), F.lit("/")) if how.by_sequence else F.lit("")
     order = order_text(F.substring(kind, 1, 6), is_load, F.when(is_load, "").otherwise(sequence))
@@ -125,7 +125,7 @@ def implied_deletes(
     load: int,  # number of a load
     how: Scd2Spec,
 ) -> DataFrame:  # as `lines_of`, without what is told
-    "What a load says of keys that were there before it: they are gone, unless it brings them."
+    "The deletions that a load implies: keys that were there before, and that it does not bring."
     time = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
     ours = {OP: F.lit("D"), AT: F.lit(f"{load:06d}/0"), TIME: time, _IS_NEW: F.lit(True), BEGINS: F.lit(False)}
     return keys.select(*map(quoted, how.key)).distinct().withColumns(ours)
@@ -142,7 +142,7 @@ def _line(how: Scd2Spec) -> Window:
 
 
 def _states_of(lines: DataFrame, sets: ColumnGroups, how: Scd2Spec) -> DataFrame:
-    "The row after each change, and of it what is compared and what is ignored; null where there is none."
+    "The row after each change, its compared and its ignored columns; null if there is no row."
     lives, deletes = F.sum(F.col(BEGINS).cast("int")), F.count(F.when(F.col(OP) == "D", 1))
     lived = lives.over(_line(how).rowsBetween(FIRST, UNTIL)) + deletes.over(_line(how).rowsBetween(FIRST, -1))
     told = lines.withColumn(_LIFE, lived)
@@ -156,7 +156,7 @@ def _states_of(lines: DataFrame, sets: ColumnGroups, how: Scd2Spec) -> DataFrame
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-021
 def _differences(states: DataFrame, how: Scd2Spec) -> DataFrame:
-    "Rows that are not like the row before them in what is compared; no row is like no row."
+    "Changes whose row differs from the row before in the compared columns; no row equals no row."
     told = states.withColumn(DIFFERS, ~F.col(_SAME).eqNullSafe(F.lag(_SAME).over(_line(how))))
     if how.ignored:
         runs = F.sum(F.col(DIFFERS).cast("int")).over(_line(how).rowsBetween(FIRST, UNTIL))
@@ -169,7 +169,7 @@ HIDDEN = "_cdc_hidden"  # how many differences a version hides: they were over i
 
 
 def _last_of_moment(events: DataFrame, how: Scd2Spec) -> DataFrame:
-    "Of the differences of a key that have one time, the last."
+    "The last of the differences of a key that have the same time."
     timed = events.withColumn(TIME, F.max(TIME).over(_line(how).rowsBetween(FIRST, UNTIL)))
     of_moment = Window.partitionBy(*map(quoted, how.key), TIME).orderBy(AT)
     timed = timed.withColumns({RUN: F.lead(AT).over(of_moment), HIDDEN: F.row_number().over(of_moment) - 1})
@@ -181,7 +181,7 @@ def build_versions(
     sets: ColumnGroups,
     how: Scd2Spec,
 ) -> DataFrame:  # a version a row: Op, the source's columns, ours, file and row of the change, _cdc_hidden
-    "Versions of keys out of their changes."
+    "The versions of keys, built from their changes."
     events = _last_of_moment(_differences(_states_of(lines, sets, how), how), how)
     begun = _differences(events, how)
     ends = {TO: F.lead(TIME).over(_line(how)), _ENDED: F.lead(AT).over(_line(how))}
@@ -196,7 +196,7 @@ RANK = "_cdc_rank"
 
 
 def starts_of(lines: DataFrame, how: Scd2Spec) -> DataFrame:
-    "A row a key: the place of its first new change."
+    "One row for each key: the place of its first new change."
     return lines.where(_IS_NEW).groupBy(*map(quoted, how.key)).agg(F.min(AT).alias(START))
 
 
@@ -205,7 +205,7 @@ def _reaching(
     starts: DataFrame,
     how: Scd2Spec,
 ) -> DataFrame:  # versions with _cdc_start
-    "Versions that may change: of the keys with a start those that began since, and two before."
+    "Versions that may change: for keys with a start, those that began since, and two before."
     met = versions.join(starts, list(how.key))
     rank = F.row_number().over(Window.partitionBy(*map(quoted, how.key)).orderBy(F.col(BEGAN).desc()))
     later = F.count(F.when(F.col(BEGAN) >= F.col(START), 1)).over(Window.partitionBy(*map(quoted, how.key)))
@@ -218,7 +218,7 @@ _OURS, _THEIRS = "_cdc_ours", "_cdc_theirs"
 
 
 def _compared(new: DataFrame, old: DataFrame, how: Scd2Spec) -> DataFrame:  # versions, _cdc_hidden, what, current
-    "What must be written so that the old versions become the new ones."
+    "What must be written to turn the old versions into the new ones."
     at, names = [*how.key, FROM], old.columns
     row = struct({name: quoted(name) for name in names})
     ours = new.select(*map(quoted, at), row.alias(_OURS), HIDDEN)
@@ -238,7 +238,7 @@ def extend_versions(
     sets: ColumnGroups,
     how: Scd2Spec,
 ) -> DataFrame:  # of `_compared`
-    "What new changes make of the versions that are there."
+    "The existing versions, changed by new changes."
     old = _reaching(versions, starts, how)
     since = lines.join(starts, list(how.key)).where(F.col(AT) >= F.col(START)).drop(START)
     before = _lines_again(old.where(F.col(BEGAN) < F.col(START)), sets, how)
