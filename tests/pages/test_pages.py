@@ -454,4 +454,4 @@ def test_the_red_of_the_chart_is_called_what_it_is(verdict):
 def test_the_report_of_a_proof_says_what_the_numbers_of_its_ranges_are():
     book = json.loads((HOME / "notebooks" / "jobs" / "reconcile.ipynb").read_text())
     said = " ".join(re.sub(r"<[^>]*>", "", said_html(book)).split())
-    assert "A range goes from low to high: numbers of the first key column where it is a whole number, else of a hash of the key (up to 19 digits)" in said
+    assert "A range goes from low to high: values of the first key column if it is a whole number, else of a hash of the key (up to 19 digits)" in said
