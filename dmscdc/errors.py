@@ -47,7 +47,7 @@ class LandingEmpty(DmscdcError, LookupError, verdict="attention", exit_code=3, m
 
 
 class LandingUnreachable(LandingEmpty, verdict="failed", exit_code=1, mend="give us access, or correct landing"):
-    "The landing could not be listed: it does not exist, or we may not, or nobody answers."
+    "The landing could not be listed: it is gone after tables were loaded from it, we may not, or nobody answers."
 
 
 class AlreadyExists(DmscdcError, mend="nothing: whoever asked takes the next name"):

@@ -242,10 +242,10 @@ def refusals(table: str) -> Iterator[None]:
         yield
     except Unreadable as error:  # the file that it names is known by its table
         fail(Unreadable(f"{table}: {error}"), 1)
-    except LookupError as error:
-        fail(error, 2)
     except DmscdcError:
         raise
+    except LookupError as error:
+        fail(error, 2)
     except Exception as error:
         if words := explained(error):
             fail(Unreadable(f"{table}: {words}"), 1)
@@ -313,7 +313,8 @@ def _shown(
 
     facts = {name: getattr(answer, name) for name in ("position", "clock", "begins", "gaps", "left_out")}
     times = {n: F.col(quoted(n)).cast("string") for n, kind in rows.dtypes if kind.startswith("timestamp")}
-    found = rows.orderBy("_cdc_file", "_cdc_row").limit(20).withColumns(times).collect()  # some are none in Python
+    found = rows.orderBy("_cdc_file", "_cdc_row").limit(20)
+    found = (found.withColumns(times) if times else found).collect()  # some are none in Python
     first = [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in found]
     return {**facts, "rows": rows.count(), "first": first}
 

@@ -246,13 +246,14 @@ def open_changelog(
     archive: str = "",  # a folder with the same layout, to which old change files were moved
     position: Position | None = None,  # of the lake's newest commit, where there is one
 ) -> Changelog:
-    "The changelog of a table, from one listing of landing and archive. Raises `NoPast` if there are no files."
+    "The changelog of a table, from one listing of landing and archive. Raises `NoPast` if there are no files, `LandingUnreachable`."
     here, there = open_landing(landing), open_landing(archive) if archive else None
     listing = here.files(table)
     changes, moved = _merged(listing.changes, there.files(table).changes if there else ())
     load, words = _not_parquet(table, listing.load)
     changes, more = _not_parquet(table, changes)
     if not load and not changes:
+        here.tables([table])  # fails if the landing itself is gone
         also = f" or in {archive}" if archive else ""
         raise NoPast(f"{table}: no Parquet file of DMS below {here.url(table)}{also}. Tables: dmscdc plan")
     before, number = obsolete(load, changes, position, moved), _number_of(load, position)

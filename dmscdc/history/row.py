@@ -293,7 +293,7 @@ def steps_of(
     rows, early, steps, whole = list(rows), {*past.before}, [], past.is_whole and not {*broken} & {*past.load}
     gaps = [at for at, f in enumerate((*past.before, *past.files)) if not f.is_load and f in broken] if broken else []
     sequence = sequence_of(rows)
-    quiet = {sequence, stamp, *key}
+    quiet = {*filter(None, (sequence, stamp)), *key}
     old, new = ([r for r in rows if (r.file in early) == flag] for flag in (True, False))
     for part, row in ((old, Row(None, False)), (new, Row(None, whole))):
         for raw in in_order(part, sequence):

@@ -263,10 +263,12 @@ class FolderLanding:
                  ):
         self.root, self.listings, self.unread = Path(root).absolute(), 0, {}
 
-    def tables(self, known: Iterable[TableRef] = ()  # not checked again
+    def tables(self, known: Iterable[TableRef] = ()  # they had files once: not checked again
                ) -> list[TableRef]:  # by name
         "Tables with at least one DMS file. Stops at a table's first such file, so it is no full listing."
         known, root, self.unread = set(known), str(self.root), {}
+        if known and not self.root.is_dir():
+            raise LandingUnreachable(self.describe_empty())
         schemas = _folders(root, "", self.unread)
         tables = [TableRef(schema, name) for schema in schemas for name in _folders(root, schema, self.unread)]
         return sorted(table for table in tables if table in known or _may_hold_dms(self.url(table)))

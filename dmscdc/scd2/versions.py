@@ -60,8 +60,9 @@ class Scd2Spec:
     @property
     def compared(self) -> list[str]:
         "Columns in which versions differ."
-        not_theirs = {*self.key, *self.ignored, self.clock.stamp, self.clock.sequence}
-        return [c.name for c in self.schema if c.name not in not_theirs]
+        ordering = filter(None, (self.clock.stamp, self.clock.sequence))
+        apart = {*self.key, *self.ignored, *ordering}
+        return [c.name for c in self.schema if c.name not in apart]
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-012
 AT, TIME, BEGINS = "_cdc_at", "_cdc_time", "_cdc_begins"  # place, time; a life begins with this row

@@ -188,7 +188,7 @@ def chosen_tables(
     state: State,  # where the settings are
     only: Iterable[str] = (),  # names; all where there are none
 ) -> list[TableRef]:  # sorted
-    "The tables to look at. Raises `LandingEmpty`, `UnknownTable`."
+    "The tables to look at. Raises `LandingEmpty`, `LandingUnreachable`, `UnknownTable`."
     items = state.items()
     landed = landing.tables(item.table for item in items if item.position)
     there = sorted({*landed, *(item.table for item in items)})

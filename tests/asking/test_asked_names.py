@@ -78,3 +78,16 @@ def test_a_column_of_any_name_is_told_in_a_row_s_history(tmp_path, key, names):
     (audit,), _ = audit_row(str(tmp_path), ParquetTable(str(tmp_path / "lake"), T), {key: "1"}, key=(key,))
     assert audit.life.state == told[1] and len(audit.life.steps) == 2
     assert {cell.column for cell in audit.life.steps[1].cells} == {name for name in told[1] if told[1][name] != 1 and str(told[1][name]).startswith("changed")}
+
+
+def test_a_change_of_a_column_without_a_name_begins_a_version_and_is_told(spark, tmp_path):
+    landing, shape = tmp_path / "landing", {"id": "int", "": "string", "b": "string"}
+    write_load(landing, T, [(1, "a", "x"), (2, "a", "x")], shape, time=1_544_868_000)
+    write_changes(landing, T, [("U", 1, "changed", "x")], closed(1), shape)
+    state = f"sqlite:{tmp_path}/state.db"
+    SqliteState(tmp_path / "state.db").put_settings(T, key=["id"])
+    update_versions(str(T), str(landing), str(tmp_path / "lake"), state, landed=True, settle=0, spark=lambda: spark)
+    rows = read_versions(spark, str(T), str(tmp_path / "lake")).collect()
+    assert sorted((row["id"], row[""], row["is_current"]) for row in rows) == [(1, "a", False), (1, "changed", True), (2, "a", True)]
+    (audit,), _ = audit_row(str(landing), ParquetTable(str(tmp_path / "mirror"), T), {"id": "1"}, key=("id",))
+    assert [(cell.column, cell.new) for cell in audit.life.steps[1].cells] == [("", "changed")]

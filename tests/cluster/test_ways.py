@@ -80,6 +80,8 @@ def test_a_pass_on_a_cluster_and_one_on_a_server_lent_there_bring_the_story_to_i
     with lent(shop, env, "--master", cluster) as (server, setting):
         assert re.fullmatch(r"sc://localhost:\d+/;token=\S{20,}", setting["SPARK_REMOTE"])
         assert dmscdc(shop, {**env, **setting}, "pass") == "3 tables: 3 ok"
+        told = dmscdc(shop, {**env, **setting}, "as-of", "sampledb.store")  # of its columns none is a time
+        assert "sampledb.store: 9 rows" in told, told
         server.send_signal(signal.SIGINT)
         assert server.wait(60) == 0
         told = server.stderr.read()

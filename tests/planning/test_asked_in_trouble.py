@@ -74,6 +74,18 @@ def test_a_history_says_that_the_lake_is_lost_and_somebody_must_look(tmp_path):
     assert ask("--json").exit_code == 3 and json.loads(ask("--json").stdout)["words"][0].startswith("shop.item: the state remembers commit 2")
 
 
+@pytest.mark.parametrize("command", [["plan"], ["status"], ["pass"], ["history", "shop.item", "--key", "id=1"], ["as-of", "shop.item"], ["feed", "shop.item", "--out", "OUT"]], ids=" ".join)
+def test_a_landing_that_is_gone_after_tables_were_loaded_fails_every_command(tmp_path, command):
+    put(tmp_path, {"id": "int"}, [(1,)])
+    state = open_state(f"sqlite:{tmp_path / 'state.db'}")
+    state.put_settings(T, key="id")
+    load = open_landing(str(tmp_path / "landing")).files(T).load
+    state.save_position(T, Position(1, load), 2, 0)
+    (tmp_path / "landing").rename(tmp_path / "elsewhere")
+    code, said = said_by(tmp_path, *(word.replace("OUT", str(tmp_path / "out")) for word in command))
+    assert code == 1 and f"no files of DMS in {tmp_path}/landing: expected " in said and "but this folder does not exist" in said, said
+
+
 def test_a_damaged_file_of_the_lake_is_none_of_the_landing(tmp_path):
     (tmp_path / "part.parquet").write_bytes(b"PAR1" + b"\x07" * 90 + b"PAR1")
     with pytest.raises(LakeDamaged, match="the lake's file .*part.parquet.*damaged") as error:
