@@ -246,7 +246,7 @@ def open_changelog(
     archive: str = "",  # a folder with the same layout, to which old change files were moved
     position: Position | None = None,  # of the lake's newest commit, where there is one
 ) -> Changelog:
-    "The changelog of a table, from one listing of landing and archive. Raises `NoPast` if there are no files, `LandingUnreachable`."
+    "The changelog of a table, from one listing of landing and archive. Raises `NoPast` or `LandingUnreachable`."
     here, there = open_landing(landing), open_landing(archive) if archive else None
     listing = here.files(table)
     changes, moved = _merged(listing.changes, there.files(table).changes if there else ())

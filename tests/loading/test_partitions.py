@@ -73,6 +73,21 @@ def test_partitions_may_be_numbers_decimals_times_and_truths(tmp_path, spark):
                                                              (3, None, None, None, None), (4, -5, Decimal("1.50"), 1544868000000000, True)]
 
 
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_both_zeros_lie_in_one_partition_and_no_other_floating_value_is_another(tmp_path, spark, kind):
+    values = [0.0, -0.0, 0.0, -0.0, None, float("nan"), float("inf"), float("-inf"), 0.1, -1e-30, 1.5e30]
+    w = World(tmp_path, spark, {"id": "int", "p": kind, "name": "string"}).set(key="id", partition="p")
+    w.load([(i, value, "load") for i, value in enumerate(values)])
+    assert w.go().verdict == "ok"
+    w.changes(1, [("U", i, value, "changed") for i, value in enumerate(values)] + [("I", 20 + i, value, "new") for i, value in enumerate(values)])
+    w.changes(2, [("U", 0, -0.0, "other zero"), ("U", 1, 0.0, "other zero"), ("U", 8, -0.0, "moved"), ("U", 24, 0.0, "moved")])
+    assert w.go().verdict == "ok"
+    known = lambda rows: sorted(repr((id, None if p is None else p + 0.0, name)) for id, p, name in rows)
+    told, found = replayed(w.raw, ["id"], "id, p, name"), w.lake_table.read(spark).select("id", "p", "name").collect()
+    assert len(found) == 22 and known(found) == known(told)
+    assert len({f.partition("/")[0] for f in map(str, (path.relative_to(w.folder) for path in w.folder.rglob("p=*/*.parquet")))}) == 8
+
+
 FAR = {pa.date32(): (-800_000, -719_528, 0, 2_932_897), pa.timestamp("ms", "UTC"): (-62_167_219_200_001, -99_999_999_999_999, 0, 253_402_300_800_123)}  # days and milliseconds since 1970
 
 

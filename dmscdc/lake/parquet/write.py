@@ -233,6 +233,12 @@ def described(
         return [file for file in pool.map(staging.describe, names, names.values()) if file.rows]
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #77322293
+def _one_zero(column: Column) -> str:
+    "A partition's values in SQL. The two zeros of a floating type are equal, and get one folder."
+    name = quoted(column.name)
+    return f"if({name} = 0, cast(0 as {column.type}), {name}) as {name}" if column.type in ("float", "double") else name
+
+
 def write_frame(
     staging: StagingDir,
     frame: DataFrame,  # rows of the lake
@@ -241,9 +247,10 @@ def write_frame(
 ) -> list[LakeFile]:
     "Write a frame to staged files."
     transaction, store = staging.transaction, staging.journal.store
-    frame = frame.select(*[quoted(c.name) for c in lake_columns(transaction.schema)])
-    laid = frame.repartition(*[quoted(p) for p in transaction.partition]) if transaction.partition else frame
-    out = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*transaction.partition)
+    columns, by = lake_columns(transaction.schema), transaction.partition
+    frame = frame.selectExpr(*[_one_zero(c) if c.name in by else quoted(c.name) for c in columns])
+    laid = frame.repartition(*map(quoted, by)) if by else frame
+    out = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*by)
     out.parquet(spark_url(f"{staging.path}/{kind}"))
     below = f"{staging.journal.aside}/{staging.prefix}/"
     found = [name[len(below):] for name in store.list(f"{below}{kind}") if name.endswith(".parquet")]
