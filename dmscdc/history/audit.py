@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'may_hold', 'rows_in', 'lake_rows', 'Commits', 'Difference',
-           'verdict', 'RowAudit', 'audit_of', 'keys_with', 'audit_row']
+           'verdict', 'verdict_of_each', 'RowAudit', 'audit_of', 'keys_with', 'audit_row']
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-009
 @dataclass(frozen=True)
@@ -237,6 +237,23 @@ def verdict(
     found = _differences(head, state, rows[0], is_whole) if there else ()
     return (DIFFERS if found else AGREES), ", ".join(d.column for d in found), found
 
+# %% ../../notebooks/10_history/04_audit.ipynb #d964d92b
+def verdict_of_each(
+    head: Commit,
+    inserted: Mapping[tuple[str, int], Mapping[str, Any]],  # by `_cdc_file` and `_cdc_row`
+    rows: Sequence[LakeRow],
+    is_whole: bool,
+) -> tuple[str, str, tuple[Difference, ...]]:  # as `verdict`
+    "The same for a table without a key: each inserted row is in the lake once."
+    lake = {(row.file, row.row): row for row in rows}
+    if not is_whole:
+        return OPEN, "the files that would tell are gone or were not read", ()
+    if len(lake) < len(rows) or lake.keys() != inserted.keys():
+        same_place, there = len(lake.keys() & inserted.keys()), f"{len(rows):,} in the lake, {len(inserted):,} in the files"
+        return DIFFERS, f"rows with these values: {there}, {same_place:,} in both", ()
+    found = tuple(d for at, values in inserted.items() for d in _differences(head, values, lake[at], True))
+    return (DIFFERS if found else AGREES), ", ".join(dict.fromkeys(d.column for d in found)), found
+
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-024
 @dataclass(frozen=True)
 class RowAudit:
@@ -297,8 +314,13 @@ def _beside(
     there: Sequence[LakeRow] | None,  # in the lake
 ) -> tuple[str, str, tuple[Difference, ...]]:
     "Files and lake compared."
-    steps = steps_of(line, [row for row in rows if row.file in {*line.files}], ())
+    rows = [row for row in rows if row.file in {*line.files}]
+    if not head.key and there is not None:
+        inserted = {(row.name, row.row): row.values for row in rows if row.op == "I"}
+        return verdict_of_each(head, inserted, there, line.is_whole)
+    steps = steps_of(line, rows, ())
     return verdict(head, steps[-1].state if steps else None, there, line.is_whole)
+
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-026
 def audit_of(
@@ -316,7 +338,8 @@ def audit_of(
     found = find_rows(past, Query(tuple(key), [key]), index or KeyIndex(tuple(key)))
     rows, every = found.rows[0], every or past
     head, there = lake_rows(table, _as_stored(key, rows), spark)
-    told, could = steps_of(past, rows, late_files(past), stamp, key, found.broken), without(past, found.broken)
+    keyless, could = head is not None and not head.key, without(past, found.broken)
+    told = steps_of(past, rows, late_files(past), stamp, key, found.broken, keyless)
     steps = _with_known(told, {row.name: row.file for row in rows}, Commits(table, head), every)
     life, line = RowLife(key, steps, could.begins, (*past.gaps, *found.words)), _held(every, head)
     there, unread = there if there is None else tuple(there), tuple(file.path for file in found.broken)
@@ -364,7 +387,9 @@ def audit_row(
     every = open_changelog(landing, lake.table, archive=archive, position=position)
     past = between(every, since, until)
     keys, words = [{name: given[name] for name in key if name in given}], []
-    if set(key) != set(given):
+    if head and not head.key:
+        keys, words = [dict(given)], [f"{lake.table} has no key: each row that the files insert is a row of its own"]
+    elif set(key) != set(given):
         is_key = f"is {', '.join(key)}" if key else "is not known"
         words = [f"{lake.table}: several rows may have the same {', '.join(given)}; its key {is_key}"]
         keys, is_all = keys_with(past, given, key) if key else ([dict(given)], True)

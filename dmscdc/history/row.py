@@ -288,6 +288,7 @@ def steps_of(
     stamp: str = "",  # column of the commit time, if there is one
     key: Container[str] = (),  # its columns, which never differ
     broken: Sequence[RawFile] = (),  # files that could not be read, and may hold changes of the row
+    keyless: bool = False,  # the table has no key: each row that a file inserts is another row
 ) -> list[RowChange]:
     "One key's rows as steps."
     rows, early, steps, whole = list(rows), {*past.before}, [], past.is_whole and not {*broken} & {*past.load}
@@ -299,6 +300,7 @@ def steps_of(
         for raw in in_order(part, sequence):
             if gaps and gaps[0] < raw.place:
                 gaps, row = [at for at in gaps if at > raw.place], _unknown(row)
+            row = Row() if keyless else row
             cells = row.cells(raw.values, quiet) if raw.op in ("I", "U") else ()
             meant, row = meaning(row, raw.op, bool(cells)), after(row, raw.op, raw.values)
             at = _committed(raw, sequence, stamp), raw.file.stamp, _put_at(past, raw.file), raw.file in late

@@ -124,7 +124,10 @@ def lake_sentence(audit: RowAudit) -> str:
         is_there = f"{where} holds the row marked as deleted, by {row.file} row {row.row}"
     if audit.rows is None:
         is_there = f"{where} was not read"
-    verdict = "which agrees with the files" if audit.verdict == AGREES else f"{audit.verdict}: {audit.why}"
+    many = len(audit.rows or ()) > 1
+    is_there = f"{where} holds {len(audit.rows):,} such rows" if many else is_there
+    agree = "agree" if many else "agrees"
+    verdict = f"which {agree} with the files" if audit.verdict == AGREES else f"{audit.verdict}: {audit.why}"
     wait = f" Not applied yet: step {', '.join(map(str, audit.waiting))}." if audit.waiting else ""
     out = f" Left out by accept: step {', '.join(map(str, audit.left_out))}." if audit.left_out else ""
     as_far = " as far as it has applied them" if (wait or out) and audit.verdict == AGREES else ""

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import papermill
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -21,6 +23,7 @@ from dmscdc.lake.table import open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
+from world import World
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "explore" / "row_history.ipynb"
 NINE = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)
@@ -192,3 +195,22 @@ def test_the_exploration_says_in_words_that_a_row_has_no_history(shop, tmp_path)
         cells = json.loads((tmp_path / f"{number}.ipynb").read_text())["cells"]
         shown = ["".join(out.get("text", [])) or "".join(out["data"].get("text/plain", [])) for cell in cells for out in cell.get("outputs", [])]
         assert "[]" not in shown and any(words in " ".join(shown) for words in ("No file names this key.", "No row ever had these values.")), shown
+
+
+def test_rows_of_a_table_without_a_key_are_each_beside_their_own_row_of_the_lake(tmp_path, spark):
+    w = World(tmp_path, spark, {"id": "int", "name": "string"}).set(insert_only=True)
+    w.load([(1, "a"), (1, "a"), (2, "b")])
+    w.changes(1, [("I", 1, "c"), ("I", 3, "d")])
+    assert w.go().verdict == "ok"
+    ask = lambda *more: CliRunner().invoke(app, ["history", "shop.item", "--key", "id=1", *more, "--folder", str(tmp_path), "--landing", str(w.landing), "--lake", str(tmp_path / "lake")])
+    done, told = ask(), json.loads(ask("--json").stdout)
+    assert done.exit_code == 0, done.stdout
+    assert "shop.item has no key: each row that the files insert is a row of its own" in " ".join(done.stdout.split())
+    assert "holds 3 such rows, which agree with the files" in " ".join(done.stdout.split())
+    (life,) = told["lives"]
+    assert [(step["meant"], step["state"]["name"]) for step in life["steps"]] == [("inserted", "a"), ("inserted", "a"), ("inserted", "c")]
+    assert (life["lake"]["verdict"], len(life["lake"]["rows"])) == ("agrees", 3)
+    (file,) = [path for path in w.folder.rglob("*.parquet") if "c" in pq.read_table(path)["name"].to_pylist()]
+    rows = pq.read_table(file)
+    pq.write_table(rows.set_column(rows.schema.get_field_index("name"), "name", pa.array(["x" if v == "c" else v for v in rows["name"].to_pylist()])), file)
+    assert ask().exit_code == 3 and "differs: name." in " ".join(ask().stdout.split())
