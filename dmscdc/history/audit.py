@@ -249,8 +249,8 @@ def verdict_of_each(
     if not is_whole:
         return OPEN, "the files that would tell are gone or were not read", ()
     if len(lake) < len(rows) or lake.keys() != inserted.keys():
-        same_place, there = len(lake.keys() & inserted.keys()), f"{len(rows):,} in the lake, {len(inserted):,} in the files"
-        return DIFFERS, f"rows with these values: {there}, {same_place:,} in both", ()
+        both, found = len(lake.keys() & inserted.keys()), f"{len(rows):,} in the lake, {len(inserted):,} in the files"
+        return DIFFERS, f"rows with these values: {found}, {both:,} in both", ()
     found = tuple(d for at, values in inserted.items() for d in _differences(head, values, lake[at], True))
     return (DIFFERS if found else AGREES), ", ".join(dict.fromkeys(d.column for d in found)), found
 
