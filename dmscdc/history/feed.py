@@ -285,7 +285,7 @@ def choose(
     until: Position,
     net: bool,
 ) -> Cursor | None:  # with a part noted; None where nothing has happened
-    "The next part, named after the files between its ends, so that the same part has the same name."
+    "The next part, named after where it ends: the same part has the same name, and names sort by where parts end."
     between = span(past, cursor.position, until)
     if not between.reset and len(between.known) < cursor.files:
         held = f"the cursor has read {cursor.files:,} change files of load {between.line.number}"
@@ -294,7 +294,7 @@ def choose(
     if between.is_empty:
         return None
     ends = json.dumps([cursor.position and cursor.position.to_json(), between.until.to_json(), net], sort_keys=True)
-    stem = between.until.last.rpartition("/")[2].partition(".")[0] or "load"
+    stem = between.until.last.rpartition("/")[2].partition(".")[0] or "0-load"
     part = f"{between.until.load:06d}-{stem}-{hashlib.sha256(ends.encode()).hexdigest()[:8]}"
     noted = replace(cursor, part=part, until=between.until, net=net, full_files=len(between.line.changes))
     if url:

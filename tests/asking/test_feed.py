@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.errors import NoFeed
 from dmscdc.history.changelog import open_changelog, upto
-from dmscdc.history.feed import choose, deliver, feed, follow, landed, read_cursor, span, write_part
+from dmscdc.history.feed import Cursor, choose, deliver, feed, follow, landed, read_cursor, span, write_part
 from dmscdc.scd2.update import update_versions
 from dmscdc.state.sqlite import SqliteState
 from dmscdc.state.position import Position
@@ -187,6 +187,12 @@ def applied(parts: list[Path]) -> Table:
         rows = query(f"select {', '.join(names)} from read_parquet('{part}/*.parquet') order by _position, _change_type desc")
         state = read(state, [dict(zip(names, row)) for row in rows], ("id",), tuple(ITEM))
     return state
+
+
+def test_parts_sort_by_where_they_end_with_the_load_first(shop):
+    past, name = open_changelog(str(shop), T), lambda until: choose("", Cursor(str(T)), past, landed(until), True).part
+    names = [name(until) for until in (upto(past, "load"), *(upto(past, file.path) for file in past.changes))]
+    assert len(names) >= 2 and names == sorted(names), names
 
 
 @pytest.mark.parametrize("step", ["noted", "half written", "visible"])
