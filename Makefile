@@ -2,9 +2,9 @@
 # make quick: the tests that need no Java.  make test: these, what needs Spark alone or takes longer, and every notebook.
 # make proof: what needs servers, kernels, browsers, databases or clusters, or kills something.  tests/tiers.py says which test is which.
 # make torture: everything, every kill point, HISTORIES=200 random histories, ADVERSARY=50 random tables, with the day's seeds.
-# make outputs: what the notebooks show, anew.
+# make outputs: what the notebooks show, again.
 # make fresh: make test and make proof in a new clone with an empty home.  make pythons: a part of them on each Python from 3.10 on.
-# make constraints: the versions that all of them install, anew.
+# make constraints: the versions that all of them install, again.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin

@@ -70,16 +70,16 @@ class Unreadable(Refused, mend="bring the file again, or leave it out as the mes
     "A file that cannot be read, or that does not hold what its end promises."
 
 
-class InputChanged(DmscdcError, verdict="failed", mend="dmscdc pass: it plans anew"):
+class InputChanged(DmscdcError, verdict="failed", mend="dmscdc pass: it plans again"):
     "A file that the plan named is another one now, or gone; nothing was committed."
 
 
-class LakeDamaged(DmscdcError, verdict="failed", mend="load the table anew: dmscdc table rewind TABLE --reload"):
+class LakeDamaged(DmscdcError, verdict="failed", mend="load the table again: dmscdc table rewind TABLE --reload"):
     "A file of the lake is not what the journal says of it; nothing was committed."
 
 # %% ../notebooks/00_errors.ipynb #e2c467ab
-class CommitConflict(DmscdcError, verdict="failed", mend="dmscdc pass: it plans anew"):
-    "Somebody else committed since the run planned; nothing of the run is in the table, the next pass plans anew."
+class CommitConflict(DmscdcError, verdict="failed", mend="dmscdc pass: it plans again"):
+    "Somebody else committed since the run planned; nothing of the run is in the table, the next pass plans again."
 
 
 class MissingDataFile(DmscdcError, verdict="failed", mend="another folder for the lake, or move the files away"):
@@ -90,7 +90,7 @@ class FilesGone(MissingDataFile, mend="restore the files, or: dmscdc table rewin
     "The folder lacks files of the newest commit."
 
 
-class LostRows(DmscdcError, verdict="failed", mend="dmscdc pass: it does it anew"):
+class LostRows(DmscdcError, verdict="failed", mend="dmscdc pass: it does it again"):
     "The files that were written do not hold the rows they should; nothing was committed."
 
 
@@ -102,7 +102,7 @@ class LeaseLost(DmscdcError, RuntimeError, verdict="failed", mend="dmscdc pass, 
     "The lease has passed to somebody else or was given back; whoever held it must stop."
 
 
-class StaleState(DmscdcError, RuntimeError, mend="dmscdc pass: it plans anew"):
+class StaleState(DmscdcError, RuntimeError, mend="dmscdc pass: it plans again"):
     "Somebody else has moved the table on since it was read; nothing was written."
 
 
@@ -182,7 +182,7 @@ class NoPast(DmscdcError, LookupError, exit_code=2, mend="bring the files back, 
     "The landing does not tell what is asked for."
 
 
-class NoFeed(NoPast, mend="bring the files back, name their folder (--archive), or begin anew"):
+class NoFeed(NoPast, mend="bring the files back, name their folder (--archive), or start again"):
     "What lies between two positions cannot be told without a gap."
 
 

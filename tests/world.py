@@ -73,7 +73,7 @@ class World:
         return self
 
     def gone(self, name: str) -> World:
-        "A raw file is taken away, to be put there anew."
+        "A raw file is taken away, to be put there again."
         (self.raw / f"{name}.parquet").unlink()
         return self
 

@@ -121,7 +121,7 @@ def runs_html(
     id: Optional[str] = typer.Argument(None, help="A run's id, or its beginning; all pages without one"),
     reports: bool = typer.Option(False, "--reports", help="With the pages of all runs"),
 ) -> None:
-    "Make a run's page anew from its notebook, or the front page and all tables' from the run log."
+    "Make a run's page again from its notebook, or the front page and all tables' from the run log."
     if id:
         print(_remade(config, find_run(config, id)["notebook"]))
         return

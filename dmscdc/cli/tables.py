@@ -169,8 +169,8 @@ def of_deleted(
     "A note on rows deleted earlier, if the handling of deletes has changed."
     if before is None or before.delete == item.delete or not item.commit:
         return ""
-    anew = f"dmscdc table rewind {for_shell(item.table)} --reload"
-    return f"{BEFORE[item.delete]}, load the table anew, which needs all change files since its load: {anew}"
+    again = f"dmscdc table rewind {for_shell(item.table)} --reload"
+    return f"{BEFORE[item.delete]}, load the table again, which needs all change files since its load: {again}"
 
 # %% ../../notebooks/14_cli/03_tables.ipynb #0d1e7ed8
 def of_lake(

@@ -74,7 +74,7 @@ def _whole(
     missing = lost_of(past, position)
     gone = [f"{past.table}: {f.path} of the load is gone" for f in position.load_files if f not in past.load]
     if words := [*missing, *gone[:1], *past.gaps[:not past.is_whole]]:
-        raise NoFeed(f"{'; '.join(words)}. Bring it back, name the folder it was moved to (--archive), or begin anew")
+        raise NoFeed(f"{'; '.join(words)}. Bring it back, name the folder it was moved to (--archive), or start again")
     return held
 
 # %% ../../notebooks/10_history/08_feed.ipynb #cell-015
@@ -94,7 +94,7 @@ def span(
         return Span(line, known, False, since)
     if known - here:
         odd = f"the reader has {min(known - here, key=change_order)}, which the position to go to does not hold"
-        raise NoFeed(f"{past.table}: {odd}. Go to all that has landed (--to landed), or begin anew")
+        raise NoFeed(f"{past.table}: {odd}. Go to all that has landed (--to landed), or start again")
     return Span(line, known, reset, replace(until, load=line.number))
 
 # %% ../../notebooks/10_history/08_feed.ipynb #cell-021
@@ -289,7 +289,7 @@ def choose(
     between = span(past, cursor.position, until)
     if not between.reset and len(between.known) < cursor.files:
         held = f"the cursor has read {cursor.files:,} change files of load {between.line.number}"
-        hint = "Name the folder to which old ones were moved (--archive), or begin anew with another --cursor"
+        hint = "Name the folder to which old ones were moved (--archive), or start again with another --cursor"
         raise NoFeed(f"{past.table}: {held}, of which {len(between.known):,} are still there. {hint}")
     if between.is_empty:
         return None

@@ -102,11 +102,11 @@ def set_otherwise(
     other = [(what, wanted, has) for what, wanted, has in pairs if wanted != has]
     said = [f"its {what} is set to {','.join(wanted) or 'none'}, its lake was written "
             f"{f'with {what} ' + ','.join(has) if has else f'without a {what}'}" for what, wanted, has in other]
-    anew = f"rewrite it: `dmscdc table rewind {for_shell(table)} --reload`"
+    again = f"rewrite it: `dmscdc table rewind {for_shell(table)} --reload`"
     if not has_load:
         back = " ".join(_as_set(what, has) for what, _, has in other)
-        anew = f"only a new full load rewrites it; set it back: `dmscdc table set {for_shell(table)} {back}`"
-    return f"{'; '.join(said)}; {anew}" if other else ""
+        again = f"only a new full load rewrites it; set it back: `dmscdc table set {for_shell(table)} {back}`"
+    return f"{'; '.join(said)}; {again}" if other else ""
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-017
 @dataclass(frozen=True)

@@ -428,7 +428,7 @@ def prepare_migration(spark: OpenSession, task: Task, plan: Plan, head: Commit |
         transaction = Transaction(None, plan.before.to_commit(), task.run, schema, task.key, task.partition)
         pending = task.lake.migrate(spark(), LoadFiles(tuple(footers), urls, 0), transaction)
     except Refused as error:
-        ways = f"`dmscdc table rewind {for_shell(task.table)} --reload --keep-changes` loads the table anew instead"
+        ways = f"`dmscdc table rewind {for_shell(task.table)} --reload --keep-changes` loads the table again instead"
         raise Refused(f"the lake of the 2019 solution cannot be taken over: {error}. {ways}", error.rows) from error
 
     def result(written: Written) -> LoadResult:

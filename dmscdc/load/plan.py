@@ -97,7 +97,7 @@ def note_unlike(case: Situation, files: Sequence[RawFile]) -> str:
     return (f"before the look-back window (from {case.before.window_start}) {had} had been applied, and those that "
             f"lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old "
             f"object time and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(case.table)}` tells "
-            f"what the table lacks, {case.command('rewind', '--reload')} loads it anew")
+            f"what the table lacks, {case.command('rewind', '--reload')} loads it again")
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-023
 def notes_on(case: Situation, found: Arrivals, blocked: Sequence[RawFile], gone: Sequence[str]) -> tuple[str, ...]:

@@ -50,10 +50,10 @@ def _ways_on(item: TableItem, head: Commit | None) -> str:
     "The commands for a lake that is not the one remembered."
     on = f"`dmscdc table rebuild --only {for_shell(item.table)}` goes on from what it holds now; " if head else ""
     if item.position.has_load:
-        anew = "loads it anew, which needs all change files since its load"
-        return f"{on}`dmscdc table rewind {for_shell(item.table)} --reload` {anew}"
-    anew = "begins anew once its key is set again, which needs all its change files"
-    return f"{on}`dmscdc table forget {for_shell(item.table)}` {anew}"
+        again = "loads it again, which needs all change files since its load"
+        return f"{on}`dmscdc table rewind {for_shell(item.table)} --reload` {again}"
+    again = "starts over once its key is set again, which needs all its change files"
+    return f"{on}`dmscdc table forget {for_shell(item.table)}` {again}"
 
 
 def lost_since(
@@ -197,7 +197,7 @@ def check_inputs(landing: FolderLanding, plan: Plan) -> None:
     files = landing.files(plan.table, None if plan.load or plan.instruction else plan.before)
     if words := changed_inputs(plan, files):
         raise InputChanged(
-            f"{'; '.join(words[:5])}. Nothing was applied; the next pass plans anew: "
+            f"{'; '.join(words[:5])}. Nothing was applied; the next pass plans again: "
             f"dmscdc pass --only {for_shell(plan.table)}"
         )
 

@@ -221,7 +221,7 @@ def message_of(problem: DmscdcError, table: str) -> str:
     if isinstance(problem, Unreadable):
         return f"{table}: {problem}{then(table)}"
     if isinstance(problem, LakeDamaged):
-        return f"{table}: {problem}. Load the table anew: dmscdc table rewind {for_shell(table)} --reload"
+        return f"{table}: {problem}. Load the table again: dmscdc table rewind {for_shell(table)} --reload"
     return str(problem)
 
 # %% ../../notebooks/08_load/03_results.ipynb #1dac6cb6

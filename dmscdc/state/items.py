@@ -250,7 +250,7 @@ def with_position(item: TableItem, position: Position,
     is_saved = (item.commit, item.position) == (commit, position := fit_window(position))
     if item.commit != expected and not is_saved:
         raise StaleState(f"{item.table} stands at commit {item.commit}, not at {expected} as planned: "
-                         f"another run has loaded it meanwhile; position not saved, the next pass plans anew")
+                         f"another run has loaded it meanwhile; position not saved, the next pass plans again")
     left = None if done and item.instruction == dict(done) else item.instruction
     return replace(item, position=position, commit=commit, instruction=left, intent=None)
 

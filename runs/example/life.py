@@ -1,4 +1,4 @@
-"""Make the picture of a row's life beside this file anew: a product of the shop is renamed, deleted and comes back, and one file is late.
+"""Make the picture of a row's life beside this file again: a product of the shop is renamed, deleted and comes back, and one file is late.
 
     .venv/bin/python runs/example/life.py
 

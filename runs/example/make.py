@@ -1,4 +1,4 @@
-"""Make the example beside this file anew: two passes over the shop, one table refused in the second, and a picture of the front page.
+"""Make the example beside this file again: two passes over the shop, one table refused in the second, and a picture of the front page.
 
     .venv/bin/python runs/example/make.py
 

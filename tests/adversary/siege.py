@@ -40,7 +40,7 @@ FOREIGN = ("Traceback", "org.apache", "java.", "Py4J", "SQLSTATE", "pyarrow.", "
 KINDS = ("Error:", "Exception:")  # of errors, which may stand in a reason
 REASON = re.compile(  # where one line of theirs follows our own words, and the command comes behind it
     r" is no entry of a journal of ours \((?:KeyError|JSONDecodeError|UnicodeDecodeError): [^\n]{1,160}?\)\. (?=Bring )"
-    r"|(?:cannot be read, |: )it is damaged: [^\n]{1,200}?\. (?=Take it out|Load the table anew|Put )")
+    r"|(?:cannot be read, |: )it is damaged: [^\n]{1,200}?\. (?=Take it out|Load the table again|Put )")
 NOBODY = "__HIVE_DEFAULT_PARTITION__"
 
 

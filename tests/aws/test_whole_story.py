@@ -40,11 +40,11 @@ def test_load_changes_a_late_file_and_a_reload_in_a_bucket_equal_the_replay(w, b
     assert [f["kind"] for f in done.files] == ["late", "again"] and w.equals_the_replay()
     w.changes(7, [("I", 40, "forty", "d", 7)], {**SCHEMA, "stock": "int"})
     assert w.go().schema and w.lake("id, stock")[-1] == (40, 7) and w.settled()
-    w.load([(1, "anew", "q"), (5, "five", "q"), (6, "another size", "q")])
+    w.load([(1, "again", "q"), (5, "five", "q"), (6, "another size", "q")])
     w.sent.clear()
     w.state.instruct(w.ref, {"kind": "reload", "changes": "supersede"})
     assert w.go().verdict == "ok" and w.settled()
-    assert [row[:2] for row in w.lake("id, name, _cdc_file") if row[2].startswith("LOAD00000001")] == [(1, "anew"), (5, "five"), (6, "another size")]
+    assert [row[:2] for row in w.lake("id, name, _cdc_file") if row[2].startswith("LOAD00000001")] == [(1, "again"), (5, "five"), (6, "another size")]
 
 
 def test_a_pass_that_dies_at_a_put_or_a_copy_is_made_good_by_the_next(w):

@@ -45,7 +45,7 @@ def more(w: World) -> None: put(w, 900, [("U", 8, "H", "x"), ("I", 9, "i", "n"),
 def inserts(w: World) -> None: put(w, 600, [("I", 10, "k", "n"), ("I", 11, "l", "s")])
 
 
-def anew(w: World) -> None:
+def again(w: World) -> None:
     "A new load set, and a change after it; what came before it is obsolete."
     w.load([(1, "one", "n"), (2, "two", "s"), (12, "twelve", "s")], time=TEN + 1200)
     (w.raw / "LOAD00000002.parquet").unlink()
@@ -67,7 +67,7 @@ class RowAudit:
     def since(self, raw: Path) -> list[Path]:
         "The raw files that count; a reload makes those before it obsolete."
         files = sorted(raw.rglob("*.parquet"))
-        return [f for f in files if self.now is not anew or f.name.startswith("LOAD") or f.name > f"{closed(1200)}.parquet"]
+        return [f for f in files if self.now is not again or f.name.startswith("LOAD") or f.name > f"{closed(1200)}.parquet"]
 
 
 KEY, REGION = {"key": "id"}, {"key": "id", "partition": "region"}
@@ -75,7 +75,7 @@ STORIES = {
     "initial load": RowAudit(KEY, (), two_files),
     "incremental load": RowAudit(KEY, (two_files, early), later),
     "partitioned": RowAudit(REGION, (two_files, early), later),
-    "reload": RowAudit(KEY, (two_files, early), anew),
+    "reload": RowAudit(KEY, (two_files, early), again),
     "recovery": RowAudit(KEY, (), more, "incremental load", "os.rename"),
     "recovery, partitioned": RowAudit(REGION, (), more, "partitioned", "os.remove lake/shop"),
     "no load set": RowAudit(KEY, (), first),

@@ -89,8 +89,8 @@ def test_who_changes_what_deletes_do_is_told_what_that_means_for_rows_deleted_be
     [item] = [one for one in open_state(f"sqlite:{tmp_path / 'state.db'}").items() if one.key]
     open_state(f"sqlite:{tmp_path / 'state.db'}").save_position(item.table, Position(), 1, 0)
     said = {words: " ".join(shop("table", "set", "sampledb.product", *words).output.split()) for words in (("--delete", "hard"), ("--paused",), ("--delete", "soft"))}
-    assert "Those deleted before stay in the lake, marked with Op D; to remove them, load the table anew" in said["--delete", "hard"]
-    assert "Those deleted before are not in the lake; to get them, marked, load the table anew" in said["--delete", "soft"]
+    assert "Those deleted before stay in the lake, marked with Op D; to remove them, load the table again" in said["--delete", "hard"]
+    assert "Those deleted before are not in the lake; to get them, marked, load the table again" in said["--delete", "soft"]
     assert all(one.endswith("dmscdc table rewind sampledb.product --reload") for words, one in said.items() if words[1:]) and "deleted" not in said[("--paused",)]
 
 

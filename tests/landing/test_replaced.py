@@ -27,7 +27,7 @@ OTHERS = {"a column is missing": ROWS.drop_columns(["a"]), "a column of another 
 
 @pytest.fixture
 def written(tmp_path):
-    "A lake file, and the work that makes a file of it anew."
+    "A lake file, and the work that makes a file of it again."
     name = "000000000001-a-b.parquet"
     path = tmp_path / "lake/shop/item" / name
     path.parent.mkdir(parents=True)

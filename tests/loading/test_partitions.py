@@ -54,7 +54,7 @@ def test_rows_move_between_partitions_and_changes_without_those_columns_leave_th
     expected = [(1, "b", D1, "patched", "U"), (2, "a", D1, "patched", "U"), (3, "a/ü", D2, "moved", "D"), (4, "b", D1, "from null", "U"),
                 (5, None, D1, "to null", "U"), (6, "c d", D2, "six", "I"), (7, None, None, "no place", "I")]
     assert lake(w, "id, site, day, name, Op") == expected == replayed(w.raw, ["id"], "id, site, day, name, Op", soft=True)
-    w.changes(3, [("U", 3, None), ("U", 7, "patched")], {"id": "int", "name": "string"})   # a marked row begins anew, without a place
+    w.changes(3, [("U", 3, None), ("U", 7, "patched")], {"id": "int", "name": "string"})   # a marked row starts again, without a place
     assert w.go().verdict == "ok"
     assert lake(w, "id, site, day, name, Op") == replayed(w.raw, ["id"], "id, site, day, name, Op", soft=True)
 

@@ -154,7 +154,7 @@ def test_another_writer_between_plan_and_commit_fails_the_run_and_harms_nothing(
         w.lake_table.advance(Transaction(head, head.position, "the other run", head.schema, head.key)).commit()
         return w.spark
     done = w.go(spark=overtaken)
-    assert done.verdict == "failed" and "the next pass plans anew" in done.words and w.lake("id, name") == [(1, "a")]
+    assert done.verdict == "failed" and "the next pass plans again" in done.words and w.lake("id, name") == [(1, "a")]
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "b"), (2, "c")] and w.settled()
 
 

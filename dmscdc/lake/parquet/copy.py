@@ -201,7 +201,7 @@ def check_unmanaged(
     if other := sorted(set(names) ^ set(unmanaged_files(journal))):
         raise CommitConflict(
             f"{journal.folder}: {other[0]} came or went while the lake was taken over; nothing was committed. "
-            "The old schedule seems to be at work: stop its Glue trigger, the next pass begins anew"
+            "The old schedule seems to be at work: stop its Glue trigger, the next pass starts again"
         )
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #c372e3cc

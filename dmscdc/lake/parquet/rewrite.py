@@ -226,7 +226,7 @@ def differs(a: pa.Table, b: pa.Table, names: Sequence[str]) -> np.ndarray:
 def _values(
     old: pa.Table, new: pa.Table, work: Work, write: np.ndarray, afresh: np.ndarray
 ) -> dict[str, pa.ChunkedArray]:
-    "The source's columns: known ones from the batch, others unchanged, or null if the row is inserted anew."
+    "The source's columns: known ones from the batch, others unchanged, or null if the row is inserted again."
     out = {}
     for i, names in enumerate(work.sets):
         known = write & _flag(new, f"{HAS_COLUMNS}{i}")

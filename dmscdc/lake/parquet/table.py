@@ -245,7 +245,7 @@ def _base_of(
     "The transaction's predecessor. Raises `CommitConflict` if it is not the head."
     if table.journal.newest() != transaction.number - 1:
         raise CommitConflict(
-            f"{table.table}: another writer made commit {transaction.number} meanwhile; the next pass plans anew"
+            f"{table.table}: another writer made commit {transaction.number} meanwhile; the next pass plans again"
         )
     return table.journal.entry(transaction.number - 1) if transaction.base else None
 

@@ -341,7 +341,7 @@ def count_rows(
     if expected not in (None, rows):
         raise LostRows(
             f"{staging.journal.folder}: {expected:,} rows were expected after commit {staging.transaction.number}, "
-            f"the files written hold {rows:,}; nothing was committed. The next pass does it anew; "
+            f"the files written hold {rows:,}; nothing was committed. The next pass does it again; "
             "if it happens again, report it"
         )
     return rows
