@@ -130,7 +130,7 @@ class UnknownTable(DmscdcError, LookupError, exit_code=2, mend="see dmscdc statu
     "The state has no item for this table."
 
 
-class FormatMissing(DmscdcError, ValueError, exit_code=2, mend="another format, or install what is missing"):
+class FormatMissing(DmscdcError, ValueError, verdict="failed", exit_code=2, mend="another format, or install it"):
     "A table format is asked for whose parts are not here."
 
 

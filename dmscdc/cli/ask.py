@@ -9,13 +9,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .options import Json, Name, console, fail, show_json, show_table, with_config
+from .options import Json, Name, console, fail, file_to_write, moment_of, show_json, show_table, with_config
 from ..errors import BadKey, DmscdcError, NoFeed, NoPast, UnknownTable, Unreadable
 from ..landing.files import TableRef, for_shell
 from ..load.arrivals import count
@@ -24,7 +24,7 @@ from ..spark.session import open_session
 from ..state.items import TableItem
 from ..state.registry import open_state
 from ..state.position import Position
-from ..storage.filesystem import fs_and_path, iso_time, read_url, spark_url
+from ..storage.filesystem import fs_and_path, read_url, spark_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from dmscdc.scd2.update import Increment
 
 # %% auto #0
-__all__ = ['key_of', 'moment_of', 'table_of', 'lost_of', 'lives', 'history', 'TableQuestion', 'asked', 'refusals', 'session',
-           'as_of_command', 'feed_command', 'scd2_command']
+__all__ = ['key_of', 'table_of', 'lost_of', 'lives', 'history', 'TableQuestion', 'asked', 'refusals', 'session', 'as_of_command',
+           'feed_command', 'scd2_command']
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-007
 def key_of(
@@ -51,19 +51,6 @@ def key_of(
             raise BadKey(f"a key is written name=value, each column once: --key id=1001; not {pair!r}")
         found[name.strip()] = value
     return found
-
-
-def moment_of(
-    text: str,  # "2026-01-01T12:00", with or without Z or an offset
-) -> tuple[datetime, str]:  # UTC; what to say about it
-    "The time that was typed. Raises `ValueError`."
-    try:
-        given = iso_time(text.strip())
-    except ValueError:
-        raise ValueError(f"a time is written 2026-01-01T12:00Z or 2026-01-01, not {text!r}") from None
-    if given.tzinfo is None:
-        return given.replace(tzinfo=timezone.utc), f"{text} names no zone and is taken as UTC"
-    return given.astimezone(timezone.utc), ""
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-010
 def table_of(
@@ -158,6 +145,8 @@ def history(
     json: Json = False,
 ) -> None:
     "A row's life: every change with its file and what differed, the lake's row, and what cannot be told. No Spark."
+    file_to_write(svg, "--svg")
+    file_to_write(html, "--html")
     given = {"since": since, "until": until}
     times = {name: moment_of(text)[0] if text else None for name, text in given.items()}
     audits, words = lives(config, table, key_of(key), stamp=timestamp_column, **times)
@@ -254,8 +243,9 @@ def refusals(table: str) -> Iterator[None]:
 
 def session(config: Config, *places: str) -> SparkSession:
     "The Spark that SPARK_REMOTE names, else one of our own."
-    master = None if os.environ.get("SPARK_REMOTE") else config.master
-    conf = {"spark.driver.memory": config.driver_memory}
+    is_remote = "SPARK_REMOTE" in os.environ  # its driver runs already
+    master = None if is_remote else config.master
+    conf = {} if is_remote else {"spark.driver.memory": config.driver_memory}
     places = (config.landing, config.lake, config.archive, *places)
     return open_session("dmscdc", master=master, conf=conf, places=places)
 

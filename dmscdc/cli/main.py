@@ -81,6 +81,10 @@ def init(
     **settings: Any,
 ) -> None:
     "Write dmscdc.toml."
+    from dmscdc.lake.table import check_format
+
+    if settings["format"]:
+        check_format(settings["format"])
     print(f"wrote {write_config(folder, **settings)}; next: dmscdc plan")
 
 # %% ../../notebooks/14_cli/07_main.ipynb #cell-016
@@ -338,7 +342,7 @@ def capture(
     landing: Annotated[str, described("landing")],
     watch: Annotated[bool, typer.Option(help="Go on until Ctrl-C; else one round")] = False,
     schema: str = typer.Option("", help="Folder in the landing; else the file's name"),
-    interval: float = typer.Option(60.0, help="Seconds until a change file is closed"),
+    interval: float = typer.Option(60.0, min=0, help="Seconds until a change file is closed"),
     op_in_load: bool = typer.Option(False, help="IncludeOpForFullLoad"),
     timestamp_column: str = typer.Option("", help="TimestampColumnName"),
     sequence_column: str = typer.Option("", help="A column with AR_H_CHANGE_SEQ"),

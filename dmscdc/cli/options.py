@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, Optional, TextIO, get_type_hints
 
 import typer
@@ -24,10 +25,11 @@ from ..errors import DmscdcError
 from ..runs.log import say
 from ..runs.report import duration
 from ..service.config import DEFAULTS, FILE, MEANING, Config, read_config
+from ..storage.filesystem import iso_time
 
 # %% auto #0
-__all__ = ['Json', 'Name', 'Only', 'console', 'cell', 'show_table', 'show_json', 'events', 'described', 'fail', 'exit_codes',
-           'with_config', 'with_settings']
+__all__ = ['Json', 'Name', 'Only', 'console', 'cell', 'show_table', 'show_json', 'events', 'described', 'fail', 'moment_of',
+           'file_to_write', 'exit_codes', 'with_config', 'with_settings']
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-006
 def console(
@@ -182,6 +184,30 @@ def fail(
     words = escape(str(error) or type(error).__name__).replace("\n", " ")
     console(sys.stderr).print(f"[red]error[/] {words}", markup=True)
     raise typer.Exit(code)
+
+# %% ../../notebooks/14_cli/01_options.ipynb #09174f63
+def moment_of(
+    text: str,  # "2026-01-01T12:00", with or without Z or an offset
+) -> tuple[datetime, str]:  # UTC; what to say about it
+    "The time that was typed. Raises `ValueError`."
+    try:
+        given = iso_time(text.strip())
+    except ValueError:
+        raise ValueError(f"a time is written 2026-01-01T12:00Z or 2026-01-01, not {text!r}") from None
+    if given.tzinfo is None:
+        return given.replace(tzinfo=timezone.utc), f"{text} names no zone and is taken as UTC"
+    return given.astimezone(timezone.utc), ""
+
+# %% ../../notebooks/14_cli/01_options.ipynb #2cc2aecd
+def file_to_write(
+    path: Path | None,
+    flag: str,  # that named it
+) -> None:
+    "Check before any work that a file can be written there. Raises `ValueError`."
+    if path and path.is_dir():
+        raise ValueError(f"{flag} {path} is a folder; the name of a file was expected, like {path / 'row'}.{flag[2:]}")
+    if path and not path.absolute().parent.is_dir():
+        raise ValueError(f"{flag} {path}: there is no folder {path.parent}")
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-015
 @contextmanager

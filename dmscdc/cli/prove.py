@@ -68,9 +68,9 @@ def reconcile(
     config: Config,
     tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="schema.table, one or several")],
     source_table: Annotated[Optional[str], typer.Option(help="As the source names it, where it differs")] = None,
-    interval: Annotated[float, typer.Option(help="Seconds that DMS collects changes (CdcMaxBatchInterval)")] = 60,
-    wait: Annotated[float, typer.Option(help="Seconds after which an unexplained difference counts as one")] = 0,
-    limit: Annotated[int, typer.Option(help="Differences that are shown; the others are counted")] = 100,
+    interval: Annotated[float, typer.Option(min=0, help="Seconds a change file takes (CdcMaxBatchInterval)")] = 60,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds after which an unexplained difference counts as one")] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="Differences that are shown; the others are counted")] = 100,
     classic: Annotated[bool, typer.Option(help="A Spark of its own for each notebook, no server")] = False,
     json: Json = False,
 ) -> None:
@@ -81,6 +81,7 @@ def reconcile(
     more = {"source_table": source_table, "interval": interval, "wait": wait, "limit": limit}
     if source_table and refs[1:]:
         raise ValueError("--source-table names one table, so give one TABLE")
+    source_table = source_table and str(TableRef.parse(source_table))
     runs = run_proofs(config, refs, classic=classic, say=lambda text: None, **more)
     show_json(as_json(runs)) if json else show_runs(runs)
     raise typer.Exit(worst(runs))

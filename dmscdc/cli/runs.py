@@ -12,7 +12,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from .options import Json, show_json, show_table, with_config
+from .options import Json, moment_of, show_json, show_table, with_config
 from ..errors import BadSetting, LandingEmpty
 from ..runs.pages import write_front_page
 from ..runs.log import EXIT_CODES, RunLog, records
@@ -30,20 +30,29 @@ kept = typer.Typer(help="Kept runs.", no_args_is_help=True)
 LISTED = ["run", "job", "table", "start", "verdict", "cause", "files", "words"]
 
 
+def _begin_of(
+    time: str,  # a time, a day, a month or a year
+) -> str:  # UTC, as the run log writes it
+    "Where it begins. Raises `ValueError`."
+    missing = {4: "-01-01", 7: "-01"}.get(len(time), "")
+    return f"{moment_of(time + missing)[0]:%Y-%m-%dT%H:%M:%S}"
+
+
 def _chosen(
     config: Config,
     table: str | None,  # of this table only
     verdict: str | None,  # only those that ended so
-    since: str | None,  # the beginning of a time, UTC: 2018, 2018-12-13, 2018-12-13T10
+    since: str | None,  # a time, a day, a month or a year, UTC: 2018-12-13T10, 2018-12-13, 2018-12, 2018
 ) -> Iterator[dict[str, Any]]:  # the newest first
     "The chosen lines of the run log; those before `since` are not read."
     if verdict not in (None, *EXIT_CODES):
         raise BadSetting(f"no run ends as {verdict!r}; verdicts are {', '.join(EXIT_CODES)}")
+    since = since and _begin_of(since)
     lines = takewhile(lambda line: not since or line["end"] >= since, RunLog(config.runs).newest_first())
     wanted = (line for line in lines if table in (None, line.get("table")) and verdict in (None, line["verdict"]))
     return (line for line in wanted if not since or line["start"] >= since)
 
-
+# %% ../../notebooks/14_cli/04_runs.ipynb #d5432952
 @kept.command("list", epilog="Example: dmscdc runs list --table sampledb.product --verdict failed --since 2018-12-01")
 @with_config
 def runs_list(
@@ -51,13 +60,17 @@ def runs_list(
     table: Optional[str] = typer.Option(None, help="Of this table only"),
     verdict: Optional[str] = typer.Option(None, help="Only those that ended so, e.g. failed"),
     since: Optional[str] = typer.Option(None, help="Only those that began then or later, UTC, e.g. 2018-12-13T10"),
-    most: int = typer.Option(20, help="At most so many, the newest"),
+    most: int = typer.Option(20, min=1, help="At most so many, the newest"),
     json: Json = False,
 ) -> None:
     "The newest runs."
     lines = list(islice(_chosen(config, table, verdict, since), most))[::-1]
     if json:
         show_json(lines)
+    elif not lines:
+        about = {"table": table, "verdict": verdict, "since": since}
+        chosen = "".join(f", {name} {value}" for name, value in about.items() if value)
+        print(f"no run in {config.runs}{chosen}")
     else:
         show_table([{**line, "start": line["start"][:19]} for line in lines], LISTED)
 
@@ -67,10 +80,10 @@ def find_run(
     id: str,  # of a run, or its beginning
 ) -> dict[str, Any]:
     "The run log line of a run, by its id or the beginning of it."
-    for line in RunLog(config.runs).newest_first():
+    for line in RunLog(config.runs).newest_first() if id else ():
         if line.get("notebook") and str(line["run"]).startswith(id):
             return line
-    raise BadSetting(f"no run {id} in {config.runs}: dmscdc runs list")
+    raise BadSetting(f"no run {id or repr(id)} in {config.runs}: dmscdc runs list")
 
 # %% ../../notebooks/14_cli/04_runs.ipynb #cell-016
 _RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning")]
@@ -122,7 +135,7 @@ def runs_html(
     reports: bool = typer.Option(False, "--reports", help="With the pages of all runs"),
 ) -> None:
     "Make a run's page again from its notebook, or the front page and all tables' from the run log."
-    if id:
+    if id is not None:
         print(_remade(config, find_run(config, id)["notebook"]))
         return
     for line in RunLog(config.runs).newest_first() if reports else ():

@@ -206,11 +206,13 @@ def table_set(
     new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
 ) -> None:
     "Set key, partition and the rest; with --new also before the table was ever seen."
-    asked = {"key": key, "insert_only": insert_only or None, "partition": partition}
-    asked |= {"delete": delete, "active": active}
+    from dmscdc.lake.table import check_format
+
+    asked = {"key": key, "insert_only": insert_only or None, "partition": partition, "delete": delete, "active": active}
     given = {name: value for name, value in asked.items() if value is not None}
     if config.format != "parquet" or not given:
         given["format"] = config.format
+    check_format(config.format, table)
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
     if not new:
         position = known.position if (known := state.get(ref)) else None
@@ -283,6 +285,23 @@ def _known_tables(
     return sorted({*open_landing(config.landing).tables(known), *known})
 
 
+def _check_there(
+    config: Config,
+    state: State,
+    named: list[TableRef],
+) -> None:
+    "Check that landing, state or lake know the tables. Raises `UnknownTable`."
+    from dmscdc.lake.table import open_lake
+
+    known = _known_tables(config, state) if named else []
+    for table in named:
+        if table in known or open_lake(TableItem(table, format=config.format), config.lake).head():
+            continue
+        near = get_close_matches(str(table), map(str, known), n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {some(map(str, known))}." if known else ""
+        raise UnknownTable(f"no table {table}: it is neither in the landing nor in the state nor in the lake. {hint}")
+
+# %% ../../notebooks/14_cli/03_tables.ipynb #a6821f59
 def _take_back(
     state: State,
     now: TableState,
@@ -316,7 +335,9 @@ def table_rebuild(
     from dmscdc.load.process import load_state
 
     state, unsure = open_state(config.state, config.landing), False
-    for table in [TableRef.parse(name) for name in only or ()] or _known_tables(config, state):
+    named = [TableRef.parse(name) for name in only or ()]
+    _check_there(config, state, named)
+    for table in named or _known_tables(config, state):
         for number, draft in state.decided(table):
             if is_lost(number, draft):
                 state.forget(table, draft)

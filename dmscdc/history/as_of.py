@@ -186,7 +186,8 @@ def _committed_by(
     kept = rows.where(is_load | (F.coalesce(when, closing_time()) <= instant(at)))
     last = F.max(F.when(~is_load, F.struct(NAME, FILE)))[FILE]
     file, untimed = kept.agg(last, F.count(F.when(~is_load & when.isNull(), 1))).collect()[0]
-    words = f"{untimed:,} changes without a commit time are taken by the closing time of their file"
+    changes = "1 change without a commit time counts" if untimed == 1 else f"{untimed:,} changes without one count"
+    words = f"{changes} by the closing time of the file"
     return replace(upto(past, file or "load"), gaps=(*past.gaps, *[words] * bool(untimed))), kept
 
 # %% ../../notebooks/10_history/07_as_of.ipynb #cell-037

@@ -58,7 +58,8 @@ def typed(
     try:
         plain = parse(text if parse is str else text.strip())
     except (ValueError, KeyError, InvalidOperation) as error:
-        raise ValueError(f"{value!r} is no {kind}") from error
+        hint = ": write its bytes in hexadecimal, like 00ff" if parse == bytes.fromhex else ""
+        raise ValueError(f"{value!r} is no {kind}{hint}") from error
     if isinstance(plain, datetime) and not kind.tz:
         plain = plain.replace(tzinfo=None)
     try:

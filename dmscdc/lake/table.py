@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['VERSIONS', 'FORMATS', 'Commit', 'Transaction', 'check_mirror', 'set_otherwise', 'Written', 'PendingCommit', 'Clock',
-           'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeReader', 'LakeTable', 'formats', 'open_table',
-           'open_lake']
+           'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeReader', 'LakeTable', 'formats', 'check_format',
+           'open_table', 'open_lake']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -257,19 +257,27 @@ def formats() -> dict[str, str]:
     return {**{one.name: one.value for one in entry_points(group="dmscdc.formats")}, **FORMATS}
 
 
+def check_format(
+    format: str,
+    table: TableRef | str = "TABLE",  # for the advice
+) -> str:  # where its class lies: module:name
+    "Find a table format. Raises `FormatMissing`, which names the known ones."
+    if target := FORMATS.get(format) or formats().get(format):
+        return target
+    raise FormatMissing(
+        f"{table}: format {format!r} is not one of {', '.join(formats())}. "
+        f"Set one: dmscdc table set {for_shell(table)} --format parquet"
+    )
+
+
 def open_table(
     format: str,  # a name of `formats`
     lake: str,  # the folder of all tables
     table: TableRef,  # which one
     **settings: Any,  # of the format, e.g. target_bytes
 ) -> LakeTable:
-    "Open a table in its format; raises `FormatMissing` naming the known formats."
-    if not (target := FORMATS.get(format) or formats().get(format)):
-        raise FormatMissing(
-            f"{table}: format {format!r} is not one of {', '.join(formats())}. "
-            f"Set one: dmscdc table set {for_shell(table)} --format parquet"
-        )
-    return resolve_name(target)(lake, table, **settings)
+    "Open a table in its format. Raises `FormatMissing`."
+    return resolve_name(check_format(format, table))(lake, table, **settings)
 
 # %% ../../notebooks/07_lake/01_table.ipynb #1de2f11e
 def open_lake(

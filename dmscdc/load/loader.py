@@ -281,8 +281,8 @@ def _note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
     if not batch.facts["met"] or _is_proven(batch):
         return ""
     return (
-        f"late file {late[0].path} met {batch.facts['met']} keys that newer files had changed; by file names the "
-        f"newer ones won. No change sequence proves it. A reload makes it certain: "
+        f"late file {late[0].path} met {count(batch.facts['met'], 'key')} that newer files had changed; by file names "
+        f"the newer ones won. No change sequence proves it. A reload makes it certain: "
         f"dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
@@ -292,8 +292,9 @@ def _note_disorder(task: Task, batch: Batch) -> str:
     if not batch.facts["disorder"]:
         return ""
     _, first, first_row, path, row = batch.facts["against"]
+    keys = count(batch.facts["disorder"], "key")
     return (
-        f"the change sequence and the files disagree about the order of changes of {batch.facts['disorder']} keys; "
+        f"the change sequence and the files disagree about the order of changes of {keys}; "
         f"the sequence decided. One of them: row {first_row} of {first} comes before row {row} of {path}, and has the "
         f"later sequence. Look at the task's endpoint: two tasks may write to one folder"
     )
@@ -321,9 +322,10 @@ def note_unmatched(task: Task, written: Written) -> str:
     "Updates of rows that the table did not hold; else empty."
     if not written.unmatched:
         return ""
+    were = "was" if written.unmatched == 1 else "were"
     return (
-        f"{written.unmatched} updates met no row and were inserted: a key was changed at the source (the row with "
-        f"the old key is still in the lake), or inserts are missing. Add before-image columns to the task, "
+        f"{count(written.unmatched, 'update')} met no row and {were} inserted: a key was changed at the source (the "
+        f"row with the old key is still in the lake), or inserts are missing. Add before-image columns to the task, "
         f"and reload: dmscdc table rewind {for_shell(task.table)} --reload"
     )
 

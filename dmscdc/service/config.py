@@ -230,13 +230,17 @@ def _parts(place: str) -> list[str]:
     return list(Path(place).resolve().parts)
 
 
-def _check_apart(name: str, place: str, other: str, there: str) -> None:
-    "Refuse a lake that is, contains or lies in the landing; the same for an archive."
-    ours, theirs = _parts(there), _parts(place)
-    if ours[:len(theirs)] == theirs or theirs[:len(ours)] == ours:
-        how = "are the same place" if ours == theirs else "lie one inside the other"
-        raise ConfigError(f"{name} {place} and {other} {there} {how}: give the {other} a place of its own, "
-                          f"beside the {name}, with --{other}")
+_PLACES = ("landing", "lake", "archive")
+
+
+def _check_places(paths: Mapping[str, str]) -> None:
+    "Refuse a lake that is, contains or lies in the landing; the same for an archive. Raises `ConfigError`."
+    for one, other in combinations([name for name in _PLACES if name in paths], 2):
+        ours, theirs = _parts(paths[other]), _parts(paths[one])
+        if ours[:len(theirs)] == theirs or theirs[:len(ours)] == ours:
+            how = "are the same place" if ours == theirs else "lie one inside the other"
+            hint = f"give the {other} a place of its own, beside the {one}, with --{other}"
+            raise ConfigError(f"{one} {paths[one]} and {other} {paths[other]} {how}: {hint}")
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-028
 def read_config(
@@ -256,8 +260,7 @@ def read_config(
     paths = {name: absolute(every[name], folder) for name in ("landing", "lake", "state", "runs")}
     paths |= {name: absolute(every[name], folder) for name in ("metrics", "source") if ":" in every[name]}
     paths |= {name: absolute(every[name], folder) for name in ("archive",) if every[name]}
-    for one, other in combinations([name for name in ("landing", "lake", "archive") if name in paths], 2):
-        _check_apart(one, paths[one], other, paths[other])
+    _check_places(paths)
     return Config(**{**every, **paths}, folder=str(folder))
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-032
@@ -281,6 +284,7 @@ def write_config(
     named = [name for name in MEANING if name in given]
     text = _for_people({name: check_value(name, given[name], "dmscdc init") for name in named})
     file = Path(folder) / FILE
+    _check_places({name: absolute(given[name], _here(folder)) for name in _PLACES if given.get(name)})
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with file.open("x", encoding="utf-8") as out:

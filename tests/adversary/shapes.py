@@ -61,7 +61,7 @@ def usual() -> list[Table]:
         item("grown", "a column more, a wider one", first, update(2, {"id": 1, "name": "n", "price": Decimal("1.125"), "later": "x"}, columns=wide, round=2)),
         item("late", "a late file that meets applied keys", first, second, late, said={2: Said((late.name,), ("attention",), right=True)}),
         item("empty", "files without rows", changes(1, [], ITEM), update(2, {"id": 1}), changes(3, [], ITEM, round=2)),
-        table("nothing", "no load at all", first, second, moved, asked=False, said={1: Said(("updates met no row",), ("attention",), right=True)}),
+        table("nothing", "no load at all", first, second, moved, asked=False, said={1: Said(("met no row",), ("attention",), right=True)}),
         item("groups", "many small row groups", changes(1, [(op, {"id": n % 7, "name": f"{n}"}) for n in range(200) for op in ("U" if n % 5 else "D",)], ITEM, group=3), asked=False),
         table("inserts", "inserts alone, without a key", load(ROWS, ITEM), changes(1, [("I", ROWS[0]), ("I", ROWS[0])], ITEM), changes(2, [("I", {"id": None})], ITEM, round=2), insert_only=True),
         table("twins", "keys that the load holds twice", load([*ROWS, ROWS[1]], ITEM), said={1: Said(("LOAD00000001", "id"), ("refused",))}, asked=False),

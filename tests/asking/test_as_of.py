@@ -160,7 +160,7 @@ def test_a_change_without_a_commit_time_counts_by_its_file_and_is_said(spark, tm
     past = open_changelog(str(tmp_path), T)
     before, after = as_of(spark, past, ["id"], minute(2.9)), as_of(spark, past, ["id"], minute(3))
     assert rows_of(before, "name") == [("third",)] and not before.gaps
-    assert rows_of(after, "name") == [("untimed",)] and after.gaps == ("1 changes without a commit time are taken by the closing time of their file",)
+    assert rows_of(after, "name") == [("untimed",)] and after.gaps == ("1 change without a commit time counts by the closing time of the file",)
 
 
 # What lies elsewhere, and what is gone

@@ -43,7 +43,7 @@ def test_a_late_file_is_woven_in_where_it_belongs(house):
     assert house.go(case)["verdict"] == "ok"
     put(case.world, 450, [("U", 1, "overtaken", "n"), ("U", 2, "late", "n"), ("I", 15, "p", "s")])
     said, (lake, oracle) = house.go(case), case.rows()
-    assert (said["verdict"], lake) == ("attention", oracle) and "late file 20181215-100730000.parquet met 1 keys that newer files had changed" in said["words"], said
+    assert (said["verdict"], lake) == ("attention", oracle) and "late file 20181215-100730000.parquet met 1 key that newer files had changed" in said["words"], said
 
 
 @pytest.mark.parametrize("name", DAILY)

@@ -58,7 +58,7 @@ def test_a_change_sequence_decides_and_a_disagreement_with_the_names_is_told(tmp
     sequenced(w, 2, [("U", 1, "x"), ("U", 2, "second")], (20, 40))
     done = w.go()
     assert w.lake("id, name, seq[-2:]") == [(1, "newest", "30"), (2, "second", "40")]
-    assert done.verdict == "attention" and "disagree about the order of changes of 1 keys; the sequence decided" in done.words
+    assert done.verdict == "attention" and "disagree about the order of changes of 1 key; the sequence decided" in done.words
     assert f"row 0 of {closed(1)}.parquet comes before row 0 of {closed(2)}.parquet, and has the later sequence" in done.words
 
 
@@ -85,7 +85,7 @@ def test_a_sequence_that_contradicts_the_rows_of_one_file_is_told_with_both_rows
     sequenced(w, 1, [("U", 2, "x"), ("U", 1, "newest"), ("U", 2, "second"), ("U", 1, "older")], (1, 30, 2, 10))
     done = w.go()
     assert w.lake("id, name") == [(1, "newest"), (2, "second")] and done.verdict == "attention"
-    assert "disagree about the order of changes of 1 keys; the sequence decided" in done.words
+    assert "disagree about the order of changes of 1 key; the sequence decided" in done.words
     assert f"row 1 of {closed(1)}.parquet comes before row 3 of {closed(1)}.parquet, and has the later sequence" in done.words
 
 
