@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .options import Json, Name, console, fail, file_to_write, moment_of, show_json, show_table, with_config
+from .options import Json, Name, console, fail, file_to_write, moment_of
+from .options import show_json, show_source_rows, show_table, with_config
 from ..errors import BadKey, DmscdcError, NoFeed, NoPast, UnknownTable, Unreadable
 from ..landing.files import TableRef, for_shell
 from ..load.arrivals import count
@@ -357,7 +358,7 @@ def _show_answer(one: TableQuestion, answer: AsOf, out: str, note: str, json: bo
 def _show_rows(one: TableQuestion, answer: AsOf, facts: dict[str, Any], out: str, note: str) -> None:
     "Show an answer to a person: its first rows and notes."
     if not out:
-        show_table(facts["first"], list(answer.rows.columns))
+        show_source_rows(facts["first"], answer.rows.columns)
     shows = count(facts["rows"], "row") + (f" in {out}" if out else "")
     if not out and len(facts["first"]) < facts["rows"]:
         shows = f"the first {len(facts['first'])} of {shows}; all: --out FOLDER"

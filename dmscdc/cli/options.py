@@ -28,8 +28,8 @@ from ..service.config import DEFAULTS, FILE, MEANING, Config, read_config
 from ..storage.filesystem import iso_time
 
 # %% auto #0
-__all__ = ['Json', 'Name', 'Only', 'console', 'cell', 'show_table', 'show_json', 'events', 'described', 'fail', 'moment_of',
-           'file_to_write', 'exit_codes', 'with_config', 'with_settings']
+__all__ = ['Json', 'Name', 'Only', 'console', 'cell', 'show_table', 'show_source_rows', 'show_json', 'events', 'described',
+           'fail', 'moment_of', 'file_to_write', 'exit_codes', 'with_config', 'with_settings']
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-006
 def console(
@@ -92,6 +92,19 @@ def show_table(
     for row in rows:
         table.add_row(*[cell(name, row.get(name)) for name in names])
     (out or console()).print(table)
+
+
+def show_source_rows(
+    rows: Sequence[Mapping[str, str | None]],
+    names: Sequence[str],  # all columns
+) -> None:
+    "Rows of a source as a table: every column under its own name, whatever it is called; null where there is no value."
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(escape(name), overflow="fold")
+    for row in rows:
+        table.add_row(*[escape("null" if row[name] is None else row[name]) for name in names])
+    console().print(table)
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-018
 def show_json(

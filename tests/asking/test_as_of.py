@@ -7,13 +7,16 @@ from functools import reduce
 
 import pytest
 from pyspark.sql import functions as F
+from typer.testing import CliRunner
 
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
+from dmscdc.cli.main import app
 from dmscdc.errors import NoPast
 from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_changelog, read_changelog, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.history.replay import can_apply, every_state
+from dmscdc.state.registry import open_state
 
 from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, table_of
 from world import closed
@@ -197,3 +200,13 @@ def test_versions_of_long_ago_hold_from_their_first_moment_to_their_last(spark):
     versions, at = spark.sql(" union all ".join(f"select {n} as id, {a} as valid_from, cast({b} as timestamp) as valid_to" for n, a, b in spans)), lambda n: datetime.fromisoformat(ANCIENT[n]).replace(tzinfo=timezone.utc)
     found = [[row.id for row in valid_at(versions, at(n)).select("id").collect()] for n in range(len(ANCIENT))]
     assert found == [[n] for n in range(len(ANCIENT))] and len(found) == 12
+
+
+def test_columns_named_like_ours_or_like_markup_are_shown_as_they_are(tmp_path, spark):
+    names = ("cust_no", "lag", "verdict", "[red]", "never")
+    write_load(tmp_path / "landing", T, [(1, "5", "ok", "[bold]x[/]", None)], {"cust_no": "int", **{name: "string" for name in names[1:]}})
+    open_state(f"sqlite:{tmp_path / 'state.db'}").put_settings(T, key="cust_no")
+    words = ["as-of", str(T), "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert [line.split() for line in done.stdout.splitlines()[:2]] == [[*names, "_cdc_file", "_cdc_row"], ["1", "5", "ok", "[bold]x[/]", "null", "LOAD00000001.parquet#1", "0"]]
