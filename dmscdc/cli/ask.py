@@ -92,7 +92,8 @@ def lives(
 
     lake, item = table_of(config, table)
     try:
-        return audit_row(config.landing, lake, key, key=item.key, archive=config.archive, **more)
+        more |= {"key": item.key, "insert_only": item.insert_only}
+        return audit_row(config.landing, lake, key, archive=config.archive, **more)
     except NoPast:
         check_here(config, lake.table)
         raise

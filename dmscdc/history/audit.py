@@ -333,12 +333,13 @@ def audit_of(
     spark: SparkSession | None = None,  # for formats that only Spark reads
     compare: bool = True,  # False where the line ends before the lake does
     every: Changelog | None = None,  # the whole line, where `past` is a part of it
+    keyless: bool = False,  # the table has no key
 ) -> RowAudit:
     "One row's life, the lake's row, and whether they agree. Raises `BadKey`."
     found = find_rows(past, Query(tuple(key), [key]), index or KeyIndex(tuple(key)))
     rows, every = found.rows[0], every or past
     head, there = lake_rows(table, _as_stored(key, rows), spark)
-    keyless, could = head is not None and not head.key, without(past, found.broken)
+    could = without(past, found.broken)
     told = steps_of(past, rows, late_files(past), stamp, key, found.broken, keyless)
     steps = _with_known(told, {row.name: row.file for row in rows}, Commits(table, head), every)
     life, line = RowLife(key, steps, could.begins, (*past.gaps, *found.words)), _held(every, head)
@@ -375,6 +376,7 @@ def audit_row(
     given: Mapping[str, Any],  # the key; or other columns, which several rows may have
     *,
     key: Sequence[str] = (),  # the table's key, where it is known; else the lake's
+    insert_only: bool = False,  # the table is to have no key
     archive: str = "",  # where old change files were moved
     since: datetime | None = None,  # UTC: change files closed before are not read
     until: datetime | None = None,
@@ -387,7 +389,8 @@ def audit_row(
     every = open_changelog(landing, lake.table, archive=archive, position=position)
     past = between(every, since, until)
     keys, words = [{name: given[name] for name in key if name in given}], []
-    if head and not head.key:
+    keyless = not head.key if head else insert_only
+    if keyless:
         keys, words = [dict(given)], [f"{lake.table} has no key: each row that the files insert is a row of its own"]
     elif set(key) != set(given):
         is_key = f"is {', '.join(key)}" if key else "is not known"
@@ -396,5 +399,5 @@ def audit_row(
         keys = keys if keys or is_all else [dict(given)]  # a life without a step, which says what cannot be read
         words += [f"{lake.table}: {len(keys):,} rows had these values; the first {MANY} are told"] * (len(keys) > MANY)
     index = KeyIndex(tuple(keys[0])) if keys else None
-    how = {"stamp": stamp, "spark": spark, "compare": until is None, "index": index, "every": every}
+    how = {"stamp": stamp, "spark": spark, "compare": until is None, "index": index, "every": every, "keyless": keyless}
     return [audit_of(past, lake, one, **how) for one in keys[:MANY]], words

@@ -201,8 +201,10 @@ def test_rows_of_a_table_without_a_key_are_each_beside_their_own_row_of_the_lake
     w = World(tmp_path, spark, {"id": "int", "name": "string"}).set(insert_only=True)
     w.load([(1, "a"), (1, "a"), (2, "b")])
     w.changes(1, [("I", 1, "c"), ("I", 3, "d")])
-    assert w.go().verdict == "ok"
     ask = lambda *more: CliRunner().invoke(app, ["history", "shop.item", "--key", "id=1", *more, "--folder", str(tmp_path), "--landing", str(w.landing), "--lake", str(tmp_path / "lake")])
+    (before,) = json.loads(ask("--json").stdout)["lives"]  # nothing is loaded yet
+    assert [(step["meant"], step["state"]["name"]) for step in before["steps"]] == [("inserted", "a"), ("inserted", "a"), ("inserted", "c")]
+    assert w.go().verdict == "ok"
     done, told = ask(), json.loads(ask("--json").stdout)
     assert done.exit_code == 0, done.stdout
     assert "shop.item has no key: each row that the files insert is a row of its own" in " ".join(done.stdout.split())
