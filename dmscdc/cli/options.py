@@ -95,7 +95,7 @@ def show_table(
 
 
 def show_source_rows(
-    rows: Sequence[Mapping[str, str | None]],
+    rows: Sequence[Mapping[str, Any]],
     names: Sequence[str],  # all columns
 ) -> None:
     "Rows of a source as a table: every column under its own name, whatever it is called; null where there is no value."
@@ -103,7 +103,7 @@ def show_source_rows(
     for name in names:
         table.add_column(escape(name), overflow="fold")
     for row in rows:
-        table.add_row(*[escape("null" if row[name] is None else row[name]) for name in names])
+        table.add_row(*[escape("null" if row[name] is None else str(row[name])) for name in names])
     console().print(table)
 
 # %% ../../notebooks/14_cli/01_options.ipynb #cell-018
