@@ -66,6 +66,8 @@ class TableItem:
     delete: str = "hard"  # for deleted rows: "hard" removes, "soft" keeps and marks them
     active: bool = False  # passes load it
     format: str = "parquet"  # of the lake table
+    columns: tuple[tuple[str, str], ...] = ()  # of the source, for CSV: name and type, e.g. ("id", "int")
+    csv: dict = field(default_factory=dict)  # how its CSV files are written, where it is not the usual way
     out_path: str = ""  # the lake this table lies in, if it is another one
     folder: str = ""  # of the lake table below its lake, if not schema/table: a lake of the 2019 solution
     position: Position | None = None  # None: never loaded
@@ -85,7 +87,8 @@ class TableItem:
 ATTRIBUTES = (
     "path", "folder", "PrimaryKey", "PartitionKey", "LastFullLoadDate", "LastIncrementalFile",
     "ActiveFlag", "out_path",
-    "insert_only", "delete_mode", "format", "position", "commit_number", "instruction", "intent", "status")
+    "insert_only", "delete_mode", "format", "position", "commit_number", "instruction", "intent", "status",
+    "columns", "csv")
 
 
 def table_path(table: TableRef) -> str:
@@ -118,7 +121,8 @@ def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts an
     "An item as stored, in SQLite or DynamoDB."
     path, position = table_path(item.table), item.position and item.position.to_json()
     texts = {"ActiveFlag": item.active, "insert_only": item.insert_only, "position": position,
-             "instruction": item.instruction, "intent": item.intent, "status": item.status}
+             "instruction": item.instruction, "intent": item.intent, "status": item.status,
+             "columns": item.columns, "csv": item.csv}
     return {"path": path, "folder": item.folder or path.rstrip("/"), **_progress(item.table, item.position),
             "PrimaryKey": ",".join(item.key) or "null", "PartitionKey": ",".join(item.partition) or "null",
             "out_path": item.out_path or "null", "delete_mode": item.delete, "format": item.format,
@@ -160,7 +164,7 @@ def _by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" if the 
 # %% ../../notebooks/06_state/02_items.ipynb #65f17e02
 _NUMBER, _NONE = (int, float), type(None)
 _ITEM_KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str, "format": str, "out_path": str,
-               "commit": int, "instruction": (dict, _NONE), "intent": (dict, _NONE), "status": dict}
+               "commit": int, "instruction": (dict, _NONE), "intent": (dict, _NONE), "status": dict, "csv": dict}
 _STATUS_KINDS = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
                  "refused": (dict, _NONE), "full_at": _NUMBER}
 _POSITION_KINDS = {"load": int, "last": str, "window_start": str, "shrunk": bool, "listed_at": _NUMBER, "cut": str}
@@ -189,6 +193,9 @@ def checked(item: TableItem  # as read
 
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-021
+_OF_NONE = {"columns": "[]", "csv": "{}"}  # of an item that an earlier version has stored
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",")) if text not in ("", "null") else ()
 
@@ -196,7 +203,8 @@ def _names(text: str) -> tuple[str, ...]:
 def from_attributes(stored: Mapping[str, str | int]  # an item as stored
                     ) -> TableItem:
     "An item from its attributes; progress that a person has changed becomes an instruction."
-    texts = ("insert_only", "instruction", "intent", "status")
+    texts = ("insert_only", "instruction", "intent", "status", "csv")
+    stored = {**_OF_NONE, **{name: stored[name] for name in stored.keys() if stored[name] is not None}}
     position, folder = json.loads(stored["position"]), stored["folder"].strip("/")
     _must_be({"position": (dict, _NONE), "LastFullLoadDate": str}, {**stored, "position": position})
     item = TableItem(
@@ -205,12 +213,13 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
         delete=stored["delete_mode"], active=json.loads(stored["ActiveFlag"]), format=stored["format"],
         out_path="" if stored["out_path"] == "null" else stored["out_path"],
         position=Position.from_json(position) if position else None, commit=stored["commit_number"],
+        columns=tuple((str(name), str(kind)) for name, kind in json.loads(stored["columns"])),
         **{name: json.loads(stored[name]) for name in texts})
     checked(item)
     return replace(item, instruction=by_hand(item, stored) or item.instruction, moved=_by_others(item, stored))
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-027
-SETTINGS = ("key", "partition", "insert_only", "delete", "active", "format", "out_path")
+SETTINGS = ("key", "partition", "insert_only", "delete", "active", "format", "out_path", "columns", "csv")
 
 
 def _columns(table: TableRef, what: str, given: str | Iterable[str]) -> tuple[str, ...]:
@@ -227,6 +236,8 @@ def with_settings(item: TableItem,
     if unknown := sorted(set(changes) - set(SETTINGS)):
         raise BadSetting(f"{item.table} has no setting {', '.join(unknown)}; there are {', '.join(SETTINGS)}")
     given = {k: _columns(item.table, k, v) if k in ("key", "partition") else v for k, v in changes.items()}
+    if "columns" in given:
+        given["columns"] = tuple((name, kind) for name, kind in given["columns"])
     if given.get("key") and given.get("insert_only"):
         raise BadSetting(f"{item.table}: a table has a key or is insert_only, not both")
     if given.get("key"):

@@ -37,6 +37,7 @@ class Position:
     applied: tuple[int, int] | None = None  # tally of all change files on top of the load; None: never counted
     sequence: str | None = field(default=None, compare=False)  # the highest that was applied; "": changes had none
     absent: tuple[str, ...] = field(default=(), compare=False)  # columns that change files no longer have
+    csv: dict | None = field(default=None, compare=False)  # how its CSV files are read; None: none was
 
     has_load = property(lambda self: bool(self.load_files), doc="It is based on load files.")
 
@@ -49,8 +50,8 @@ class Position:
         return {**_frame(fitted := fit_window(self)), "window": pack_names(fitted.window)}
 
     def to_commit(self) -> dict:  # of plain JSON values
-        "The same, with the parts that only lake commits keep: the sequence and the absent columns."
-        more = {"sequence": self.sequence, "absent": list(self.absent)}
+        "The same, with the parts that only lake commits keep: the sequence, the absent columns, and how CSV is read."
+        more = {"sequence": self.sequence, "absent": list(self.absent), "csv": self.csv}
         return {**self.to_json(), **{name: value for name, value in more.items() if value not in (None, [])}}
 
     @classmethod
@@ -101,7 +102,7 @@ def unpack_names(packed: Mapping[str, str]  # what `pack_names` made
     return tuple(sorted(names, key=lambda name: change_order(name[0])))
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-022
-_OF_COMMITS = ("sequence", "absent")  # kept in the lake, but not in copies of a position
+_OF_COMMITS = ("sequence", "absent", "csv")  # kept in the lake, but not in copies of a position
 
 
 def _frame(position: Position) -> dict:

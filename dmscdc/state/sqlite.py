@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from .items import (ATTRIBUTES, Lease, State, TableItem, check_lease,
                                 to_attributes)
 
 # %% auto #0
-__all__ = ['transaction', 'prepare', 'SqliteState', 'open_sqlite']
+__all__ = ['transaction', 'prepare', 'add_columns', 'SqliteState', 'open_sqlite']
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #cell-012
 def _open(path: str, *first: str,  # statements to begin with
@@ -92,6 +92,22 @@ def prepare(path: str,  # of the file; its folder is made too
         for name, columns in tables.items():
             db.execute(f"create table if not exists {name} ({columns})")
 
+
+def add_columns(path: str,  # of the file
+                table: str,
+                columns: Iterable[str]) -> None:
+    "Adds the columns that a file of an earlier version lacks."
+    def missing(db: sqlite3.Connection) -> list[str]:
+        there = {row["name"] for row in db.execute(f"pragma table_info({table})")}
+        return [name for name in columns if name not in there]
+
+    with transaction(path, write=False) as db:
+        if not missing(db):
+            return
+    with transaction(path) as db:
+        for name in missing(db):  # another process may have added them meanwhile
+            db.execute(f"alter table {table} add column {name}")
+
 # %% ../../notebooks/06_state/03_sqlite.ipynb #cell-020
 _LEASES = {
     "leases": "name text primary key, owner text, expiry real, fence integer",
@@ -135,6 +151,7 @@ class _SqliteLeases:
     def __init__(self, path: str | Path):  # of the file; its folder is made too
         self.path = str(Path(path).absolute())
         prepare(self.path, {"DMSCDC_Controller": f"{', '.join(ATTRIBUTES)}, primary key (path)", **_LEASES})
+        add_columns(self.path, "DMSCDC_Controller", ATTRIBUTES)
 
     def acquire(self, table: TableRef, owner: str, seconds: float, now: float | None = None) -> Lease | None:
         now = time.time() if now is None else now
