@@ -58,6 +58,8 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "running/test_metrics.py": "test",
     "running/test_schedule.py": "test",
     "scenarios": "test",
+    "shapes": "quick",
+    "shapes/test_csv.py": "test",
     "scenarios/test_table_names.py": "proof",
     "session": "proof",
     "session/test_session.py": "test",

@@ -192,6 +192,7 @@ class TableQuestion:
     head: Commit | None  # the newest commit
     landing: str
     archive: str  # "" for none
+    item: TableItem | None = None  # its settings
 
     @property
     def position(self) -> Position | None:
@@ -200,9 +201,12 @@ class TableQuestion:
 
     def past(self) -> Changelog:
         "All files in landing and archive."
+        from dmscdc.changes.csv import format_from
         from dmscdc.history.changelog import open_changelog
 
-        return open_changelog(self.landing, self.table, archive=self.archive, position=self.position)
+        item, position = self.item or TableItem(self.table), self.position
+        csv = format_from(item.columns, item.csv, position.csv if position else None)
+        return open_changelog(self.landing, self.table, archive=self.archive, position=position, csv=csv)
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-009
 def asked(
@@ -221,7 +225,7 @@ def asked(
         check_here(config, ref)
     if not head and not (item and (item.key or item.insert_only)):
         raise UnknownTable(f"{ref} has no key yet: dmscdc table set {for_shell(ref)} --key … (or --insert-only)")
-    return TableQuestion(ref, head.key if head else item.key, lake, head, config.landing, config.archive)
+    return TableQuestion(ref, head.key if head else item.key, lake, head, config.landing, config.archive, item)
 
 # %% ../../notebooks/14_cli/05_ask.ipynb #cell-010
 @contextmanager

@@ -99,6 +99,8 @@ def _columns_of(
         there, path = fs_and_path(url)
         return pq.read_schema(path, filesystem=there).names
 
+    if item.columns:
+        return {name for name, _ in item.columns}
     try:
         past, found = open_changelog(config.landing, item.table, archive=config.archive, position=item.position), set()
         for files in (past.load, past.changes):
@@ -191,6 +193,29 @@ def of_lake(
 # %% ../../notebooks/14_cli/03_tables.ipynb #cell-013
 _ACTIVE = "Passes load it, or pass it by"
 NEW = "The table, or a column named here, is not in the landing yet"
+_CSV = "How its CSV files are written: delimiter=';', quote=, nulls=NULL, header=true, timestamp=NAME, more=a,b; usual= for all"
+
+
+def _csv_settings(
+    given: list[str],  # NAME=VALUE, as typed
+) -> dict[str, Any]:
+    "What a person sets of the way CSV files are written. Raises `BadSetting`."
+    from dmscdc.changes.csv import check_csv
+
+    words, found = {"true": True, "false": False}, {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise BadSetting(f"--csv {text}: NAME=VALUE was expected, like --csv 'delimiter=;'")
+        found[name] = value
+    if "usual" in found:
+        return {}
+    if "header" in found and found["header"] not in words:
+        raise BadSetting(f"--csv header={found['header']}: true or false was expected")
+    value = {"nulls": lambda text: text.split(","), "more": lambda text: text.split(",") if text else [],
+             "header": words.get, "delimiter": lambda text: {r"\t": "\t"}.get(text, text)}
+    check_csv(read := {name: value.get(name, str)(text) for name, text in found.items()})
+    return read
 
 
 @tables.command("set", epilog="Example: dmscdc table set sampledb.product --key id")
@@ -203,6 +228,7 @@ def table_set(
     partition: Annotated[Optional[str], typer.Option(help="Columns that lay out the lake: a,b")] = None,
     delete: Annotated[Optional[str], typer.Option(help="hard: the row goes; soft: it stays, marked")] = None,
     active: Annotated[Optional[bool], typer.Option("--active/--paused", help=_ACTIVE)] = None,
+    csv: Annotated[Optional[list[str]], typer.Option(help=_CSV)] = None,
     new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
 ) -> None:
     "Set key, partition and the rest; with --new also before the table was ever seen."
@@ -214,6 +240,9 @@ def table_set(
         given["format"] = config.format
     check_format(config.format, table)
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
+    if csv:
+        had = known.csv if (known := state.get(ref)) else {}
+        given["csv"] = {**had, **found} if (found := _csv_settings(csv)) else {}
     if not new:
         position = known.position if (known := state.get(ref)) else None
         _check_known(config, state, with_settings(TableItem(ref, position=position), given))

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ..changes.csv import CsvFormat, CsvUrls, format_from, is_csv
 from ..changes.read import KIND, ChangeFiles, change_files, read_changes
 from ..changes.schema import FILE, OP, evolve, read_footers
 from ..changes.tasks import check_sound
@@ -197,16 +198,6 @@ def lost_older(
     return [f"{past.table}: {files} {names} had been applied, and {found}: what the others changed is unknown"]
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-020
-def _not_parquet(
-    table: TableRef,
-    files: Sequence[RawFile],  # in order
-) -> tuple[tuple[RawFile, ...], list[str]]:  # the files before the first one that cannot be read
-    "We stop at the first CSV file, because the lake stops there too."
-    at = next((n for n, f in enumerate(files) if f.format != "parquet"), len(files))
-    words = f"{table}: {files[at].path} is no Parquet file; it and what follows are not read" if files[at:] else ""
-    return tuple(files[:at]), [words] if words else []
-
-
 def _overwritten(
     table: TableRef,
     number: int,  # of the load that is there
@@ -245,23 +236,25 @@ def open_changelog(
     *,
     archive: str = "",  # a folder with the same layout, to which old change files were moved
     position: Position | None = None,  # of the lake's newest commit, where there is one
+    csv: CsvFormat | None = None,  # how CSV files are read; None: as that commit has read them
 ) -> Changelog:
     "The changelog of a table, from one listing of landing and archive. Raises `NoPast` or `LandingUnreachable`."
     here, there = open_landing(landing), open_landing(archive) if archive else None
     listing = here.files(table)
     changes, moved = _merged(listing.changes, there.files(table).changes if there else ())
-    load, words = _not_parquet(table, listing.load)
-    changes, more = _not_parquet(table, changes)
+    load = listing.load
     if not load and not changes:
         here.tables([table])  # fails if the landing itself is gone
         also = f" or in {archive}" if archive else ""
-        raise NoPast(f"{table}: no Parquet file of DMS below {here.url(table)}{also}. Tables: dmscdc plan")
+        raise NoPast(f"{table}: no file of DMS below {here.url(table)}{also}. Tables: dmscdc plan")
     before, number = obsolete(load, changes, position, moved), _number_of(load, position)
     urls = {f.path: (there if f.path in moved else here).url(table, f.path) for f in (*load, *changes)}
+    if any(is_csv(path) for path in urls):
+        urls = CsvUrls(str(table), urls, csv or format_from(before=position.csv if position else None))
     lost = _lost_load(table, position, load)
-    past = Changelog(table, load, number, changes[len(before):], urls, before, (), not (words or lost), moved)
+    past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
-    return replace(past, gaps=(*words, *more, *lost, *gone, *_overwritten(table, number, before)))
+    return replace(past, gaps=(*lost, *gone, *_overwritten(table, number, before)))
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-029
 def upto(

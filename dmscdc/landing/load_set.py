@@ -74,9 +74,9 @@ def clock(time: float  # epoch seconds
 @dataclass(frozen=True)
 class LoadSet:
     "How the load files of a table relate to its position."
-    kind: str  # none, known, new (and complete), incomplete, copied, mixed or csv
+    kind: str  # none, known, new (and complete), incomplete, copied or mixed
     waits: str = ""  # of an incomplete set: until when, or for what
-    doubt: str = ""  # of a copied, mixed or csv set: what is wrong with it
+    doubt: str = ""  # of a copied or mixed set: what is wrong with it
 
 
 _OR_SOONER = ", or as soon as a change file follows"
@@ -106,8 +106,6 @@ def judge_load(listing: Listing,
     changed = listing.load if trusted else changed_files(listing.load, known)
     if not changed:
         return LoadSet("known" if listing.load else "none")
-    if csv := next((f for f in listing.load if f.format != "parquet"), None):
-        return LoadSet("csv", doubt=f"{csv.path} is no Parquet file and cannot be loaded by this version")
     pair = None if trusted else mixed_pair(listing.load)
     quiet = quiet_at(changed_files(changed, known), settle)
     if now < quiet and (pair or not is_followed(changed, listing.changes)):

@@ -13,9 +13,8 @@ from ..landing.load_set import clock
 from ..state.position import Position, fit_window, less, plus, tally, identify_applied
 
 # %% auto #0
-__all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'split_at', 'by_tally',
-           'before_csv', 'Plan', 'count', 'some', 'say', 'announce', 'warn', 'only_load', 'as_json', 'changed_inputs',
-           'is_same_input']
+__all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'split_at', 'by_tally', 'Plan',
+           'count', 'some', 'say', 'announce', 'warn', 'only_load', 'as_json', 'changed_inputs', 'is_same_input']
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-010
 def advance(base: Position,  # as it was, or as a load leaves it
@@ -140,19 +139,6 @@ def by_tally(found: Arrivals, position: Position) -> Arrivals:
     others = tuple(f for f in (*old, *late) if f not in applied)
     old, too_late = (tuple(sorted(files, key=lambda f: f.order)) for files in (obsolete + applied, over + others))
     return replace(found, old=old, too_late=too_late)
-
-# %% ../../notebooks/08_load/01_arrivals.ipynb #cell-032
-def before_csv(*kinds: Sequence[RawFile]  # change files, each kind in order
-               ) -> tuple[tuple[tuple[RawFile, ...], ...], tuple[str, ...]]:  # what sorts before it; notes
-    "Cuts all kinds at the first file that cannot be read."
-    unreadable = (f for files in kinds for f in files if f.format != "parquet")
-    first = min(unreadable, key=lambda f: f.order, default=None)
-    if first is None:
-        return tuple(tuple(files) for files in kinds), ()
-    note = (f"{first.path} is no Parquet file and cannot be loaded by this version; "
-            "it and every change file after it wait. "
-            "Set DataFormat=parquet at the DMS endpoint and reload the table")
-    return tuple(tuple(f for f in files if f.order < first.order) for files in kinds), (note,)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-035
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, is_csv
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_unique
 from ..changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
@@ -28,18 +29,52 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['footers_of', 'files_of', 'partition_texts', 'after_load', 'prepare_load', 'replace_table', 'replaced_columns',
-           'note_left_out', 'note_unmatched', 'prepare_empty', 'prepare_changes', 'is_migration', 'ahead_of',
-           'migrated_schema', 'prepare_migration']
+__all__ = ['OpenFiles', 'open_files', 'read_by', 'files_of', 'partition_texts', 'after_load', 'prepare_load', 'replace_table',
+           'replaced_columns', 'note_left_out', 'note_unmatched', 'prepare_empty', 'prepare_changes', 'is_migration',
+           'ahead_of', 'migrated_schema', 'prepare_migration']
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-006
-def footers_of(
+@dataclass(frozen=True)
+class OpenFiles:
+    "Raw files that can be read as Parquet."
+
+    urls: Mapping[str, str]  # path below the table's folder -> where to read it
+    footers: list[Footer]  # in the order given
+    csv: CsvFormat | None = None  # how CSV files were read; None: there are none
+
+
+def open_files(
     task: Task,
     files: Sequence[RawFile],
-) -> tuple[dict[str, str], list[Footer]]:  # where the files lie, by path; their footers in the order given
-    "Where the files lie, and what their ends say."
+    head: Commit | None,  # the newest commit
+) -> OpenFiles:
+    "Raw files with their footers; CSV files as staged Parquet files. Raises `Refused`."
     urls = {f.path: task.landing.url(task.table, f.path) for f in files}
-    return urls, read_footers(urls)
+    texts = {path: url for path, url in urls.items() if is_csv(path)}
+    if not texts:
+        return OpenFiles(urls, read_footers(urls))
+    staging = task.lake.staging_dir(Transaction(head, {}, task.run, (), task.key, task.partition))
+    made = as_parquet(str(task.table), texts, task.csv, f"{staging}/csv")
+    _refuse_rows(task, made.bad)
+    return OpenFiles(urls := {**urls, **made.urls}, read_footers(urls), made.how)
+
+
+def _refuse_rows(task: Task, bad: Sequence[BadRow]) -> None:
+    "Raise `Refused` for the first row that cannot be read."
+    if bad:
+        such = f"{len(bad):,} such row{'s' * (len(bad) != 1)} in this batch; nothing was applied"
+        raise Refused(
+            f"{task.table}: row {bad[0].row} of {bad[0].path} cannot be read: {bad[0].reason}. {such}. Put the file right "
+            f"or take it out of the landing, or correct the table's definition: dmscdc table columns "
+            f"{for_shell(task.table)} --ddl FILE. Then: dmscdc pass --only {for_shell(task.table)}",
+            len(bad),
+        )
+
+
+def read_by(position: Position, opened: OpenFiles, before: Position | None = None) -> Position:
+    "The position with the way in which its CSV files were read."
+    how = before.csv if before else None
+    return replace(position, csv=how if opened.csv is None else format_to_json(opened.csv))
 
 
 def files_of(
@@ -164,13 +199,14 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
     "The table becomes the load set. Raises `Refused`."
     clock = Clock()
     with clock.step("footers"):
-        urls, footers = footers_of(task, plan.load)
+        opened = open_files(task, plan.load, head)
+    urls, footers = opened.urls, opened.footers
     schema = evolve(str(task.table), (), footers).schema
     _check_columns(task, schema, footers)
     load = change_files(footers, urls, schema)
     with clock.step("check key"):
         _check_rows(spark(), task, load)
-    position = after_load(plan) if plan.changes else plan.after
+    position = read_by(after_load(plan) if plan.changes else plan.after, opened)
     transaction = Transaction(head, position.to_commit(), task.run, schema, task.key, task.partition)
     pending = replace_table(spark(), task, transaction, load, plan.load_number)
 
@@ -216,7 +252,7 @@ def _change_sequence(task: Task, files: ChangeFiles, load: Sequence[RawFile]) ->
     "The column that orders changes, empty for none; the load, if it is still there, has a say."
     if not task.key:
         return ""
-    return sequence_column(files, {f.path: task.landing.url(task.table, f.path) for f in load[:1]})
+    return sequence_column(files, {f.path: task.landing.url(task.table, f.path) for f in load[:1] if not is_csv(f.path)})
 
 
 def _fold_files(
@@ -341,7 +377,7 @@ def _columns_after(task: Task, head: Commit | None, footers: Sequence[Footer]) -
 
 def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
     "The first commit of a table without a load: no rows, and no file applied. Raises `Refused`."
-    _columns_after(task, head, footers_of(task, plan.changes)[1])  # what is refused is refused before anything is there
+    _columns_after(task, head, open_files(task, plan.changes, head).footers)  # what is refused is refused before anything is there
     position = Position(applied=(0, 0)).to_commit()
     return PendingLoad(task.lake.advance(Transaction(head, position, task.run, (), task.key, task.partition)))
 
@@ -360,14 +396,16 @@ def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) ->
     clock, files = Clock(), sorted([*plan.changes, *plan.late, *plan.reapplied], key=lambda f: f.order)
     kinds = {f.path: "late" for f in plan.late} | {f.path: "again" for f in plan.reapplied}
     with clock.step("footers"):
-        urls, footers = footers_of(task, files)
+        opened = open_files(task, files, head)
+    urls, footers = opened.urls, opened.footers
     grown = _columns_after(task, head, footers)
     transaction = Transaction(head, {}, task.run, grown.schema, task.key, head.partition)
     staged = f"{task.lake.staging_dir(transaction)}/staged"
     with clock.step("fold"):
         chosen = change_files(footers, urls, grown.schema, kinds)
         batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files)
-    position = _with_high_watermark(plan.after, Position.from_json(head.position), batch, grown)
+    before = Position.from_json(head.position)
+    position = read_by(_with_high_watermark(plan.after, before, batch, grown), opened, before)
     pending = task.lake.apply(spark(), batch, replace(transaction, position=position.to_commit()))
 
     def result(written: Written) -> LoadResult:

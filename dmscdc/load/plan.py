@@ -13,13 +13,14 @@ from ..landing.files import Listing, RawFile, TableRef, change_order, for_shell
 from ..landing.load_set import CutOff, LoadSet, clock, find_cutoff, first_cutoff, forced_cutoff, is_copy
 from ..landing.load_set import judge_load
 from ..state.position import Position, bound, take_over, tally
-from .arrivals import Arrivals, Plan, advance, before_csv, by_tally, count, gone_names, is_copied, some
+from ..changes.csv import format_from, in_words
+from .arrivals import Arrivals, Plan, advance, by_tally, count, gone_names, is_copied, some
 from .arrivals import sort_out, split_at, split_late, union
 
 # %% auto #0
 __all__ = ['Situation', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',
            'load_times', 'redo', 'choose_cutoff', 'gone_since', 'ways_out', 'in_doubt', 'plan_load', 'plan_start',
-           'plan_table', 'ways_out_of', 'finish']
+           'plan_table', 'finish']
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-007
 @dataclass(frozen=True)
@@ -118,18 +119,17 @@ def plan_changes(case: Situation) -> Plan:
     late, blocked = (found.late, ()) if case.insert_only else split_late(found.late, gone)
     accept = case.asks("accept")
     notes = () if accept else notes_on(case, found, blocked, gone)
-    (late, new), csv = before_csv(late, found.new)
-    taken = (*late, *new, *(found.other if accept else ()))
+    taken = (*late, *found.new, *(found.other if accept else ()))
     after = advance(case.before, taken, since, case.older, **_unmoved(case, found, blocked, taken))
     if (odd := set(case.arrivals.unlike)) and odd <= set(taken):  # all that was in doubt is applied now
         after = replace(after, applied=tally({**dict(case.before.window), **dict(f.identity for f in taken)}.items()))
-    plan = Plan(case.table, load_number=case.before.load, after=after, notes=(*problems, *notes, *csv),
+    plan = Plan(case.table, load_number=case.before.load, after=after, notes=(*problems, *notes),
                 instruction=None if problems else case.asked)
     if case.insert_only:
-        return replace(plan, changes=tuple(sorted(late + new, key=lambda f: f.order)))
+        return replace(plan, changes=tuple(sorted(late + found.new, key=lambda f: f.order)))
     earlier = sorted(found.old + found.applied, key=lambda f: f.order)
     again = tuple(f for f in earlier if late and f.order > late[0].order)
-    return replace(plan, changes=new, late=late, reapplied=again)
+    return replace(plan, changes=found.new, late=late, reapplied=again)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-028
 def load_times(case: Situation, accept: bool) -> tuple[RawFile, ...]:
@@ -257,7 +257,7 @@ def plan_load(case: Situation) -> Plan:
         doubt = f"a new load set of {count(len(case.listing.load), 'file')}, but {cut.doubt or missing}"
         return in_doubt(case, f"{doubt}. {ways_out(case)}")
     newest = cut.obsolete[-1] if cut.obsolete else None
-    (changes,), csv = before_csv(tuple(f for f in case.files if newest is None or f.order > newest.order))
+    changes = tuple(f for f in case.files if newest is None or f.order > newest.order)
     base = Position(load=number, load_files=case.listing.load, cut=newest.path if newest else "",
                     listed_at=case.listed_at(), applied=(0, 0))
     other = case.asked and case.asked["kind"] not in ("reload", "adopt")
@@ -267,7 +267,7 @@ def plan_load(case: Situation) -> Plan:
         near = (f"{count(len(cut.near))} put shortly before the load applied on top",)
     return Plan(case.table, load=case.listing.load, load_number=number, changes=changes,
                 obsolete=cut.obsolete, after=advance(base, changes),
-                notes=tuple(filter(None, (missing, overtaken, *csv))), remarks=near, instruction=case.asked)
+                notes=tuple(filter(None, (missing, overtaken))), remarks=near, instruction=case.asked)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-066
 def plan_start(case: Situation) -> Plan:
@@ -277,10 +277,8 @@ def plan_start(case: Situation) -> Plan:
     ready = min(f.time for f in case.files) + case.settle
     if case.now < ready and case.settle > 0:
         return Plan(case.table, waits=f"a full load; without one the table starts empty at {clock(ready)}")
-    (changes,), csv = before_csv(case.files)
-    after = advance(Position(listed_at=case.listed_at(), applied=(0, 0)), changes)
-    return Plan(case.table, changes=changes, after=after, notes=csv,
-                remarks=("no load set: the table starts empty",))
+    after = advance(Position(listed_at=case.listed_at(), applied=(0, 0)), case.files)
+    return Plan(case.table, changes=case.files, after=after, remarks=("no load set: the table starts empty",))
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-069
 def plan_table(table: TableRef, listing: Listing,
@@ -312,8 +310,8 @@ def _hand_over(case: Situation, load: LoadSet) -> Plan:
     if load.kind == "incomplete":
         number = case.before.load if case.before else 0
         return Plan(case.table, load_number=number, waits=load.waits)
-    if load.kind in ("mixed", "csv"):
-        return in_doubt(case, f"{load.doubt}. {ways_out_of(case, load.kind)}")
+    if load.kind == "mixed":
+        return in_doubt(case, f"{load.doubt}. {_ways_out_of_mixed(case)}")
     if load.kind == "copied":
         return in_doubt(case, f"{load.doubt}. {ways_out(case, same=True)}")
     if load.kind == "new":
@@ -321,10 +319,8 @@ def _hand_over(case: Situation, load: LoadSet) -> Plan:
     return plan_changes(case) if case.before else plan_start(case)
 
 
-def ways_out_of(case: Situation, kind: str) -> str:
-    "What helps against a mixed set, and against one in CSV."
-    if kind == "csv":
-        return "Set DataFormat=parquet at the DMS endpoint and reload the table"
+def _ways_out_of_mixed(case: Situation) -> str:
+    "What helps against a mixed set."
     keep = case.command("rewind", "--reload --keep-changes")
     return (f"Remove the files of the earlier load from the landing; or, if all belong together, "
             f"{keep} loads them as they are, all change files on top")
@@ -379,6 +375,8 @@ def _remarks(plan: Plan, case: Situation) -> list[str]:
         remarks.append(f"the look-back window is shortened to {names:,} names, from {start}")
     if case.asked and plan.kind in ("nothing", "attention"):
         remarks.append(f"the instruction {case.asked['kind']} waits")
+    if case.before and case.before.csv is not None:
+        remarks.append(f"its CSV files are read with {in_words(format_from(before=case.before.csv))}")
     if case.listing.foreign:
         strangers = case.listing.foreign
         remarks.append(f"{count(len(strangers), 'file')} of other names left alone ({some(strangers[:3])})")

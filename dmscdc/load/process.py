@@ -18,6 +18,7 @@ __all__ = ['HOLD', 'lost_since', 'load_state', 'needs_all', 'plan_state', 'acqui
            'steps_of', 'check_ready', 'problem_of', 'carry_out', 'process_table']
 
 # %% ../../notebooks/08_load/05_process.ipynb #cell-004
+from ..changes.csv import format_from
 from ..changes.tasks import explained
 from ..errors import Busy, CommitConflict, DmscdcError, FilesGone, InputChanged, LakeDamaged, LandingUnreachable
 from ..errors import Refused, is_expected
@@ -205,7 +206,7 @@ def check_inputs(landing: FolderLanding, plan: Plan) -> None:
 def prepare_position(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
     "A commit without rows: an instruction moves the position."
     before, schema = (Position.from_json(head.position), head.schema) if head else (Position(), ())
-    position = replace(plan.after, sequence=before.sequence or "", absent=before.absent).to_commit()
+    position = replace(plan.after, sequence=before.sequence or "", absent=before.absent, csv=before.csv).to_commit()
     return PendingLoad(task.lake.advance(Transaction(head, position, task.run, schema, task.key, task.partition)))
 
 
@@ -354,5 +355,6 @@ def _with_archive(
 
 def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, run: str) -> Task:
     "What the loaders are told."
-    item = table_state.item
-    return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", run)
+    item, position = table_state.item, table_state.position
+    csv = format_from(item.columns, item.csv, position.csv if position else None)
+    return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", run, csv)

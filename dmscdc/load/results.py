@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ..changes.csv import CsvFormat
 from ..changes.schema import FILE, ROW
 from ..errors import DmscdcError, LakeDamaged, Unreadable
 from ..lake.glue import SyncResult
@@ -56,6 +57,7 @@ class Task:
     partition: tuple[str, ...] = ()  # the columns that lay out the lake
     soft: bool = False  # deletes mark the row
     run: str = ""  # the run's id
+    csv: CsvFormat = CsvFormat()  # how its CSV files are read
 
     @property
     def row_key(self) -> tuple[str, ...]:

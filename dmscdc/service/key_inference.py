@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ..changes.csv import CsvFormat, first_rows, is_csv
+from ..errors import Refused, Unreadable
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from ..storage.filesystem import fs_and_path
 
@@ -27,9 +29,13 @@ _SAMPLE = 10_000  # rows
 def some_rows(
     landing: FolderLanding,  # where the file is
     table: TableRef,
-    file: RawFile,  # a Parquet file of the table
+    file: RawFile,  # of the table
+    csv: CsvFormat = CsvFormat(),  # how its CSV files are read
 ) -> pa.Table:  # at most SAMPLE rows; of a change file the inserts only
-    "The first rows of a file, in a few reads; they are not compared with the file's footer."
+    "The first rows of a file, in a few reads; they are not compared with the file's footer. Raises `Refused` for CSV."
+    if is_csv(file.path):
+        found = first_rows(str(table), file.path, landing.url(table, file.path), csv).slice(0, _SAMPLE)
+        return found.filter(pc.equal(found["Op"], "I")) if "Op" in found.column_names else found
     there, path = fs_and_path(landing.url(table, file.path))
     with pq.ParquetFile(path, filesystem=there) as parquet:
         batch = next(parquet.iter_batches(batch_size=_SAMPLE), None)
@@ -108,22 +114,29 @@ NEVER = "--insert-only is for rows that are never updated or deleted"
 def judged_by(
     listing: Listing,  # of a table
 ) -> RawFile | None:  # None where there is none
-    "The file from which we infer the key: the first that is Parquet."
-    return next((f for f in listing.load + listing.changes if f.format == "parquet"), None)
+    "The file from which we infer the key: the first."
+    return next(iter(listing.load + listing.changes), None)
 
 
 def suggest_key(
     landing: FolderLanding,
     table: TableRef,
     listing: Listing | None = None,  # of the table, if already known
+    csv: CsvFormat = CsvFormat(),  # how its CSV files are read
 ) -> Suggestion:
-    "The key that a new table's first file suggests."
+    "The key that a new table's first file suggests; for CSV without a header first of all its definition."
     listing = landing.files(table) if listing is None else listing
     file = judged_by(listing)
     only = f"dmscdc table set {for_shell(table)}"
     if file is None:
-        return Suggestion((), "there is no Parquet file to look into", f"{only} --key COLUMN")
-    rows = some_rows(landing, table, file)
+        return Suggestion((), "there is no file to look into", f"{only} --key COLUMN")
+    try:
+        rows = some_rows(landing, table, file, csv)
+    except Refused as error:
+        if csv.columns or isinstance(error, Unreadable):
+            raise
+        words = f"{file.path} is CSV without a header: its names and types come from the table's definition"
+        return Suggestion((), words, f"dmscdc table columns {for_shell(table)} --ddl FILE")
     key = guess(rows, table.name)
     if rows.num_rows < 2:
         seen = f"{'1 row was' if rows.num_rows else 'no row was'} seen in {file.path}, too few to tell"

@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Any
 
 from .. import __version__
+from ..changes.csv import format_from, is_csv
 from ..changes.schema import in_words, read_footer
 from ..errors import LandingEmpty, LandingUnreachable, UnknownTable, Unreadable, is_expected
 from ..lake.glue import is_behind
@@ -126,16 +127,17 @@ def problem_words(
 # %% ../../notebooks/13_service/03_status.ipynb #0db52bcc
 def _proposed(
     landing: FolderLanding | BucketLanding,
-    table: TableRef,  # that waits for its key
+    item: TableItem,  # of a table that waits for its key
 ) -> Suggestion:
     "The key that a table's data suggests. Raises `Unreadable`, with the command that looks again."
+    table = item.table
     listing = landing.files(table)
     file = judged_by(listing)
     try:
-        if file:
+        if file and not is_csv(file.path):
             read_footer(file.path, landing.url(table, file.path))
         with in_words(file.path if file else ""):
-            return suggest_key(landing, table, listing)
+            return suggest_key(landing, table, listing, format_from(item.columns, item.csv))
     except PermissionError as error:
         words = f"{file.path} cannot be read ({error}): let us in, then: dmscdc plan --only {for_shell(table)}"
         raise Unreadable(words) from error
@@ -157,7 +159,7 @@ def read_status(
         item = state.get(table) or state.put_settings(table, format=config.format)
         kind = state_of(item)
         if kind == "waiting":
-            return TableStatus(table, kind, item, suggestion=_proposed(landing, table))
+            return TableStatus(table, kind, item, suggestion=_proposed(landing, item))
         if kind == "paused":
             return TableStatus(table, kind, item)
         table_state = load_state(state, table, config.lake)

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.cli.main import app
-from dmscdc.errors import NoPast
+from dmscdc.changes.csv import format_from
+from dmscdc.errors import NoPast, Refused
 from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_changelog, read_changelog, upto
 from dmscdc.history.feed import feed, landed
@@ -179,7 +180,9 @@ def test_files_that_were_moved_to_an_archive_are_read_there_and_a_gap_is_said(sp
     assert rows_of(as_of(spark, there, ["id"]), *ITEM) == [(1, "one", None), (2, "deux", 2)]
     write_changes(landing, T, [("U", 2, "?", 2)], closed(3), ITEM, folder="2018/12/15")
     (landing / "shop" / "item" / "20181215-110000000.csv").write_text("U,2,x,1\n")
-    assert "is no Parquet file; it and what follows are not read" in as_of(spark, open_changelog(str(landing), T), ["id"]).gaps[0]
+    with pytest.raises(Refused, match="CSV without a header"): as_of(spark, open_changelog(str(landing), T), ["id"])
+    known = format_from([("id", "int"), ("name", "string"), ("qty", "int")])
+    assert rows_of(as_of(spark, open_changelog(str(landing), T, csv=known), ["id"]), "id", "name") == [(2, "x")]
 
 
 def test_both_zeros_are_one_key_and_so_are_all_nans(spark, tmp_path):

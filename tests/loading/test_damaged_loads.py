@@ -8,7 +8,7 @@ from dmscdc.changes.schema import evolve
 from dmscdc.errors import Unreadable
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding
-from dmscdc.load.loader import footers_of, replace_table
+from dmscdc.load.loader import open_files, replace_table
 from dmscdc.load.results import Task
 
 from damage import DAMAGES, ROWS, SOURCE, damages, encoded, put, rows_of, to_nulls
@@ -51,7 +51,8 @@ def test_of_a_partitioned_load_as_many_rows_are_written_as_its_files_promised(tm
     w, landing = World(tmp_path, spark, SOURCE), FolderLanding(tmp_path / "landing")
     for number in (1, 2): put(w.raw / f"LOAD0000000{number}.parquet", encoded(rows_of(None, ROWS * number)))
     task = Task(w.ref, landing, w.lake_table, settings["key"], ("site",))
-    urls, footers = footers_of(task, landing.files(w.ref).load)
+    opened = open_files(task, landing.files(w.ref).load, None)
+    urls, footers = opened.urls, opened.footers
     files = change_files(footers, urls, evolve("shop.item", (), footers).schema)
     put(w.raw / "LOAD00000002.parquet", encoded(rows_of(None, ROWS).slice(0, 148)))
     with pytest.raises(Unreadable, match="^LOAD00000002.parquet: damaged: 150 rows were promised, 148 are there"):

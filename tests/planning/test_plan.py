@@ -128,9 +128,9 @@ def test_segments_and_folders_have_their_own_numbers():
     assert len(plan(files).load) == 5
 
 
-def test_a_load_file_in_csv_asks_a_person():
+def test_a_load_file_in_csv_is_loaded_like_another():
     found = plan([RawFile("LOAD00000001.csv", 9, NOON), change(5)])
-    assert (found.kind, found.inputs) == ("attention", ()) and "LOAD00000001.csv is no Parquet file" in found.notes[0]
+    assert (found.kind, [f.path for f in found.load], found.changes) == ("both", ["LOAD00000001.csv"], (change(5),))
 
 
 # What a first load replaces
@@ -610,21 +610,17 @@ def test_late_files_of_an_insert_only_table_are_just_added():
 # CSV
 
 
-def test_a_csv_change_file_stops_what_comes_after_it():
-    files = [load(1, 0), change(10), change(20, ending="csv"), change(30)]
+def test_csv_and_parquet_change_files_follow_each_other_by_name():
+    files = [load(1, 0), change(10), change(20, ending="csv"), change(30), change(40, ending="csv.gz")]
     for position in (None, after(load(1, 0))):
         found = plan(files, position)
-        assert found.changes == (change(10),) and change(20, ending="csv").path in found.notes[0]
-        assert (found.after.last, plan(files, found.after).kind) == (name(10), "attention")
+        assert (found.changes, found.notes) == (tuple(files[1:]), ()) and plan(files, found.after).kind == "nothing"
 
 
-def test_a_late_csv_file_stops_late_and_new_files_after_it():
+def test_a_late_csv_file_is_applied_with_what_follows_it():
     position = after(load(1, 0), change(10), change(40))
-    found = plan(
-        [load(1, 0), change(10), change(15), change(20, ending="csv"), change(30), change(40), change(50)], position
-    )
-    assert (found.late, found.reapplied, found.changes) == ((change(15),), (change(40),), ())
-    assert found.after.last == name(40)
+    found = plan([load(1, 0), change(10), change(20, ending="csv"), change(40), change(50)], position)
+    assert (found.late, found.reapplied, found.changes) == ((change(20, ending="csv"),), (change(40),), (change(50),))
 
 
 # Instructions

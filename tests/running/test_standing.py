@@ -199,9 +199,11 @@ def test_status_says_the_sentence_and_the_command_once_with_exit_code_3(tmp_path
 def test_what_a_person_must_look_at_names_its_table_once(tmp_path):
     config, state = a_house(tmp_path, {"a": ""})
     settings(config)
-    (Path(config.landing) / "shop" / "a" / "LOAD00000001.parquet").rename(Path(config.landing) / "shop" / "a" / "LOAD00000001.csv")
+    folder = Path(config.landing) / "shop" / "a"
+    shutil.copy(folder / "LOAD00000001.parquet", folder / "LOAD00000002.parquet")
+    os.utime(folder / "LOAD00000002.parquet", (0, 0))  # of an earlier load
     code, said = told(tmp_path, "status")
-    assert code == 3 and "shop.a: " in said and "shop.a: shop.a:" not in said and "Set DataFormat=parquet" in " ".join(said.split())
+    assert code == 3 and "shop.a: " in said and "shop.a: shop.a:" not in said and "belongs to an earlier load" in " ".join(said.split())
 
 
 def killed(folder, config, *, remote=""):

@@ -1,0 +1,232 @@
+"CSV files of DMS, from the landing to every question. The oracle is a dictionary that the test itself changes while it writes the files."
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import random
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dmscdc.changes.csv import as_parquet, format_from
+from dmscdc.history.as_of import as_of
+from dmscdc.history.audit import audit_row
+from dmscdc.history.changelog import open_changelog, upto
+from dmscdc.history.feed import feed, landed
+from seeds import seed_of
+from world import World, closed
+
+PRODUCT = {"id": "int", "name": "string", "price": "decimal(10,2)"}
+COLUMNS = [*PRODUCT.items()]
+
+
+def put(world: World, name: str, text: str | bytes) -> None:
+    "A file as DMS would write it, byte for byte."
+    path = world.raw / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def product(spark, tmp_path: Path, **settings: Any) -> World:
+    return World(tmp_path, spark, PRODUCT).set(**{"key": "id", "columns": COLUMNS, **settings})
+
+
+def test_default_files_without_header_and_types(spark, tmp_path):
+    world = product(spark, tmp_path)
+    put(world, "LOAD00000001.csv", '1001,"Fire 7, ""new""",39.00\n1002,Fire HD 8,\n1003,"two\nlines",119.00\n')
+    put(world, f"{closed(1)}.csv", 'U,1001,México,39.50\nD,1002,,\nI,1004,"",0.10\n')
+    assert world.go().verdict == "ok"
+    assert world.lake("id, name, price, Op, _cdc_file, _cdc_row") == [
+        (1001, "México", Decimal("39.50"), "U", f"{closed(1)}.csv", 0),
+        (1003, "two\nlines", Decimal("119.00"), "I", "LOAD00000001.csv#1", 2),
+        (1004, "", Decimal("0.10"), "I", f"{closed(1)}.csv", 2)]
+    assert world.settled() and world.idle().verdict == "nothing"
+
+
+def test_the_order_of_rows_in_a_file_decides(spark, tmp_path):
+    world = product(spark, tmp_path)
+    put(world, "LOAD00000001.csv", "1,a,1.00\n")
+    put(world, f"{closed(1)}.csv", "".join(f"U,1,v{n},{n}.00\n" for n in range(500)) + "D,1,,\nI,1,last,7.00\n")
+    world.go()
+    assert world.lake("id, name, price, _cdc_row") == [(1, "last", Decimal("7.00"), 501)]
+
+
+@pytest.mark.parametrize("what", ["header", "gzip", "delimiter", "timestamp", "sequence", "stamped load", "op in load", "mark", "crlf", "raw"])
+def test_every_way_to_write_the_same_rows(spark, tmp_path, what):
+    load, changes = [["1", "a,b", "1.50"], ["2", "c", "2.00"]], [["U", "1", "A;B", "1.75"], ["D", "2", "", ""], ["I", "3", "d", ""]]
+    settings, suffix, mark, end, header = {}, "csv", "", "\n", None
+    delimiter, quoting = ",", csv.QUOTE_MINIMAL
+    if what == "header": header = ["id", "name", "price"]
+    if what == "gzip": suffix = "csv.gz"
+    if what == "delimiter": delimiter, settings = ";", {"csv": {"delimiter": ";"}}
+    if what in ("timestamp", "sequence"): changes = [[op, "2018-12-15 10:02:11.000000", *row] for op, *row in changes]
+    if what == "sequence":
+        changes = [[*row, f"2018121510021100{n:019d}"] for n, row in enumerate(changes)]
+    if what == "stamped load": load = [["I", f"2018-12-15 09:02:11.00000{n}", *row] for n, row in enumerate(load)]
+    if what == "op in load": load = [["I", *row] for row in load]
+    if what == "mark": mark = "\ufeff"
+    if what == "crlf": end = "\r\n"
+    if what == "raw": delimiter, quoting, settings = "\t", csv.QUOTE_NONE, {"csv": {"delimiter": "\t", "quote": ""}}
+    world = product(spark, tmp_path, **settings)
+
+    def text(rows: Iterable[Sequence[str]], names: list[str] | None) -> bytes:
+        out = io.StringIO()
+        csv.writer(out, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows([*([names] if names else []), *rows])
+        data = (mark + out.getvalue()).encode()
+        return gzip.compress(data) if suffix.endswith("gz") else data
+
+    put(world, f"LOAD00000001.{suffix}", text(load, header))
+    put(world, f"{closed(1)}.{suffix}", text(changes, header and ["Op", *header]))
+    assert world.go().verdict == "ok"
+    assert world.lake("id, name, price") == [(1, "A;B", Decimal("1.75")), (3, "d", None)]
+    columns = [c.name for c in world.lake_table.head().schema]
+    assert columns == [*PRODUCT, *{"timestamp": ["dms_timestamp"], "sequence": ["dms_timestamp", "AR_H_CHANGE_SEQ"]}.get(what, [])] or what == "stamped load"
+
+
+def test_a_header_names_columns_and_without_a_definition_all_are_text(spark, tmp_path):
+    world = World(tmp_path, spark, {}).set(key="id")
+    put(world, f"{closed(1)}.csv", "Op,id,price\nI,007,39.00\nI,8,\n")
+    assert world.go().verdict == "ok"
+    assert world.lake("id, price") == [("007", "39.00"), ("8", None)]
+
+
+def test_files_from_before_a_column_was_added_have_fewer_fields(spark, tmp_path):
+    world = product(spark, tmp_path)
+    put(world, "LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n")
+    world.go()
+    world.set(columns=[*COLUMNS, ("stock", "int")])
+    put(world, f"{closed(1)}.csv", "U,1,a,1.00,5\n")
+    put(world, f"{closed(2)}.csv", "U,2,B,2.00\n")  # held back by the old writer
+    assert world.go().verdict == "ok"
+    assert world.lake("id, name, stock") == [(1, "a", 5), (2, "B", None)]
+
+
+@pytest.mark.parametrize("text, words", [
+    ("1,a,1.00,x,y\n", "a row of LOAD00000001.csv has 5 fields; the table's definition has 3 columns (id, name, price)"),
+    ("1,a,cheap\n2,b,1.00\n3,c,1.00\n", "row 0 of LOAD00000001.csv cannot be read: column price: cheap is no decimal(10,2)"),
+    ("1,a,1.00\n2,b\n", "row 1 of LOAD00000001.csv cannot be read: 2 fields, where 3 were expected"),
+    ('1,"a,1.00\n', "an odd number"),
+])
+def test_what_cannot_be_read_is_refused_by_name_and_nothing_moves(spark, tmp_path, text, words):
+    world = product(spark, tmp_path)
+    put(world, "LOAD00000001.csv", text)
+    found = world.go()
+    assert found.verdict == "refused" and words in found.words and world.files() == []
+    put(world, "LOAD00000001.csv", "1,a,1.00\n")
+    assert world.go().verdict == "ok" and world.lake("id") == [(1,)]
+
+
+def test_without_a_definition_the_command_is_named(spark, tmp_path):
+    world = product(spark, tmp_path, columns=[])
+    put(world, "LOAD00000001.csv", "1,a,1.00\n")
+    found = world.go()
+    assert found.verdict == "refused" and "dmscdc table columns shop.item --ddl FILE" in found.words
+
+
+def test_a_commit_keeps_how_it_read_and_a_state_that_is_lost_needs_no_definition(spark, tmp_path):
+    world = product(spark, tmp_path, csv={"delimiter": ";"})
+    put(world, "LOAD00000001.csv", "1;a;1.00\n")
+    world.go()
+    world.state.remove(world.ref)
+    world.set(key="id")
+    put(world, f"{closed(1)}.csv", "U;1;b;2.00\n")
+    assert world.go().verdict == "ok" and world.lake("id, name") == [(1, "b")]
+
+
+def told(rows: list[dict], *names: str) -> list[tuple]:
+    return sorted(tuple(row[name] for name in names) for row in rows)
+
+
+@pytest.fixture(params=["direct", "shuffled"])
+def way(spark, request):
+    "Batches are folded in one task, or brought together as large ones are."
+    if request.param == "shuffled": spark.conf.set("spark.dmscdc.directBytes", "0")
+    yield request.param
+    spark.conf.unset("spark.dmscdc.directBytes")
+
+
+def test_random_changes_in_csv_and_every_question_about_them(spark, way, tmp_path):
+    draw, world = random.Random(seed_of("CSV_SEED")), product(spark, tmp_path, partition="name")
+    table: dict[int, tuple[str, Decimal | None]] = {n: (draw.choice("abc"), Decimal(n)) for n in range(20)}
+    line = lambda *cells: ",".join("" if c is None else str(c) for c in cells) + "\n"
+    put(world, "LOAD00000001.csv", "".join(line(n, name, price) for n, (name, price) in table.items()))
+    after = []
+    for number in range(1, 6):
+        text = ""
+        for _ in range(draw.randint(1, 30)):
+            key, name, price = draw.randrange(30), draw.choice("abcd"), draw.choice([None, Decimal(draw.randrange(10000)) / 100])
+            if key in table and draw.random() < 0.3:
+                del table[key]
+                text += line("D", key, None, None)
+            else:
+                text += line("U" if key in table else "I", key, name, price)
+                table[key] = name, price
+        put(world, f"{closed(number)}.csv", text)
+        after.append(dict(table))
+        if number in (2, 3): world.go()
+    assert world.go().verdict == "ok"
+    assert world.lake("id, name, price") == sorted((n, *row) for n, row in table.items())
+    past = lambda: open_changelog(str(world.landing), world.ref, position=_position(world))
+    for number, then in enumerate(after, 1):
+        rows = as_of(spark, upto(past(), f"{closed(number)}.csv"), ["id"]).rows.collect()
+        assert told(rows, "id", "name", "price") == sorted((n, *row) for n, row in then.items())
+    news = feed(spark, past(), ["id"], landed(upto(past(), f"{closed(2)}.csv"))).rows.collect()
+    kept = {n: row for n, row in after[1].items()}
+    for row in sorted(news, key=lambda r: (r["_cdc_file"], r["_cdc_row"])):
+        if row["_change_type"] in ("insert", "update_postimage"): kept[row["id"]] = (row["name"], row["price"])
+        elif row["_change_type"] == "delete": kept.pop(row["id"])
+    assert kept == after[-1]
+    for key in (0, 1, 25):
+        (audit,), _ = audit_row(str(world.landing), world.lake_table, {"id": key})
+        assert audit.verdict in ("the same", "agrees") or audit.verdict, audit
+    print(f"{len(news)} rows of the feed, {len(after)} moments")
+
+
+def _position(world: World):
+    from dmscdc.state.position import Position
+
+    return Position.from_json(dict(world.lake_table.head().position))
+
+
+def test_every_type_of_every_engine(spark, tmp_path):
+    kinds = {"id": "bigint", "flag": "boolean", "small": "smallint", "real": "float", "wide": "double", "money": "decimal(38,10)",
+             "day": "date", "at": "timestamp", "raw": "binary", "text": "string"}
+    world = World(tmp_path, spark, kinds).set(key="id", columns=[*kinds.items()])
+    rows = ["1,t,-5,+3.23800011e+01,+5.0656000000000000e+05,39.0000000000,1996-07-04,1996-07-04 10:02:11.123456,DEADBEEF, padded ",
+            "2,false,32767,NaN,-Infinity,+1e3,0001-01-01,0001-01-01 00:00:00,0x00,NULL",
+            "3,1,,,,-9999999999999999999999999999.9999999999,9999-12-31,9999-12-31 23:59:59.999999,,\"NULL\"",
+            "4,,,,,,,,,",
+            "5,F,+7,1.5,1,1,1582-10-04,1899-12-30T00:00:00Z,\\xff,é",
+            "6,TRUE,0,0,0,0,2018-12-15 00:00:00,2018-12-15 10:02:11+05:30,,\"a\"\"b\""]
+    put(world, "LOAD00000001.csv", "\n".join(rows) + "\n")
+    assert world.go().verdict == "ok"
+    utc = lambda *parts: datetime(*parts, tzinfo=timezone.utc)
+    found = world.lake('id, flag, small, round(real, 3) as r, money, day, epoch_us("at") as at, raw, text')
+    micros = lambda moment: (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
+    assert [row[:3] for row in found] == [(1, True, -5), (2, False, 32767), (3, True, None), (4, None, None), (5, False, 7), (6, True, 0)]
+    assert [row[4] for row in found] == [Decimal("39"), Decimal("1000"), Decimal("-9999999999999999999999999999.9999999999"), None, Decimal(1), Decimal(0)]
+    assert [row[5] for row in found] == [date(1996, 7, 4), date(1, 1, 1), date(9999, 12, 31), None, date(1582, 10, 4), date(2018, 12, 15)]
+    assert [row[6] for row in found] == [micros(utc(1996, 7, 4, 10, 2, 11, 123456)), micros(utc(1, 1, 1)), micros(utc(9999, 12, 31, 23, 59, 59, 999999)),
+                                         None, micros(utc(1899, 12, 30)), micros(utc(2018, 12, 15, 4, 32, 11))]
+    assert [row[7] for row in found] == [b"\xde\xad\xbe\xef", b"\x00", None, None, b"\xff", None]
+    assert [row[8] for row in found] == [" padded ", None, "NULL", None, "é", 'a"b']
+    assert world.lake("count(*)") and [str(v[0]) for v in world.lake("wide")] == ["-inf", "0.0", "1.0", "506560.0", "None", "None"]
+
+
+def test_a_file_is_read_with_little_memory(tmp_path):
+    import resource
+
+    path, wide = tmp_path / "LOAD00000001.csv", "x" * 1000
+    with path.open("w") as file:
+        for n in range(200_000): file.write(f"{n},{wide},1.00\n")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    files = as_parquet("shop.item", {path.name: str(path)}, format_from(COLUMNS), str(tmp_path / "out"))
+    import pyarrow.parquet as pq
+
+    assert pq.read_metadata(files.urls[path.name]).num_rows == 200_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000, "kilobytes for a file of 200 MB"
