@@ -85,10 +85,11 @@ def format_to_json(how: CsvFormat) -> dict[str, Any]:  # of plain JSON values, w
     told = {n: list(value) if isinstance(value, tuple) else value for n, value in told.items()}
     return told | ({"columns": [[c.name, c.type] for c in how.columns]} if how.columns else {})
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #f65b86a0
+# %% ../../notebooks/05_changes/09_csv.ipynb #4afcdecd
 def in_words(how: CsvFormat) -> str:
     "A format as a plan tells it."
-    named = f"{len(how.columns)} columns of the table's definition" if how.columns else "columns of text, named by the header"
+    defined = f"{len(how.columns)} columns of the table's definition"
+    named = defined if how.columns else "columns of text, named by the header"
     nulls = " or ".join(repr(text) if text else "an empty field" for text in how.nulls)
     quote = f"quotes {how.quote}" if how.quote else "no quotes"
     header = " a header," if how.header else ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
@@ -23,11 +24,12 @@ from ..state.position import Position
 from ..storage.log_store import is_lost
 
 if TYPE_CHECKING:
+    from dmscdc.changes.definition import Definition
     from dmscdc.load.process import TableState
 
 # %% auto #0
-__all__ = ['tables', 'LISTED', 'BEFORE', 'NEW', 'CHANGES', 'table_list', 'of_deleted', 'of_lake', 'table_set', 'table_rewind',
-           'table_replay', 'table_accept', 'table_rebuild', 'table_forget', 'table_init']
+__all__ = ['tables', 'LISTED', 'BEFORE', 'NEW', 'CHANGES', 'table_list', 'of_deleted', 'of_lake', 'table_set', 'table_columns',
+           'table_rewind', 'table_replay', 'table_accept', 'table_rebuild', 'table_forget', 'table_init']
 
 # %% ../../notebooks/14_cli/03_tables.ipynb #cell-005
 tables = typer.Typer(help="Settings of tables, and instructions for their next pass.", no_args_is_help=True)
@@ -193,7 +195,7 @@ def of_lake(
 # %% ../../notebooks/14_cli/03_tables.ipynb #cell-013
 _ACTIVE = "Passes load it, or pass it by"
 NEW = "The table, or a column named here, is not in the landing yet"
-_CSV = "How its CSV files are written: delimiter=';', quote=, nulls=NULL, header=true, timestamp=NAME, more=a,b; usual= for all"
+_CSV = "How its CSV files are written: delimiter=;  quote=  nulls=NULL  header=true  timestamp=NAME  more=a,b  usual="
 
 
 def _csv_settings(
@@ -218,6 +220,15 @@ def _csv_settings(
     return read
 
 
+def _merged_csv(
+    item: TableItem | None,  # as it is; None: never seen
+    given: list[str],  # NAME=VALUE, as typed
+) -> dict[str, Any]:
+    "What is set of the way CSV files are written, with what was set before."
+    found = _csv_settings(given)
+    return {**item.csv, **found} if item and found else found
+
+# %% ../../notebooks/14_cli/03_tables.ipynb #4e6361ca
 @tables.command("set", epilog="Example: dmscdc table set sampledb.product --key id")
 @with_config
 def table_set(
@@ -241,16 +252,78 @@ def table_set(
     check_format(config.format, table)
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
     if csv:
-        had = known.csv if (known := state.get(ref)) else {}
-        given["csv"] = {**had, **found} if (found := _csv_settings(csv)) else {}
+        given["csv"] = _merged_csv(state.get(ref), csv)
     if not new:
         position = known.position if (known := state.get(ref)) else None
         _check_known(config, state, with_settings(TableItem(ref, position=position), given))
     before, item = state.get(ref), state.put_settings(ref, **given)
-    print(_sentence_of(item))
-    for words in filter(None, [of_deleted(before, item), of_lake(config, item)]):
+    for words in filter(None, [_sentence_of(item), of_deleted(before, item), of_lake(config, item)]):
         print(words)
     if partition and not new and (words := _beware(open_landing(config.landing), item)):
+        print(words)
+
+# %% ../../notebooks/14_cli/03_tables.ipynb #352e587f
+_DDL = "A file with the create table of the table, as the source's tools print it"
+_LIST = 'A file with a list: ["id int", "price decimal(10,2)"]'
+_SOURCE = "Read the catalogue of the source (--source)"
+_DIALECT = "Of the create table, where its words do not tell: mysql, postgresql, oracle, sqlserver"
+
+
+def _definition_from(
+    table: TableRef,
+    ddl: Optional[str],  # a file
+    listed: Optional[str],  # a file
+    config: Config,  # names the source, where there is no file
+    dialect: str,
+) -> Definition:
+    "The definition in a file or a source. Raises `BadSetting`, `SourceRefused`."
+    from dmscdc.changes.definition import read_catalog, read_ddl, read_json
+    from dmscdc.reconcile.source import address, snapshot
+
+    if not (ddl or listed):
+        if not config.source:
+            raise BadSetting(f"no source is set: dmscdc table columns {for_shell(table)} --from-source --source URL")
+        with snapshot(address(config.source, config.secret)) as look:
+            return read_catalog(look.connection, table)
+    path = Path(ddl or listed or "")
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{path} cannot be read: {error}") from error
+    return read_ddl(text, table, dialect) if ddl else read_json(text)
+
+# %% ../../notebooks/14_cli/03_tables.ipynb #4d887412
+_DEFINED = ["column", "type", "key"]
+
+
+@tables.command("columns", epilog="Example: dmscdc table columns sampledb.product --ddl shop.sql")
+@with_config
+def table_columns(
+    config: Config,
+    table: Name,
+    ddl: Annotated[Optional[str], typer.Option(help=_DDL)] = None,
+    listed: Annotated[Optional[str], typer.Option("--json", help=_LIST)] = None,
+    from_source: Annotated[bool, typer.Option("--from-source", help=_SOURCE)] = False,
+    dialect: Annotated[str, typer.Option(help=_DIALECT)] = "",
+    clear: Annotated[bool, typer.Option("--clear", help="Forget the columns")] = False,
+) -> None:
+    "The columns of a table of CSV files: show them, or set them from a create table, a list or the source."
+    if (ways := sum(map(bool, (ddl, listed, from_source, clear)))) > 1:
+        raise BadSetting("--ddl, --json, --from-source and --clear exclude each other: "
+                         f"dmscdc table columns {for_shell(table)} --ddl FILE")
+    state, ref, notes = open_state(config.state, config.landing, ask=not ways), TableRef.parse(table), ()
+    if ways and not clear:
+        told = _definition_from(ref, ddl, listed, config, dialect)
+        had, notes = state.get(ref) or TableItem(ref), told.notes
+        key = {} if had.key or had.insert_only or not told.key else {"key": told.key}
+        state.put_settings(ref, columns=[(c.name, c.type) for c in told.columns], **key)
+    elif clear:
+        state.put_settings(ref, columns=())
+    item = state.get(ref) or TableItem(ref)
+    keys = {name: "yes" for name in item.key}
+    show_table([{"column": name, "type": kind, "key": keys.get(name, "")} for name, kind in item.columns], _DEFINED)
+    none = "" if item.columns else f"{ref} has no columns set: its files have their own, or a header"
+    for words in filter(None, (*notes, none, _sentence_of(item))):
         print(words)
 
 # %% ../../notebooks/14_cli/03_tables.ipynb #cell-022

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['OpenFiles', 'open_files', 'read_by', 'files_of', 'partition_texts', 'after_load', 'prepare_load', 'replace_table',
+__all__ = ['OpenFiles', 'open_files', 'files_of', 'partition_texts', 'after_load', 'prepare_load', 'replace_table',
            'replaced_columns', 'note_left_out', 'note_unmatched', 'prepare_empty', 'prepare_changes', 'is_migration',
            'ahead_of', 'migrated_schema', 'prepare_migration']
 
@@ -58,20 +58,20 @@ def open_files(
     _refuse_rows(task, made.bad)
     return OpenFiles(urls := {**urls, **made.urls}, read_footers(urls), made.how)
 
-
+# %% ../../notebooks/08_load/04_loader.ipynb #ecfbb51e
 def _refuse_rows(task: Task, bad: Sequence[BadRow]) -> None:
     "Raise `Refused` for the first row that cannot be read."
     if bad:
         such = f"{len(bad):,} such row{'s' * (len(bad) != 1)} in this batch; nothing was applied"
         raise Refused(
-            f"{task.table}: row {bad[0].row} of {bad[0].path} cannot be read: {bad[0].reason}. {such}. Put the file right "
-            f"or take it out of the landing, or correct the table's definition: dmscdc table columns "
+            f"{task.table}: row {bad[0].row} of {bad[0].path} cannot be read: {bad[0].reason}. {such}. Put the file "
+            f"right or take it out of the landing, or correct the table's definition: dmscdc table columns "
             f"{for_shell(task.table)} --ddl FILE. Then: dmscdc pass --only {for_shell(task.table)}",
             len(bad),
         )
 
 
-def read_by(position: Position, opened: OpenFiles, before: Position | None = None) -> Position:
+def _read_by(position: Position, opened: OpenFiles, before: Position | None = None) -> Position:
     "The position with the way in which its CSV files were read."
     how = before.csv if before else None
     return replace(position, csv=how if opened.csv is None else format_to_json(opened.csv))
@@ -206,7 +206,7 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
     load = change_files(footers, urls, schema)
     with clock.step("check key"):
         _check_rows(spark(), task, load)
-    position = read_by(after_load(plan) if plan.changes else plan.after, opened)
+    position = _read_by(after_load(plan) if plan.changes else plan.after, opened)
     transaction = Transaction(head, position.to_commit(), task.run, schema, task.key, task.partition)
     pending = replace_table(spark(), task, transaction, load, plan.load_number)
 
@@ -252,7 +252,8 @@ def _change_sequence(task: Task, files: ChangeFiles, load: Sequence[RawFile]) ->
     "The column that orders changes, empty for none; the load, if it is still there, has a say."
     if not task.key:
         return ""
-    return sequence_column(files, {f.path: task.landing.url(task.table, f.path) for f in load[:1] if not is_csv(f.path)})
+    first = [f.path for f in load[:1] if not is_csv(f.path)]
+    return sequence_column(files, {path: task.landing.url(task.table, path) for path in first})
 
 
 def _fold_files(
@@ -377,7 +378,7 @@ def _columns_after(task: Task, head: Commit | None, footers: Sequence[Footer]) -
 
 def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
     "The first commit of a table without a load: no rows, and no file applied. Raises `Refused`."
-    _columns_after(task, head, open_files(task, plan.changes, head).footers)  # what is refused is refused before anything is there
+    _columns_after(task, head, open_files(task, plan.changes, head).footers)  # refused before anything is there
     position = Position(applied=(0, 0)).to_commit()
     return PendingLoad(task.lake.advance(Transaction(head, position, task.run, (), task.key, task.partition)))
 
@@ -405,7 +406,7 @@ def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) ->
         chosen = change_files(footers, urls, grown.schema, kinds)
         batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files)
     before = Position.from_json(head.position)
-    position = read_by(_with_high_watermark(plan.after, before, batch, grown), opened, before)
+    position = _read_by(_with_high_watermark(plan.after, before, batch, grown), opened, before)
     pending = task.lake.apply(spark(), batch, replace(transaction, position=position.to_commit()))
 
     def result(written: Written) -> LoadResult:

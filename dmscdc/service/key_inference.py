@@ -117,7 +117,7 @@ def judged_by(
     "The file from which we infer the key: the first."
     return next(iter(listing.load + listing.changes), None)
 
-
+# %% ../../notebooks/13_service/02_key_inference.ipynb #a695d7c4
 def suggest_key(
     landing: FolderLanding,
     table: TableRef,
