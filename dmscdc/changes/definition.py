@@ -125,7 +125,7 @@ def lake_type(
     kind = _TYPES[engine].get(word, "")
     return (_WIDER[kind] if "unsigned" in rest and kind in _WIDER else kind), _loss(engine, word, rest, digits)
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #1b5dbe18
+# %% ../../notebooks/05_changes/07_definition.ipynb #21b570a6
 _COMMENTS = re.compile(r"('(?:[^'\\]|\\.|'')*')|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _NAME = r"(?:\"[^\"]+\"|`[^`]+`|\[[^\]]+\]|[\w$#]+)"
 _CREATE = re.compile(rf"\bcreate\s+(?:(?:global|local|temporary|temp|unlogged)\s+)*table\s+(?:if\s+not\s+exists\s+)?"
@@ -139,8 +139,9 @@ def _plain(name: str) -> tuple[str, ...]:
 
 
 def _statements(text: str) -> Iterator[tuple[tuple[str, ...], str]]:  # the table's name in parts; its body
-    "Every `create table` with columns."
-    for found in _CREATE.finditer(text):
+    "Every `create table` with columns. Words inside of texts do not count."
+    masked = re.sub(r"'(?:[^'\\]|\\.|'')*'", lambda found: "'" + "." * (len(found[0]) - 2) + "'", text)
+    for found in _CREATE.finditer(masked):
         depth, start = 1, found.end()
         for piece in _PIECES.finditer(text, start):
             depth += {"(": 1, ")": -1}.get(piece[0], 0)
@@ -156,7 +157,7 @@ def _is_table(name: tuple[str, ...], table: TableRef) -> bool:
     low = [part.lower() for part in name]
     return low[-1] == table.name.lower() and (len(low) < 2 or low[-2] == table.schema.lower())
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #3b29fe4c
+# %% ../../notebooks/05_changes/07_definition.ipynb #d3500e00
 _ENGINES = {"mysql": "mysql", "mariadb": "mysql", "postgresql": "postgresql", "postgres": "postgresql",
             "oracle": "oracle", "sqlserver": "sqlserver", "mssql": "sqlserver", "tsql": "sqlserver"}
 _GLOT = {"postgresql": "postgres", "sqlserver": "tsql"}  # what sqlglot calls them
@@ -170,11 +171,15 @@ _AFTER_TYPE = set("not null default primary unique key auto_increment autoincrem
 def _pieces(body: str, engine: str) -> list[list[Any]]:  # sqlglot's tokens
     "What stands between the commas of a body."
     try:
-        from sqlglot import tokenize
+        from sqlglot import TokenError, tokenize
     except ImportError:
         raise BadSetting("to read a create table sqlglot is needed: pip install 'dmscdc[ddl]'") from None
+    try:
+        tokens = tokenize(body, read=_GLOT.get(engine, engine))
+    except TokenError as error:
+        raise BadSetting(f"this is no list of columns: {' '.join(body.split()):.80}: {error}") from error
     found, depth = [[]], 0
-    for token in tokenize(body, read=_GLOT.get(engine, engine)):
+    for token in tokens:
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.token_type.name != "STRING" else 0
         if token.text == "," and not depth:
             found.append([])
@@ -214,7 +219,7 @@ def _altered_key(text: str, table: TableRef, names: Sequence[str]) -> tuple[str,
             return key
     return ()
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #caa5358a
+# %% ../../notebooks/05_changes/07_definition.ipynb #906d0777
 def _define(
     body: str,
     engine: str,
@@ -235,7 +240,8 @@ def _define(
         notes += [f"column {first.text} {loss}"] if loss else []
         words = " ".join(token.text.lower() for token in rest)
         key = (first.text,) if re.search(r"\bprimary key\b", words) else key
-    names = [c.name for c in columns]
+    if not (names := [c.name for c in columns]):
+        raise BadSetting(f"the create table of {table} has no columns")
     return Definition(tuple(columns), key or _key_in(body, names), tuple(notes), engine)
 
 # %% ../../notebooks/05_changes/07_definition.ipynb #0f57e66a
