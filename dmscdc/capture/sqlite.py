@@ -242,7 +242,7 @@ def name_batches(db: sqlite3.Connection,  # inside a write transaction
         rows = db.execute("SELECT n, shape, bytes FROM dmscdc_changes "
                           "WHERE source = ? AND file IS NULL ORDER BY n", (source,)).fetchall()
         for first_n, last_n in _batches(rows, limit, due):
-            last = _next_name(folder / source, now, last)
+            last = _next_name(folder / source, now, last, settings.suffix)
             db.execute("UPDATE dmscdc_changes SET file = ? WHERE source = ? AND n BETWEEN ? AND ?",
                        (last, source, first_n, last_n))
         db.execute("UPDATE dmscdc_sources SET last = ? WHERE source = ?", (last, source))
@@ -264,14 +264,14 @@ def _batches(rows: list[tuple], limit: int, rest: bool) -> Iterator[tuple[int, i
         yield start, end
 
 
-def _next_name(folder: Path, now: datetime, last: str | None) -> str:
+def _next_name(folder: Path, now: datetime, last: str | None, suffix: str) -> str:
     "A free name after the last one, for a file that is closed now."
     closed, tick = as_utc(now), timedelta(milliseconds=1)
     if last:
         closed = max(closed, parse_name(last).stamp + tick)
-    while (folder / change_name(closed)).exists():
+    while (folder / change_name(closed, suffix)).exists():
         closed += tick
-    return change_name(closed)
+    return change_name(closed, suffix)
 
 # %% ../../notebooks/03_capture/03_sqlite.ipynb #2ebcc814
 def write_batches(db: sqlite3.Connection,  # not in a transaction

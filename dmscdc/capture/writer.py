@@ -5,6 +5,7 @@
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-003
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import uuid
@@ -29,7 +30,7 @@ __all__ = ['TYPES', 'Schema', 'Rows', 'DmsSettings', 'load_name', 'as_utc', 'cha
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-006
 @dataclass(frozen=True)
 class DmsSettings:
-    "The settings of a DMS task for its S3 target that affect Parquet files (API: `S3Settings`)."
+    "The settings of a DMS task for its S3 target that decide what its files are like (API: `S3Settings`)."
     include_op_for_full_load: bool = False  # load rows have Op = I (IncludeOpForFullLoad)
     timestamp_column: str = ""              # name of a text column with the commit time (TimestampColumnName)
     sequence_column: str = ""               # name of a column with $AR_H_CHANGE_SEQ (table-mapping rule)
@@ -38,12 +39,23 @@ class DmsSettings:
     max_file_size: int = 1_048_576          # KB of rows after which the next load file begins (MaxFileSize)
     parquet_timestamp_in_millisecond: bool = False  # else microseconds (ParquetTimestampInMillisecond)
     row_group_length: int = 10_000          # rows of a row group (RowGroupLength)
+    data_format: str = "parquet"            # or "csv", which DMS writes unless told otherwise (DataFormat)
+    gzip: bool = False                      # CSV files are compressed, their names end in .gz (CompressionType)
+    csv_delimiter: str = ","                # between two fields (CsvDelimiter)
+    csv_null_value: str = ""                # text of a null, without quotes (CsvNullValue)
+    add_column_name: bool = False           # CSV files begin with the names of their columns (AddColumnName)
+    rfc4180: bool = True                    # fields with special characters are quoted (Rfc4180)
+    boolean_texts: tuple[str, str] = ("true", "false")  # as the engine's DMS writes them: t and f, 1 and 0
+
+    suffix = property(lambda self: "parquet" if self.data_format == "parquet" else "csv.gz" if self.gzip else "csv",
+                      doc="The end of every file's name.")
 
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-008
-def load_name(number: int  # from 1
+def load_name(number: int,  # from 1
+              suffix: str = "parquet"
               ) -> str:  # base name
     "The name of a load file."
-    return f"LOAD{number:08X}.parquet"
+    return f"LOAD{number:08X}.{suffix}"
 
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-011
 def as_utc(moment: datetime  # UTC if it has no zone
@@ -52,11 +64,12 @@ def as_utc(moment: datetime  # UTC if it has no zone
     return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
 
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-012
-def change_name(closed: datetime  # when the batch was closed; any zone
+def change_name(closed: datetime,  # when the batch was closed; any zone
+                suffix: str = "parquet"
                 ) -> str:  # base name
     "The name of a change file: its closing time in UTC, cut to milliseconds."
     utc = as_utc(closed)
-    return f"{utc:%Y%m%d-%H%M%S}{utc.microsecond // 1000:03d}.parquet"
+    return f"{utc:%Y%m%d-%H%M%S}{utc.microsecond // 1000:03d}.{suffix}"
 
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-015
 def stamp_text(moment: datetime  # commit time; UTC if it has no zone
@@ -238,13 +251,13 @@ def put_file(landing: str | Path,  # the folder above the schemas
              *, replace: bool = False,  # else an existing file of that name raises FileExistsError
              time: float | datetime | None = None  # object time to set, as epoch seconds or UTC; else now
              ) -> Path:  # of the file
-    "Writes one Parquet file like DMS, so that it appears complete."
+    "Writes one file like DMS, so that it appears complete."
     table = TableRef.parse(table) if isinstance(table, str) else table
     target = Path(landing, table.schema, table.name, path)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(landing, f".{uuid.uuid4().hex}.writing")
     try:
-        _write_parquet(data, aside, settings)
+        (_write_parquet if settings.data_format == "parquet" else _write_csv)(data, aside, settings)
         if time is not None:
             _set_time(aside, time)
         (os.replace if replace else os.link)(aside, target)
@@ -274,6 +287,44 @@ def _in_milliseconds(data: pa.Table) -> pa.Table:
     kinds = [pa.timestamp("ms", f.type.tz) if pa.types.is_timestamp(f.type) else f.type for f in data.schema]
     return data.cast(pa.schema([f.with_type(kind) for f, kind in zip(data.schema, kinds)]), safe=False)
 
+# %% ../../notebooks/03_capture/01_writer.ipynb #b1a75e78
+def _texts(column: pa.ChunkedArray,  # of one type
+           settings: DmsSettings) -> list[str | None]:
+    "The values of a column as DMS writes them into CSV."
+    kind, values = column.type, column.to_pylist()
+    if pa.types.is_timestamp(kind):
+        values = [v if v is None else f"{v.year:04}{v:-%m-%d %H:%M:%S.%f}" for v in values]
+    if pa.types.is_floating(kind):
+        digits = 8 if kind == pa.float32() else 16
+        return [v if v is None else f"{v:+.{digits}e}" for v in values]
+    if pa.types.is_boolean(kind):
+        return [v if v is None else settings.boolean_texts[not v] for v in values]
+    if pa.types.is_binary(kind):
+        return [v if v is None else v.hex() for v in values]
+    return [v if v is None else str(v) for v in values]
+
+
+def _csv_row(row: Sequence[str | None],  # the fields
+             settings: DmsSettings) -> str:
+    "A row of a CSV file."
+    special = ('"', settings.csv_delimiter, "\n", "\r")
+
+    def field(text: str | None) -> str:
+        if text is None:
+            return settings.csv_null_value
+        quoted = settings.rfc4180 and (text in ("", settings.csv_null_value) or any(one in text for one in special))
+        return '"{}"'.format(text.replace('"', '""')) if quoted else text
+
+    return settings.csv_delimiter.join(map(field, row)) + "\n"
+
+
+def _write_csv(data: pa.Table, path: Path, settings: DmsSettings) -> None:
+    "Writes CSV as DMS does."
+    columns = [_texts(column, settings) for column in data.columns]
+    rows = [data.column_names] if settings.add_column_name else []
+    content = "".join(_csv_row(row, settings) for row in (*rows, *zip(*columns))).encode()
+    path.write_bytes(gzip.compress(content, mtime=0) if settings.gzip else content)
+
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-060
 Rows = Union[pa.Table, Iterable[Union[Sequence, Mapping]]]
 
@@ -291,7 +342,7 @@ def write_load(landing: str | Path,  # the folder above the schemas
     "Writes one load file, over an earlier one of that number."
     data = rows if isinstance(rows, pa.Table) else typed_rows(rows, schema or {})
     data = load_columns(data, settings, at or datetime.now(timezone.utc))
-    path = f"{folder}/{load_name(number)}".lstrip("/")
+    path = f"{folder}/{load_name(number, settings.suffix)}".lstrip("/")
     return put_file(landing, table, path, data, settings, replace=True, time=time)
 
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-063
@@ -311,25 +362,25 @@ def write_changes(landing: str | Path,  # the folder above the schemas
     columns = {**({"Op": "string"} if op else {}), **(schema or {})}
     data = rows if isinstance(rows, pa.Table) else typed_rows(rows, columns)
     ops, data = (data["Op"].to_pylist(), data.drop_columns(["Op"])) if op else (None, data)
-    moment = closed if isinstance(closed, datetime) else parse_name(_change_name(closed)).stamp
+    moment = closed if isinstance(closed, datetime) else parse_name(_change_name(closed, settings)).stamp
     commits = commits or [as_utc(moment) - timedelta(seconds=settings.batch_interval)] * data.num_rows
     sequences = sequences or [change_sequence(c, i) for i, c in enumerate(commits, 1)]
     data = change_columns(data, ops, settings, commits, sequences)
     return _put_changes(landing, table, data, closed, settings, folder, time)
 
 
-def _change_name(closed: str | datetime) -> str:
+def _change_name(closed: str | datetime, settings: DmsSettings) -> str:
     "The name for a time, or the given one with its suffix."
     if isinstance(closed, datetime):
-        return change_name(closed)
-    return closed.removesuffix(".parquet") + ".parquet"
+        return change_name(closed, settings.suffix)
+    return f"{closed.removesuffix(f'.{settings.suffix}')}.{settings.suffix}"
 
 # %% ../../notebooks/03_capture/01_writer.ipynb #cell-066
 def _put_changes(landing: str | Path, table: TableRef | str, data: pa.Table, closed: str | datetime,
                  settings: DmsSettings, folder: str, time: float | datetime | None) -> Path:
     "Writes under the given name, or under the first free millisecond from the given time on."
     while True:
-        path = f"{folder}/{_change_name(closed)}".lstrip("/")
+        path = f"{folder}/{_change_name(closed, settings)}".lstrip("/")
         try:
             return put_file(landing, table, path, data, settings, time=time)
         except FileExistsError:

@@ -210,7 +210,7 @@ def head_of(url: str, path: str, how: CsvFormat) -> list[Fields]:
             break
     return [tuple(None if field in how.nulls else field for field in row) for row in found]
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #4d7499c9
+# %% ../../notebooks/05_changes/09_csv.ipynb #78fc2115
 _STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
 
 
@@ -227,11 +227,13 @@ def _has_ops(rows: Sequence[Fields]) -> bool:
 
 def _readings(how: CsvFormat, rows: Sequence[Fields], fields: int) -> Iterator[Schema]:
     "Every way to name the fields of rows."
-    sequence = (STANDARD,) if _all((row[-1] for row in rows), SEQUENCE) else ()
+    ends = {how.more, ()}
+    if _all((row[-1] for row in rows), SEQUENCE):
+        ends = {how.more} if how.more else {(STANDARD,), ()}
     for op in (1, 0) if _has_ops(rows) else (0,):
         for stamp in (1, 0) if fields > op and _all((row[op] for row in rows), _STAMP) else (0,):
             begin = (OP,) * op + (how.timestamp,) * stamp
-            for end in {how.more, sequence, ()}:
+            for end in ends:
                 if 0 < (left := fields - len(begin) - len(end)) <= len(how.columns):
                     before, behind = ([Column(name, "string") for name in names] for names in (begin, end))
                     yield (*before, *how.columns[:left], *behind)
@@ -268,7 +270,7 @@ def _by_place(table: str, path: str, how: CsvFormat, rows: Sequence[Fields], fie
         )
     return min(found, key=lambda one: one[:2])[-1]
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #4f82ef8d
+# %% ../../notebooks/05_changes/09_csv.ipynb #bf1faf93
 def _is_header(row: Fields, known: Schema) -> bool:
     "Whether a row has names of columns instead of values."
     names = {c.name.lower() for c in known}
@@ -285,7 +287,7 @@ def _by_header(table: str, path: str, how: CsvFormat, cells: Fields, fields: int
     types = {c.name.lower(): c.type for c in how.columns} | {c.name: c.type for c in how.columns}
     return tuple(Column(n, types.get(n, types.get(n.lower(), "string"))) for n in (n or how.timestamp for n in names))
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #9fe97aea
+# %% ../../notebooks/05_changes/09_csv.ipynb #8cccaf2b
 @dataclass(frozen=True)
 class CsvLayout:
     "What the fields of one file are."
@@ -313,7 +315,7 @@ def layout_of(
         return CsvLayout(_by_header(table, path, how, head[0], fields), True)
     return CsvLayout(_by_place(table, path, how, rows, fields) if fields else how.columns)
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #603cad93
+# %% ../../notebooks/05_changes/09_csv.ipynb #d47372c2
 @dataclass(frozen=True)
 class BadRow:
     "A row of a CSV file that cannot be read."
@@ -339,7 +341,7 @@ class _Work:
         "Keep a bad row; its number counts from 1, with the header."
         self.bad.append(BadRow(self.path, number - 1 - self.layout.header, reason, text))
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #88f1445e
+# %% ../../notebooks/05_changes/09_csv.ipynb #40889b5d
 def _note_skipped(work: _Work, number: int) -> None:
     "Keep a row of another length. Raises `Unreadable`."
     fields, text = work.skipped[number]
@@ -375,7 +377,7 @@ def _note_misfits(work: _Work, batch: pa.RecordBatch, misfits: Sequence[pa.Array
             reason = f"column {name}: {texts[at]:.60} is {'not UTF-8' if kind == 'string' else f'no {kind}'}"
         work.note(number, reason, out.getvalue())
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #bc2c26fd
+# %% ../../notebooks/05_changes/09_csv.ipynb #491a38fe
 def _without_header(work: _Work, batch: pa.RecordBatch) -> pa.RecordBatch:
     "The first batch without the row of names."
     if work.at or not work.layout.header:
@@ -383,7 +385,7 @@ def _without_header(work: _Work, batch: pa.RecordBatch) -> pa.RecordBatch:
     work.at = 1
     return batch if work.skipped.pop(1, None) else batch.slice(1)
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #b22581f2
+# %% ../../notebooks/05_changes/09_csv.ipynb #28148bd5
 def _make(work: _Work, batch: pa.RecordBatch, load: bool) -> pa.Table:
     "The rows of a batch in their types, in their places."
     batch, schema = _without_header(work, batch), work.layout.columns
@@ -402,7 +404,7 @@ def _make(work: _Work, batch: pa.RecordBatch, load: bool) -> pa.Table:
     work.at += len(places)
     return pa.table(list(made), names)
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #69095b22
+# %% ../../notebooks/05_changes/09_csv.ipynb #d9cc5e81
 def _is_load(path: str) -> bool:
     return parse_name(path.rpartition("/")[2]).kind == "load"
 
@@ -428,7 +430,7 @@ def _write_parquet(
         file.write_table(_make(work, none, load))  # what was skipped at the end
     return sorted(work.bad, key=lambda bad: bad.row)
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #2725e538
+# %% ../../notebooks/05_changes/09_csv.ipynb #f4c04ec4
 @dataclass(frozen=True)
 class CsvFiles:
     "Parquet files with the rows of CSV files."
@@ -436,6 +438,11 @@ class CsvFiles:
     urls: Mapping[str, str]  # path of each below the table's folder -> where its Parquet file lies, under the same path
     how: CsvFormat  # with what the files have shown
     bad: tuple[BadRow, ...] = ()  # by file, in the order given, and row
+
+
+def _behind(layout: CsvLayout, how: CsvFormat) -> list[str]:
+    "The columns of a file without a header that no definition has."
+    return [] if layout.header else [c.name for c in layout.columns if c not in how.columns]
 
 
 def is_csv(path: str) -> bool:
@@ -456,11 +463,13 @@ def as_parquet(
         if how.header is None and any(head and head[0][:1] == (OP,) for head in heads.values()):
             how = replace(how, header=True)
         layouts = {path: layout_of(table, path, how, head) for path, head in heads.items()}
+        if not how.more and any(STANDARD in _behind(layout, how) for layout in layouts.values()):
+            how = replace(how, more=(STANDARD,))
         found = pool.map(lambda path: _write_parquet(urls[path], path, how, layouts[path], f"{out}/{path}"), urls)
         bad = tuple(row for rows in found for row in rows)
     return CsvFiles({path: f"{out}/{path}" for path in urls}, how, bad)
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #b01686c3
+# %% ../../notebooks/05_changes/09_csv.ipynb #ac1a9572
 @cache
 def _folder() -> str:
     "A folder of this process."
@@ -487,7 +496,7 @@ class CsvUrls(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._urls)
 
-# %% ../../notebooks/05_changes/09_csv.ipynb #b4f17209
+# %% ../../notebooks/05_changes/09_csv.ipynb #d5afa9fa
 def first_rows(
     table: str,  # for messages
     path: str,  # of a CSV file, below the table's folder

@@ -1,6 +1,8 @@
 """A history: what happens at a SQLite database, at DMS and in the lake, told in a few lines, and what must hold after each pass."""
 from __future__ import annotations
 
+import csv
+import gzip
 import os
 import shutil
 import sqlite3
@@ -37,6 +39,8 @@ LATER = {"n_real": "REAL", "n_text": "VARCHAR(20)", "n_date": "DATE", "n_time": 
 LAKE = {"INTEGER": "INTEGER", "INT": "INTEGER", "BIGINT": "BIGINT", "INT UNSIGNED": "BIGINT", "SMALLINT": "SMALLINT", "TINYINT": "TINYINT",
         "REAL": "DOUBLE", "TEXT": "VARCHAR", "VARCHAR(20)": "VARCHAR", "DECIMAL(12,2)": "DECIMAL(12,2)", "DECIMAL(20,4)": "DECIMAL(20,4)", "DATE": "DATE",
         "DATETIME": "TIMESTAMP WITH TIME ZONE", "TIMESTAMP": "TIMESTAMP WITH TIME ZONE", "BLOB": "BLOB", "BOOLEAN": "BOOLEAN"}  # as DuckDB calls them
+HIVE = {"INTEGER": "int", "BIGINT": "bigint", "SMALLINT": "smallint", "TINYINT": "tinyint", "DOUBLE": "double", "VARCHAR": "string", "BLOB": "binary",
+        "DECIMAL(12,2)": "decimal(12,2)", "DECIMAL(20,4)": "decimal(20,4)", "DATE": "date", "TIMESTAMP WITH TIME ZONE": "timestamp", "BOOLEAN": "boolean"}
 OURS = {"Op", "_cdc_file", "_cdc_row"}
 BEGIN = datetime(2050, 12, 15, 10, tzinfo=timezone.utc)  # ahead of every clock, so that only the histories' own time counts
 STEP, PAUSE = timedelta(seconds=2), timedelta(seconds=75)  # between two steps; before a load, so that no file before it is near
@@ -63,6 +67,9 @@ class History:
     op: bool = False  # load files carry Op
     parts: bool = False  # a load comes in several files
     soft: bool = False  # deletes mark the row
+    csv: bool = False  # DMS writes CSV
+    header: bool = False  # with a header, if it writes CSV
+    zipped: bool = False  # compressed, if it writes CSV
 
     def __repr__(self) -> str:
         said = "".join(f", {f.name}=True" for f in fields(self)[1:] if getattr(self, f.name))
@@ -72,7 +79,13 @@ class History:
     def task(self) -> DmsSettings:
         "As DMS is told."
         names = {"sequence_column": "seq" * self.sequence, "timestamp_column": "ts" * self.stamp}
+        if self.csv: names |= {"data_format": "csv", "add_column_name": self.header, "gzip": self.zipped}
         return DmsSettings(**names, include_op_for_full_load=self.op, max_file_size=0.02 if self.parts else 1024)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        "What a person sets of the CSV files, where they have no header."
+        return {"nulls": [""], "timestamp": "ts", **({"more": ["seq"]} if self.sequence else {})}
 
 
 # What the database says
@@ -95,6 +108,14 @@ def value_of(value: Any, declared: str) -> Any:
     if declared in ("DATETIME", "TIMESTAMP"):
         return (datetime.fromisoformat(value).replace(tzinfo=timezone.utc) - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
     return {"BOOLEAN": bool, "REAL": float}.get(declared, lambda same: same)(value)
+
+
+def rows_in(path: Path) -> int:
+    "The rows of a change file, as Python's csv module reads it if it is CSV."
+    if path.suffix == ".parquet": return pq.read_metadata(path).num_rows
+    text = (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="")
+    with text: rows = sum(1 for _ in csv.reader(text))
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as text: return rows - text.read(3).startswith("Op,")
 
 
 @dataclass
@@ -227,7 +248,7 @@ class RowLife:
         "What the new files hold."
         at = 0
         for path in paths:
-            at += pq.read_metadata(path).num_rows
+            at += rows_in(path)
             told.files.append(File(path, waits[at - 1]))
         assert at == len(waits), f"{len(waits)} changes of {name} were logged, {at} are in files"
         now = self.moment(name)
@@ -268,7 +289,10 @@ class RowLife:
         self.seen |= {file.path for told in self.tables.values() for file in told.files if file.path.exists()}
 
     def pass_over(self, told: SyncResult) -> Processed:
-        "One table processed; a load in doubt is decided, as a person would."
+        "One table processed; a load in doubt is decided, as a person would. CSV files need the table's definition as it is now."
+        if self.history.csv:
+            declared = self.moment(told.world.ref.name).columns
+            told.world.set(columns=[(name, HIVE[LAKE[kind]]) for name, kind in declared], csv=self.history.told)
         done = told.world.go()
         if any("--reload --supersede" in note for note in done.notes):
             assert not done.files and told.world.state.get(told.world.ref).position, "doubt about a first load, or in spite of it"

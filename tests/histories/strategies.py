@@ -79,7 +79,7 @@ start = st.builds(lambda steps, load: (*steps, *load), st.lists(work, min_size=2
 def histories() -> st.SearchStrategy[History]:
     "Some rows, a load, and chapters that each end with something that DMS or we do."
     steps = st.builds(lambda start, chapters: start + sum(chapters, ()), start, st.lists(chapter, min_size=3, max_size=8))
-    return st.builds(History, steps, **{name: st.booleans() for name in ("sequence", "stamp", "op", "parts", "soft")})
+    return st.builds(History, steps, **{name: st.booleans() for name in ("sequence", "stamp", "op", "parts", "soft", "csv", "header", "zipped")})
 
 
 # Trying many, and making short what failed
