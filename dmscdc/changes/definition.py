@@ -157,7 +157,7 @@ def _is_table(name: tuple[str, ...], table: TableRef) -> bool:
     low = [part.lower() for part in name]
     return low[-1] == table.name.lower() and (len(low) < 2 or low[-2] == table.schema.lower())
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #d3500e00
+# %% ../../notebooks/05_changes/07_definition.ipynb #9bfe4c62
 _ENGINES = {"mysql": "mysql", "mariadb": "mysql", "postgresql": "postgresql", "postgres": "postgresql",
             "oracle": "oracle", "sqlserver": "sqlserver", "mssql": "sqlserver", "tsql": "sqlserver"}
 _GLOT = {"postgresql": "postgres", "sqlserver": "tsql"}  # what sqlglot calls them
@@ -187,7 +187,7 @@ def _pieces(body: str, engine: str) -> list[list[Any]]:  # sqlglot's tokens
             found[-1].append(token)
     return [piece for piece in found if piece]
 
-
+# %% ../../notebooks/05_changes/07_definition.ipynb #fb050d5c
 def _type_text(tokens: Sequence[Any]) -> str:
     "The type in a column's definition, behind its name."
     words, depth = [], 0
@@ -199,7 +199,7 @@ def _type_text(tokens: Sequence[Any]) -> str:
         words.append(token.text)
     return re.sub(r"\s*([(),.\[\]])\s*", r"\1", " ".join(words)).replace(")", ") ").strip()
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #30430f85
+# %% ../../notebooks/05_changes/07_definition.ipynb #63e0bf3f
 _KEY = r"primary\s+key\s*(?:clustered|nonclustered|using\s+\w+)?\s*\(((?:[^()]|\([^()]*\))*)\)"
 
 
@@ -219,7 +219,7 @@ def _altered_key(text: str, table: TableRef, names: Sequence[str]) -> tuple[str,
             return key
     return ()
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #906d0777
+# %% ../../notebooks/05_changes/07_definition.ipynb #eac773b5
 def _define(
     body: str,
     engine: str,
@@ -244,7 +244,7 @@ def _define(
         raise BadSetting(f"the create table of {table} has no columns")
     return Definition(tuple(columns), key or _key_in(body, names), tuple(notes), engine)
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #0f57e66a
+# %% ../../notebooks/05_changes/07_definition.ipynb #333246aa
 _SIGNS = (
     ("mysql", r"`|\bauto_increment\b|\bengine\s*=|\bunsigned\b|\b(medium|tiny|long)(int|text|blob)\b|\benum\s*\("),
     ("sqlserver", r"\[\w+\]|\b(identity|nvarchar|datetime2|datetimeoffset|uniqueidentifier)\b|^\s*go\s*$"),
@@ -262,7 +262,7 @@ def _engines_of(text: str, dialect: str) -> list[str]:
     signs = [engine for engine, words in _SIGNS if re.search(words, text, re.IGNORECASE | re.MULTILINE)]
     return signs[:1] or list(_TYPES)
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #cbcf9912
+# %% ../../notebooks/05_changes/07_definition.ipynb #2615f7e6
 _ENUM = r"\bcreate\s+type\s+([\w.]+)\s+as\s+enum"
 
 
@@ -300,7 +300,7 @@ def read_ddl(
     definition = next(iter(made.values()))
     return replace(definition, key=definition.key or _altered_key(text, table, [c.name for c in definition.columns]))
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #981a79f8
+# %% ../../notebooks/05_changes/07_definition.ipynb #da02e6f8
 def _check_type(kind: str) -> str:  # the same
     "Check a type of the lake. Raises `BadSetting`."
     try:
@@ -323,7 +323,7 @@ def read_json(text: str) -> Definition:
         raise BadSetting(f'a list of columns was expected, like ["id int", "price decimal(10,2)"]: {error}') from error
     return Definition(columns, key)
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #8cce54bf
+# %% ../../notebooks/05_changes/07_definition.ipynb #cb52bb0a
 def read_catalog(
     connection: Any,  # SQLAlchemy's, of a source
     table: TableRef,  # as the source names it
