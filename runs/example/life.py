@@ -24,7 +24,7 @@ from dmscdc.lake.table import open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config, write_config
 from dmscdc.service.passes import run_pass
-from dmscdc.state.items import open_state
+from dmscdc.state.registry import open_state
 
 HERE, PRODUCT, SHAPE, LAMP = Path(__file__).parent, TableRef(SCHEMA, "product"), COLUMNS["product"], PRODUCTS[0]
 BEGIN = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)

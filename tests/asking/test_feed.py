@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.errors import NoFeed
 from dmscdc.history.changelog import open_changelog, upto
-from dmscdc.history.feed import Cursor, choose, deliver, feed, follow, landed, read_cursor, span, write_part
+from dmscdc.history.feed import Cursor, choose, deliver, feed, follow, landed, read_cursor, save_cursor, span, write_part
 from dmscdc.scd2.update import update_versions
 from dmscdc.state.sqlite import SqliteState
 from dmscdc.state.position import Position
@@ -215,6 +215,21 @@ def test_dead_at_any_step_the_next_call_gives_every_change_once(spark, shop, tmp
     assert sorted(parts) == visible(out) and parts[1].name == noted.part and len(parts) == 3
     assert applied(parts) == {(1,): (1, "third", 3), (3,): (3, "late", 2), (4,): (4, "new", 4)}
     assert go(past) == [] and [p.name for p in out.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_cursor_that_is_written_badly_leaves_the_old_one(tmp_path, monkeypatch):
+    from dmscdc.history import feed as room
+
+    url, put = str(tmp_path / "cursor.json"), room.put_text
+    save_cursor(url, Cursor(str(T), files=1))
+
+    def half(place, text):
+        put(place, text[: len(text) // 2])
+        raise OSError("no space left")
+
+    monkeypatch.setattr(room, "put_text", half)
+    with pytest.raises(OSError): save_cursor(url, Cursor(str(T), files=2))
+    assert read_cursor(url, T).files == 1
 
 
 def test_a_part_is_seen_whole_or_not_at_all(spark, shop, tmp_path):

@@ -126,7 +126,7 @@ def test_every_state_of_every_key_is_what_sqlite_makes_of_the_same_rows(landing,
     expected = replayed(landing.folder, ["id", "part"])
     columns = {name for told in expected.values() for *_, state in told if state for name in state}
     keys = [{"id": id, "part": part} for id, part in expected]
-    for life, told in zip(states_of(landing.past(), keys), expected.values()):
+    for life, told in zip(states_of(landing.past(), keys), expected.values(), strict=True):
         assert [(f, n, filled(s, columns)) for f, n, s in as_told(life)] == [(f, n, filled(s, columns)) for f, n, _, s in told]
 
 

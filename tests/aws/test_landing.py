@@ -30,7 +30,7 @@ from dmscdc.service.config import read_config
 from dmscdc.service.status import read_statuses
 from dmscdc.state.items import TableItem
 from dmscdc.state.registry import open_state
-from dmscdc.storage.filesystem import client, fs_and_path
+from dmscdc.storage.filesystem import client, credentials, fs_and_path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from listing import BUSY, FILES, MORE, TABLES, Bucket, applied, landing_keys, some_tables  # noqa: E402
@@ -310,6 +310,17 @@ def test_who_pays_is_said_with_every_request(monkeypatch):
 def test_a_bucket_that_is_not_there_is_named_with_what_helps(aws):
     with pytest.raises(LandingUnreachable, match=r"s3://nobodys-bucket/raw cannot be listed: there is no such bucket \(NoSuchBucket: .*aws s3 ls s3://nobodys-bucket/raw/"):
         BucketLanding("s3a://nobodys-bucket/raw").tables()
+
+
+def test_the_profile_of_the_shell_is_the_one_that_is_used(aws, monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"): monkeypatch.delenv(name)
+    (tmp_path / "credentials").write_text("[default]\naws_access_key_id = usual\naws_secret_access_key = a\n[shop]\naws_access_key_id = of-the-shop\naws_secret_access_key = b\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    for profile, key in (("shop", "of-the-shop"), ("default", "usual")):
+        monkeypatch.setenv("AWS_PROFILE", profile)
+        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+        client.cache_clear()
+        assert credentials().key == key
 
 
 def test_without_credentials_the_error_says_where_they_are_looked_for(aws, monkeypatch, tmp_path):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,10 +15,12 @@ from dmscdc.changes.schema import OURS, arrow_type, columns, ddl, read_footers
 from dmscdc.changes.stage import stage
 from dmscdc.changes.tasks import get_text, put_text
 from dmscdc.errors import CommitConflict, FormatMissing
-from dmscdc.lake.table import FORMATS, Transaction, formats, open_table
+from dmscdc.lake.parquet.copy import lake_footers
+from dmscdc.lake.table import FORMATS, LoadFiles, Transaction, formats, open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import check_value
 from dmscdc.spark.session import spark_conf
+from dmscdc.state.position import Position
 from dmscdc.storage.filesystem import new_fs_and_path, fs_and_path
 
 T, SCHEMA = TableRef("shop", "item"), columns("id int, name string, price decimal(10,2)")
@@ -199,6 +202,26 @@ def test_an_earlier_commit_is_there_and_its_rows_where_the_format_can_travel_in_
     if again.can_time_travel: assert rows(again, spark, number=1) == held
     else:
         with pytest.raises(Exception): rows(again, spark, number=1)
+
+
+def test_a_table_takes_over_files_of_others_where_its_format_can(opened, spark):
+    table = opened()
+    spark.range(3).selectExpr("cast(id as int) as id", "'a' as name", "'I' as Op").coalesce(1).write.parquet(table.location)
+    names = table.unmanaged_files()
+    if not table.can_migrate:
+        with pytest.raises(Exception): table.migrate(spark, LoadFiles((), {}, 0), Transaction(None, {}, "r", (), ("id",)))
+        return
+    urls = {name: f"{table.location}/{name}" for name in names}
+    files = LoadFiles(tuple(lake_footers(urls)), urls, 0)
+    table.migrate(spark, files, Transaction(None, Position().to_commit(), "r", columns("id int, name string"), ("id",))).commit()
+    assert names and sorted(row.id for row in table.read(spark).collect()) == [0, 1, 2] and opened().head().rows == 3
+
+
+def test_who_lists_the_folder_during_a_commit_sees_one_commit_only_where_the_format_says_so(loaded, opened, spark):
+    seen = lambda: sorted(str(path.relative_to(loaded.location)) for path in Path(loaded.location).rglob("*.parquet"))
+    before, pending = seen(), opened()
+    apply(spark, pending, [("U", 1, "other", None), ("D", 2, "two", None)])
+    assert loaded.readers_see_one_commit == (seen() == before), "the files of a commit replace those before it in the folder: a reader in between sees both"
 
 
 def test_the_partitions_of_each_commit_are_told_with_their_folders(opened, spark):

@@ -35,9 +35,14 @@ def cells(path: Path, kind: str = "code") -> list[dict]:
     return [{**cell, "source": "".join(cell["source"])} for cell in book["cells"] if cell["cell_type"] == kind]
 
 
+def is_exported(source: str) -> bool:
+    "Whether nbdev exports a cell: a directive on any of its first lines."
+    return bool(re.search(r"^#\|\s*export(s|i)?\b", source, re.MULTILINE))
+
+
 def exported(path: Path) -> list[str]:
     "Sources of the cells that a notebook exports."
-    return [cell["source"] for cell in cells(path) if re.match(r"#\|\s*exports?\b", cell["source"])]
+    return [cell["source"] for cell in cells(path) if is_exported(cell["source"])]
 
 
 def python(source: str) -> ast.Module:
@@ -136,6 +141,16 @@ def test_a_notebook_imports_only_what_is_read_before_it(path):
             assert ORDER[module] < ORDER[module_of(path)], f"{module_of(path)} imports dmscdc.{module}, which is read after it"
 
 
+def test_every_notebook_of_a_package_has_a_number_and_a_directive_of_its_own_line():
+    every = [path for path in NOTEBOOKS.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts]
+    assert sorted(every) == sorted(ALL), f"no rule looks at {sorted(set(every) - set(ALL))}"
+    for path in ROOMS:
+        for cell in cells(path):
+            odd = re.findall(r"(?m)^#\|\s*(eval:.*|export.*|hide.*)$", cell["source"])
+            assert not [one for one in odd if one not in ("eval: false", "export", "exports", "hide")], f"{module_of(path)}: {odd}"
+            assert not (is_exported(cell["source"]) and not re.match(r"#\|\s*exports?\b", cell["source"])), f"{module_of(path)}: a directive before its export"
+
+
 def test_no_two_notebooks_or_packages_of_a_folder_have_one_number():
     every = {part for path in ROOMS for part in (path, *path.parents) if NOTEBOOKS in part.parents}
     assert len({(part.parent, part.name[:2]) for part in every}) == len(every) > len(ROOMS)
@@ -212,8 +227,8 @@ def runs_of_definitions(path: Path) -> list[list[str]]:
     found, row = [], []
     for cell in cells(path):
         source = cell["source"]
-        if not re.match(r"#\|\s*exports?\b", source): row = []
-        elif not all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in python(source).body[:1]):
+        if not is_exported(source): row = row if re.fullmatch(r"#\|\s*hide\s+(pass)?\s*", source) else []
+        elif not all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in python(source).body):
             if not row: found.append(row)
             row.append(source.split("\n")[1][:60])
     return found
@@ -221,7 +236,7 @@ def runs_of_definitions(path: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("path", ROOMS, **NAMES)
 def test_what_is_public_is_shown_at_work_in_its_own_notebook(path):
-    shown = "\n".join(cell["source"] for cell in cells(path) if not re.match(r"#\|\s*exports?\b", cell["source"]))
+    shown = "\n".join(re.sub(r"(?m)#.*$", "", cell["source"]) for cell in cells(path) if not is_exported(cell["source"]))
     named = [node.name for source in exported(path) for node in defines(source) if not node.decorator_list]
     assert not [name for name in named if not re.search(rf"\b{name}\b", shown)], "show it in an example, or begin its name with an underscore"
 

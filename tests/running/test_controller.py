@@ -365,10 +365,10 @@ def test_an_address_in_the_environment_is_used_and_no_server_is_started(tmp_path
 
 
 def test_the_longest_work_goes_first(tmp_path):
-    config, state = a_house(tmp_path, {"small": "", "large": "", "middle": ""})
-    for name, rows in {"large": 5000, "middle": 500}.items():
+    config, state = a_house(tmp_path, {"a_small": "", "c_large": "", "b_middle": ""})
+    for name, rows in {"c_large": 5000, "b_middle": 500}.items():
         write_load(config.landing, f"shop.{name}", [(n, str(n)) for n in range(rows)], {"id": "int", "said": "string"})
-    assert [look.table.name for look in by_size(read_statuses(config))] == ["large", "middle", "small"]
+    assert [look.table.name for look in by_size(read_statuses(config))] == ["c_large", "b_middle", "a_small"]
 
 
 def test_two_hundred_idle_tables_need_one_listing_each_no_server_and_no_notebook(tmp_path):

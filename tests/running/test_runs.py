@@ -144,6 +144,13 @@ def test_a_killed_kernel_is_noticed_at_once(a_job, tmp_path):
     assert not after.exists()
 
 
+def test_a_secret_that_holds_another_is_removed_whole():
+    from dmscdc.runs.run import without_secrets
+
+    env = {"SHORT_PASSWORD": "abcd", "LONG_PASSWORD": "abcd-9xyz", "HOST": "db", "URL": "jdbc:x?password=abcd-9xyz-more"}
+    assert without_secrets("one abcd-9xyz-more, two abcd-9xyz, three abcd", env) == "one *****, two *****, three *****"
+
+
 @pytest.mark.parametrize("parameters, words", [
     ({"tabel": "shop.store"}, "does not know 'tabel'; its parameters: table, rows"),
     ({"table": "mysql://admin:hunter2@db/shop"}, "its value looks like a URL with a password"),

@@ -344,6 +344,17 @@ def test_the_heartbeat_of_a_lease_outlives_the_errors_of_its_store(how, request,
         keeper.close()
 
 
+def test_a_heartbeat_renews_a_lease_long_before_it_runs_out(tmp_path):
+    state = Heard(open_state(f"sqlite:{tmp_path}/state.db", "s3://shop-raw"))
+    keeper = LeaseHeartbeat(state, seconds=1.2)
+    try:
+        with keeper.keep(PRODUCT, "a") as held:
+            ends = [held.lease.expiry, *(state.until(Lease).expiry for _ in range(3))]
+            made = [old - (new - 1.2) for old, new in zip(ends, ends[1:])]  # what was left of each lease when it was renewed
+    finally: keeper.close()
+    assert min(made) > 0.3, f"a renewal came with {min(made):.1f} of 1.2 seconds left"
+
+
 # The table
 
 
