@@ -84,7 +84,7 @@ def _moment(text: pa.Array, kind: pa.DataType) -> pa.Array:
     local = _cast(pc.if_else(zoned, none, cut), pa.timestamp("us")).cast(kind)
     return pc.coalesce(local, _cast(pc.if_else(zoned, cut, none), kind))
 
-# %% ../../notebooks/05_changes/08_csv_values.ipynb #4d138214
+# %% ../../notebooks/05_changes/08_csv_values.ipynb #3785d045
 _READERS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
     "tinyint": _whole, "smallint": _whole, "int": _whole, "bigint": _whole, "float": _floating, "double": _floating,
     "boolean": _boolean, "date": _day, "timestamp": _moment, "binary": _bytes,
@@ -99,7 +99,7 @@ def typed(
     text = _cast(raw, pa.string())
     if kind == "string":
         return text, pc.and_(pc.is_null(text), pc.is_valid(raw))
-    blank = pc.equal(text, "")
+    blank = pc.and_(pc.equal(text, ""), pa.scalar(kind != "binary"))
     if kind in ("date", "timestamp"):
         blank = pc.or_(blank, pc.starts_with(text, "0000-00-00"))
     meant = pc.if_else(blank, pa.scalar(None, text.type), text)

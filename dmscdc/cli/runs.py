@@ -81,8 +81,12 @@ def find_run(
 ) -> dict[str, Any]:
     "The run log line of a run, by its id or the beginning of it."
     for line in RunLog(config.runs).newest_first() if id else ():
-        if line.get("notebook") and str(line["run"]).startswith(id):
+        if not str(line["run"]).startswith(id):
+            continue
+        if line.get("notebook"):
             return line
+        if line.get("job") == "pass":
+            raise BadSetting(f"{line['run']} is a pass, which keeps no report; its runs do: dmscdc runs list")
     raise BadSetting(f"no run {id or repr(id)} in {config.runs}: dmscdc runs list")
 
 # %% ../../notebooks/14_cli/04_runs.ipynb #cell-016

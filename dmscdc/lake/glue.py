@@ -21,8 +21,8 @@ from ..landing.files import TableRef, for_shell
 from ..storage.filesystem import client, is_bucket, split_url
 
 # %% auto #0
-__all__ = ['CALLS', 'hive_type', 'hive_columns', 'CatalogEntry', 'mark_of', 'entry_of', 'table_input', 'partition_input',
-           'laid_over', 'is_behind', 'place_of', 'check_ours', 'send', 'sync', 'SyncResult', 'sync_table']
+__all__ = ['hive_type', 'hive_columns', 'CatalogEntry', 'mark_of', 'entry_of', 'table_input', 'partition_input', 'laid_over',
+           'is_behind', 'place_of', 'check_ours', 'send', 'sync', 'SyncResult', 'sync_table']
 
 # %% ../../notebooks/07_lake/03_glue.ipynb #cell-007
 _HIVE_TYPES = (
@@ -273,7 +273,7 @@ def _plain_location(location: str) -> str:
     return re.sub(r"^s3[an]://", "s3://", location).rstrip("/")
 
 # %% ../../notebooks/07_lake/03_glue.ipynb #19ed5ef8
-CALLS = {  # method, argument, most in a call
+_CALLS = {  # method, argument, most in a call
     "create": ("batch_create_partition", "PartitionInputList", 100),
     "update": ("batch_update_partition", "Entries", 100),
     "delete": ("batch_delete_partition", "PartitionsToDelete", 25),
@@ -287,7 +287,7 @@ def send(
     harmless: str = "",  # an error code that the caller handles
 ) -> list[tuple[str, ...]]:  # values of the partitions that were refused by that code
     "Send partitions in as few calls as Glue allows. Raises `CatalogError` for other failures."
-    (call, argument, most), refused = CALLS[what], {}
+    (call, argument, most), refused = _CALLS[what], {}
     for start in range(0, len(rows), most):
         answer = getattr(place.glue, call)(**place.names, **{argument: rows[start : start + most]})
         for error in answer.get("Errors") or ():

@@ -20,7 +20,7 @@ from .canonical import MD5, NUMBER, PART, PLAIN, SUM, WHOLE, Rule, hash_of, row_
 from .source import Side, Total
 
 # %% auto #0
-__all__ = ['PARTS', 'FEW', 'ROWS', 'Place', 'States', 'CUT', 'AT_ONCE', 'spark_side', 'Layout', 'total_of', 'layout_of', 'Span',
+__all__ = ['FEW', 'ROWS', 'Place', 'States', 'CUT', 'AT_ONCE', 'spark_side', 'Layout', 'total_of', 'layout_of', 'Span',
            'condition', 'Difference', 'Finding', 'Comparison', 'find', 'examine']
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-006
@@ -112,7 +112,7 @@ def layout_of(
     return layout, 0, WHOLE - 1
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-013
-PARTS, FEW, ROWS = 1_000, 20, 50_000  # ranges a query; those that are worth cutting again; rows that are not
+_PARTS, FEW, ROWS = 1_000, 20, 50_000  # ranges a query; those that are worth cutting again; rows that are not
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _split(
     sides: tuple[Side, Side],
     layout: Layout,
     span: Span,
-    parts: int = PARTS,
+    parts: int = _PARTS,
 ) -> list[Span]:  # those that differ, by place
     "One aggregate for each side over the parts of a range."
     width, found = -(-(span.high - span.low + 1) // parts), []
@@ -158,7 +158,7 @@ def _differing(
     "The ranges that hold every difference. A single key far away makes ranges long, so several cuts may be needed."
     spans = _split(sides, layout, whole)
     while len(spans) <= FEW and sum(s.rows for s in spans) > ROWS and any(s.high > s.low for s in spans):
-        spans = [part for s in spans for part in _split(sides, layout, s, PARTS // len(spans))]
+        spans = [part for s in spans for part in _split(sides, layout, s, _PARTS // len(spans))]
     return spans
 
 

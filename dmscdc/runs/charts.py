@@ -16,8 +16,8 @@ from markupsafe import Markup
 from ..storage.filesystem import iso_time
 
 # %% auto #0
-__all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'CLOCK', 'UNITS', 'CHARTS', 'seconds_of', 'step_of',
-           'slots', 'can_draw', 'svg_of', 'charts_of']
+__all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 'CHARTS', 'seconds_of', 'step_of', 'slots',
+           'can_draw', 'svg_of', 'charts_of']
 
 # %% ../../notebooks/09_runs/06_charts.ipynb #cell-007
 SLOTS = 90  # of a chart
@@ -137,7 +137,8 @@ def _key(name: str, words: str = "") -> str:
     return f'<span class="key" style="color:var(--{name}, {OF[name]})">■ {words or name}</span>'
 
 
-CLOCK = [(36 * 3_600, "%H:%M"), (360 * 86_400, "%d %b"), (float("inf"), "%b %Y")]  # span of time → format of its labels
+_CLOCK = [(36 * 3_600, "%H:%M"), (360 * 86_400, "%d %b"),
+          (float("inf"), "%b %Y")]  # span of time → format of its labels
 
 
 def _parts(found: list[dict[str, Any]], step: int) -> tuple[Any, Any]:
@@ -147,7 +148,7 @@ def _parts(found: list[dict[str, Any]], step: int) -> tuple[Any, Any]:
     last = seconds_of(found[-1]["end"])
     first = min(seconds_of(found[0]["start"]), last - 24 * step)
     scale = altair.Scale(type="utc", domain=[_iso(first), _iso(last)])
-    form = next(form for most, form in CLOCK if last - first <= most)
+    form = next(form for most, form in _CLOCK if last - first <= most)
     return altair, altair.X("start:T", scale=scale, axis=altair.Axis(format=form))
 
 # %% ../../notebooks/09_runs/06_charts.ipynb #cell-018

@@ -20,8 +20,8 @@ from .log import by_end, read_lines
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['BACK', 'WORDS', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'read_on', 'row_of',
-           'file_of', 'with_lines', 'pages_of', 'without_closed', 'index_of', 'table_of', 'brought_up_to_date']
+__all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'read_on', 'row_of', 'file_of',
+           'with_lines', 'pages_of', 'without_closed', 'index_of', 'table_of', 'brought_up_to_date']
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-007
 BACK = 200  # bytes before an offset that make its fingerprint
@@ -81,7 +81,7 @@ def read_on(
     return Reading(start, lines, end) if found else None
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-013
-WORDS = 600  # characters of a run's words that pages keep; the report has all
+_WORDS = 600  # characters of a run's words that pages keep; the report has all
 
 
 def row_of(
@@ -94,7 +94,7 @@ def row_of(
     row["start"], row["verdict"] = line.get("start") or row["end"], line.get("verdict") or "attention"
     row["rows"] = {name: count for name, count in (line.get("rows") or {}).items() if count and name != "keys"}
     row["bytes"] = line.get("bytes_written")
-    row["words"] = words if len(words) <= WORDS else f"{words[:WORDS]}…"
+    row["words"] = words if len(words) <= _WORDS else f"{words[:_WORDS]}…"
     return {name: value for name, value in row.items() if value or value == 0 and name == "lag"}
 
 

@@ -28,12 +28,12 @@ from papermill.engines import NBClientEngine, papermill_engines
 from ..spark.session import own_python
 
 # %% auto #0
-__all__ = ['LOG', 'LOOK', 'ThisPython', 'own_kernel', 'kill_group', 'server_cause', 'Watch', 'watched', 'death_words',
-           'KernelEngine', 'braced', 'executed']
+__all__ = ['LOOK', 'ThisPython', 'own_kernel', 'kill_group', 'server_cause', 'Watch', 'watched', 'death_words', 'KernelEngine',
+           'braced', 'executed']
 
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-007
-LOG = logging.getLogger("dmscdc.runs.kernel")
-LOG.addHandler(logging.NullHandler())  # the verdict reports what Jupyter would log here
+_LOG = logging.getLogger("dmscdc.runs.kernel")
+_LOG.addHandler(logging.NullHandler())  # the verdict reports what Jupyter would log here
 
 
 class ThisPython(KernelSpecManager):
@@ -51,7 +51,7 @@ def own_kernel() -> Iterator[AsyncKernelManager]:
     home = tempfile.mkdtemp(prefix="dmscdc-")
     try:
         sockets = {"transport": "ipc", "ip": f"{home}/k", "connection_file": f"{home}/k.json"}
-        yield AsyncKernelManager(kernel_name="python3", kernel_spec_manager=ThisPython(), log=LOG, **sockets)
+        yield AsyncKernelManager(kernel_name="python3", kernel_spec_manager=ThisPython(), log=_LOG, **sockets)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -171,7 +171,7 @@ class KernelEngine(NBClientEngine):
             client = PapermillNotebookClient(
                 nb_man,
                 km=kernel,
-                log=LOG,
+                log=_LOG,
                 on_notebook_start=watch.begin,
                 startup_timeout=start_timeout,
                 iopub_timeout=60,

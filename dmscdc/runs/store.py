@@ -23,8 +23,8 @@ from ..storage.filesystem import client, code_of, is_bucket, split_url
 from ..storage.log_store import OLD_BOTO3, get_object
 
 # %% auto #0
-__all__ = ['LINES', 'KINDS', 'TRIES', 'LONGEST', 'PIECE', 'RunStore', 'locked_whole', 'write_whole', 'FolderRunStore',
-           'encryption', 'asked', 'Bucket', 'change', 'cache_of', 'BucketRunStore', 'open_run_store', 'borrowed']
+__all__ = ['LINES', 'KINDS', 'LONGEST', 'PIECE', 'RunStore', 'locked_whole', 'write_whole', 'FolderRunStore', 'encryption',
+           'asked', 'Bucket', 'change', 'cache_of', 'BucketRunStore', 'open_run_store', 'borrowed']
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-007
 @contextmanager
@@ -226,7 +226,7 @@ class Bucket:
             return [(one["Key"][len(self.prefix) :], one["Size"]) for page in pages for one in page.get("Contents", ())]
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-032
-TRIES = 40
+_TRIES = 40
 LONGEST = 1.0  # seconds between two tries
 
 
@@ -236,7 +236,7 @@ def change(
     edit: Callable[[bytes], bytes | None],  # old content → new content; None: no change is needed
 ) -> None:
     "Read, edit and write an object; repeat until nobody wrote in between. Raises `RunStoreError`."
-    for tried in range(TRIES):
+    for tried in range(_TRIES):
         before, condition = bucket.read(name)
         after = edit(before)
         if after is None:
@@ -247,7 +247,7 @@ def change(
             if not _is_lost_race(error):
                 raise
         threading.Event().wait(random.uniform(0, min(LONGEST, 0.02 * 2**tried)))
-    raise RunStoreError(f"{bucket.where(name)} could not be written: {TRIES} times somebody else was quicker")
+    raise RunStoreError(f"{bucket.where(name)} could not be written: {_TRIES} times somebody else was quicker")
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-038
 def cache_of(

@@ -17,8 +17,8 @@ from ..history.replay import SET, carried, order_text, struct
 
 # %% auto #0
 __all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ADDED', 'AT', 'TIME', 'BEGINS', 'START', 'LATER', 'DIFFERS', 'RUN', 'FIRST',
-           'UNTIL', 'HIDDEN', 'RANK', 'WHAT', 'CHANGE', 'version_schema', 'Scd2Spec', 'kind_of', 'lines_of',
-           'implied_deletes', 'build_versions', 'starts_of', 'extend_versions']
+           'UNTIL', 'HIDDEN', 'WHAT', 'CHANGE', 'version_schema', 'Scd2Spec', 'kind_of', 'lines_of', 'implied_deletes',
+           'build_versions', 'starts_of', 'extend_versions']
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-007
 FROM, TO, CURRENT, BEGAN, _ENDED = "valid_from", "valid_to", "is_current", "position", "position_to"
@@ -193,7 +193,7 @@ def build_versions(
     return alive.select(OP, *source, *ours, FILE, ROW, HIDDEN)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-025
-RANK = "_cdc_rank"
+_RANK = "_cdc_rank"
 
 
 def starts_of(lines: DataFrame, how: Scd2Spec) -> DataFrame:
@@ -210,7 +210,7 @@ def _reaching(
     met = versions.join(starts, list(how.key))
     rank = F.row_number().over(Window.partitionBy(*map(quoted, how.key)).orderBy(F.col(BEGAN).desc()))
     later = F.count(F.when(F.col(BEGAN) >= F.col(START), 1)).over(Window.partitionBy(*map(quoted, how.key)))
-    return met.withColumns({RANK: rank - later}).where(F.col(RANK) <= 2).drop(RANK)
+    return met.withColumns({_RANK: rank - later}).where(F.col(_RANK) <= 2).drop(_RANK)
 
 
 WHAT = "_cdc_what"  # opened, closed, changed or removed

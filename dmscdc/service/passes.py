@@ -25,7 +25,7 @@ from ..load.results import lag_of
 from .config import Config
 from .workers import LeaseHeartbeat, Outcome, Servers, Workers, attempt, inherit, lost_server
 from .workers import retry_alone, say_line, without_run
-from ..landing.files import TableRef
+from ..landing.files import TableRef, for_shell
 from ..runs.pages import first_sentence, write_front_page
 from ..runs.log import EXIT_CODES, RunLog, Run
 from ..runs.run import close_lost, iso
@@ -212,7 +212,7 @@ def _finish(
     only: Sequence[str] = (),  # tables that the pass was about; all where there are none
 ) -> PassResult:  # the same
     "Write the pass into the run log and the front page, which shows the other tables too."
-    command = " ".join(["dmscdc pass", *(f"--only {table}" for table in only)])
+    command = " ".join(["dmscdc pass", *(f"--only {for_shell(table)}" for table in only)])
     line = {"run": result.id, "job": "pass", "table": None, "start": result.start, "end": result.end}
     said = {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
     numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": "", "html": ""}

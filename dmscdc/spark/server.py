@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['FAIR', 'PLUGIN', 'spark_home', 'plugin_port', 'server_command', 'server_env', 'start_guarded', 'SparkServer',
-           'death_words', 'wait_for_port', 'own_log', 'serve']
+__all__ = ['PLUGIN', 'spark_home', 'plugin_port', 'server_command', 'server_env', 'start_guarded', 'SparkServer', 'death_words',
+           'wait_for_port', 'own_log', 'serve']
 
 # %% ../../notebooks/04_spark/02_server.ipynb #cell-007
 def spark_home() -> Path:  # the folder with bin/spark-submit
@@ -47,7 +47,7 @@ def spark_home() -> Path:  # the folder with bin/spark-submit
     )
 
 # %% ../../notebooks/04_spark/02_server.ipynb #cell-009
-FAIR = """<?xml version="1.0"?>
+_FAIR = """<?xml version="1.0"?>
 <allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
 """
 
@@ -96,7 +96,7 @@ def server_command(
     more: dict[str, str] | None = None,  # further settings
 ) -> list[str]:  # command that starts the server
     "The command for the server. A server that runs out of memory ends at once with exit code 3."
-    (folder / "fair.xml").write_text(FAIR)
+    (folder / "fair.xml").write_text(_FAIR)
     options = f"-XX:+ExitOnOutOfMemoryError -Djava.io.tmpdir={folder} {log_option(folder, 'warn')}"
     conf = spark_conf(format, master=master, memory=memory, **(more or {})) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dmscdc.capture.writer import write_load
-from dmscdc.lake.glue import CALLS, SyncResult, is_behind, sync_table
+from dmscdc.lake.glue import SyncResult, _CALLS as CALLS, is_behind, sync_table
 from dmscdc.lake.parquet.journal import LakeFile, commit
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.table import Transaction

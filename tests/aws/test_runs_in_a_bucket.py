@@ -280,7 +280,7 @@ def test_a_pass_that_ran_one_table_of_many_needs_few_requests(bucket):
 
 
 def test_a_page_that_cannot_be_written_in_so_many_tries_is_an_error(bucket, monkeypatch):
-    monkeypatch.setattr(shelves, "TRIES", 3)
+    monkeypatch.setattr(shelves, "_TRIES", 3)
     monkeypatch.setattr(shelves, "LONGEST", 0)
     there = open_run_store(f"s3://{bucket}/kept")
     quicker = lambda: client("s3").put_object(Bucket=bucket, Key="kept/index.html", Body=secrets.token_bytes(4)) and "ours"  # noqa: E731

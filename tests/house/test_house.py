@@ -151,6 +151,19 @@ def test_every_notebook_of_a_package_has_a_number_and_a_directive_of_its_own_lin
             assert not (is_exported(cell["source"]) and not re.match(r"#\|\s*exports?\b", cell["source"])), f"{module_of(path)}: a directive before its export"
 
 
+SCRIPTS = sorted([*(HOME / "bench").rglob("*.py"), *(HOME / "runs").rglob("*.py"), *(HOME / "tests").rglob("*.py")])
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(HOME)))
+def test_a_script_takes_only_names_that_are_there(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dmscdc"):
+            source = HOME.joinpath(*node.module.split("."))
+            text = (source / "__init__.py" if source.is_dir() else source.with_suffix(".py")).read_text(encoding="utf-8")
+            missing = [one.name for one in node.names if not re.search(rf"\b{re.escape(one.name)}\b", text) and not (source / f"{one.name}.py").exists() and not (source / one.name).is_dir()]
+            assert not missing, f"{node.module} has no {', '.join(missing)}"
+
+
 def test_no_two_notebooks_or_packages_of_a_folder_have_one_number():
     every = {part for path in ROOMS for part in (path, *path.parents) if NOTEBOOKS in part.parents}
     assert len({(part.parent, part.name[:2]) for part in every}) == len(every) > len(ROOMS)

@@ -1,6 +1,7 @@
 """The README promises nothing that is not there: every command, flag, target and file that it names exists."""
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -117,3 +118,11 @@ def test_the_example_is_whole_small_and_from_no_machine():
     for page in example.rglob("*.html"):
         links = re.findall(r'href="([^"#]+)"', page.read_text(encoding="utf-8"))
         assert links and all((page.parent / link).is_file() for link in links), page.name
+
+
+def test_torture_runs_every_test_with_every_kill_point_and_the_days_seeds():
+    said = subprocess.run(["make", "-n", "torture"], cwd=HOME, capture_output=True, text=True, env={name: value for name, value in os.environ.items() if "SEED" not in name and name != "HISTORIES"}).stdout
+    (line,) = [line for line in said.splitlines() if "pytest" in line]
+    words = shlex.split(line)
+    assert words[words.index("-m", words.index("pytest")) + 1] == "torture or not torture" and words[-1] == "tests" and "-k" not in words
+    assert {"HISTORIES=200", "HISTORY_SEED=today", "CRASH_SEED=today", "ADVERSARY_SEED=today"} <= set(words)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from decimal import Decimal
 
 import pyarrow as pa
@@ -195,3 +196,18 @@ def test_the_lag_of_a_run_has_a_unit(tmp_path):
         RunLog(tmp_path / "runs").append({**line, "run": f"id{lag}", "lag": lag})
         code, said = said_by(tmp_path, "runs", "show", f"id{lag}")
         assert code == 0 and text in said and "200.4" not in said.replace("id200.4", ""), said
+
+
+def test_a_pass_that_is_listed_is_said_to_have_no_report_and_its_command_can_be_pasted(tmp_path):
+    from dmscdc.runs.log import RunLog
+    from dmscdc.service.config import read_config
+    from dmscdc.service.passes import PassResult, _finish
+
+    write_load(tmp_path / "landing", "shop.item", [(1,)], {"id": "int"})
+    (tmp_path / "dmscdc.toml").write_text('landing = "landing"\nlake = "lake"\n')
+    config = read_config(tmp_path)
+    _finish(config, PassResult("5a5a5a5a", "2018-12-15T10:00:00.000Z", "2018-12-15T10:00:01.000Z", "nothing", "1 table: 1 nothing"), [], ["shop.a b;touch x"])
+    (line,) = RunLog(config.runs).newest_first()
+    assert shlex.split(line["command"]) == ["dmscdc", "pass", "--only", "shop.a b;touch x"]
+    code, said = said_by(tmp_path, "runs", "show", "5a5a")
+    assert code == 2 and "is a pass, which keeps no report of its own" in " ".join(said.split())

@@ -168,3 +168,13 @@ def test_other_keys_and_partitions_wait_for_a_reload(w):
     w.state.instruct(w.ref, {"kind": "reload", "changes": "keep"})
     done = w.go()
     assert done.verdict == "ok" and w.lake("id, name") == [(1, "a"), (2, "b"), (3, "c")] and all(f.startswith("name=") for f in w.files())
+
+
+def test_a_run_by_hand_holds_its_lease_for_as_long_as_a_step_may_take(spark, tmp_path):
+    world, left = World(tmp_path, spark, {"id": "int"}).set(key="id").load([(1,)]), []
+
+    def session():
+        left.append(world.state.holder(world.ref).expiry - time.time())
+        return spark
+
+    assert world.go(spark=session).verdict == "ok" and min(left) > 300, left
