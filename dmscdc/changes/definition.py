@@ -28,7 +28,7 @@ class Definition:
     notes: tuple[str, ...] = ()  # what a file has not of what the source has
     dialect: str = ""  # mysql, postgresql, oracle or sqlserver
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #4ab175fe
+# %% ../../notebooks/05_changes/07_definition.ipynb #f0ee3d39
 _TEXT = "char varchar tinytext text mediumtext longtext clob nclob ntext nchar nvarchar character json xml long"
 _KINDS = {
     "mysql": {
@@ -55,10 +55,11 @@ _KINDS = {
 }
 _TYPES = {engine: {word: kind for words, kind in kinds.items() for word in words.split()}
           for engine, kinds in _KINDS.items()}
+_TYPES["sqlite"] = {**_TYPES["mysql"], "bool": "boolean", "boolean": "boolean"}  # as the stand-in for DMS writes it
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #a3b788f8
+# %% ../../notebooks/05_changes/07_definition.ipynb #e1f2b485
 _DECIMALS = {  # what a type without digits has
-    "mysql": (10, 0), "postgresql": (28, 6), "oracle": (38, 10), "sqlserver": (18, 0),
+    "mysql": (10, 0), "postgresql": (28, 6), "oracle": (38, 10), "sqlserver": (18, 0), "sqlite": (10, 0),
 }
 _UNBOUNDED = {
     "postgresql": "has no digits of its own, DMS writes it with 28 and 6 behind the point and cuts the rest "
@@ -244,7 +245,7 @@ def _define(
         raise BadSetting(f"the create table of {table} has no columns")
     return Definition(tuple(columns), key or _key_in(body, names), tuple(notes), engine)
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #333246aa
+# %% ../../notebooks/05_changes/07_definition.ipynb #c82b6cc3
 _SIGNS = (
     ("mysql", r"`|\bauto_increment\b|\bengine\s*=|\bunsigned\b|\b(medium|tiny|long)(int|text|blob)\b|\benum\s*\("),
     ("sqlserver", r"\[\w+\]|\b(identity|nvarchar|datetime2|datetimeoffset|uniqueidentifier)\b|^\s*go\s*$"),
@@ -260,7 +261,7 @@ def _engines_of(text: str, dialect: str) -> list[str]:
     if dialect:
         return [_ENGINES[dialect.lower()]]
     signs = [engine for engine, words in _SIGNS if re.search(words, text, re.IGNORECASE | re.MULTILINE)]
-    return signs[:1] or list(_TYPES)
+    return signs[:1] or list(_KINDS)
 
 # %% ../../notebooks/05_changes/07_definition.ipynb #2615f7e6
 _ENUM = r"\bcreate\s+type\s+([\w.]+)\s+as\s+enum"
@@ -323,7 +324,7 @@ def read_json(text: str) -> Definition:
         raise BadSetting(f'a list of columns was expected, like ["id int", "price decimal(10,2)"]: {error}') from error
     return Definition(columns, key)
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #cb52bb0a
+# %% ../../notebooks/05_changes/07_definition.ipynb #ab550c5a
 def read_catalog(
     connection: Any,  # SQLAlchemy's, of a source
     table: TableRef,  # as the source names it
@@ -333,7 +334,7 @@ def read_catalog(
     from sqlalchemy.exc import NoSuchTableError
 
     name = connection.dialect.name
-    engine, schema = _ENGINES.get(name, "mysql"), None if name == "sqlite" else table.schema  # SQLite has MySQL's words
+    engine, schema = _ENGINES.get(name, "sqlite"), None if name == "sqlite" else table.schema
     try:
         look = inspect(connection)
         found, key = look.get_columns(table.name, schema), look.get_pk_constraint(table.name, schema)

@@ -346,12 +346,19 @@ def capture(
     op_in_load: bool = typer.Option(False, help="IncludeOpForFullLoad"),
     timestamp_column: str = typer.Option("", help="TimestampColumnName"),
     sequence_column: str = typer.Option("", help="A column with AR_H_CHANGE_SEQ"),
+    data_format: str = typer.Option("parquet", help="DataFormat: parquet or csv"),
+    header: bool = typer.Option(False, help="AddColumnName: CSV files begin with the names of their columns"),
 ) -> None:
     "Stand in for DMS: full load first, then change files, out of a SQLite database."
     from dmscdc.capture.writer import DmsSettings
     from dmscdc.capture.sqlite import capture as run_capture, open_source
+    from dmscdc.errors import BadSetting
 
+    if data_format not in ("parquet", "csv"):
+        fail(BadSetting(f"--data-format is parquet or csv, not {data_format!r}"), 2)
     settings = DmsSettings(
+        data_format=data_format,
+        add_column_name=header,
         include_op_for_full_load=op_in_load,
         timestamp_column=timestamp_column,
         sequence_column=sequence_column,
