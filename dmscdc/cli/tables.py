@@ -47,6 +47,8 @@ def _settings_of(
         "delete": item.delete,
         "active": item.active,
         "format": item.format,
+        "columns": [f"{name} {kind}" for name, kind in item.columns],
+        "csv": item.csv,
         "position": item.damaged or str(item.position or "never loaded"),
         "commit": item.commit,
         "instruction": item.instruction,
@@ -289,13 +291,10 @@ def _definition_from(
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadSetting(f"{path} cannot be read: {error}") from error
+        raise BadSetting(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     return read_ddl(text, table, dialect) if ddl else read_json(text)
 
 # %% ../../notebooks/14_cli/03_tables.ipynb #4d887412
-_DEFINED = ["column", "type", "key"]
-
-
 @tables.command("columns", epilog="Example: dmscdc table columns sampledb.product --ddl shop.sql")
 @with_config
 def table_columns(
@@ -306,12 +305,15 @@ def table_columns(
     from_source: Annotated[bool, typer.Option("--from-source", help=_SOURCE)] = False,
     dialect: Annotated[str, typer.Option(help=_DIALECT)] = "",
     clear: Annotated[bool, typer.Option("--clear", help="Forget the columns")] = False,
+    new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
 ) -> None:
     "The columns of a table of CSV files: show them, or set them from a create table, a list or the source."
     if (ways := sum(map(bool, (ddl, listed, from_source, clear)))) > 1:
         raise BadSetting("--ddl, --json, --from-source and --clear exclude each other: "
                          f"dmscdc table columns {for_shell(table)} --ddl FILE")
     state, ref, notes = open_state(config.state, config.landing, ask=not ways), TableRef.parse(table), ()
+    if ways and not new:
+        _check_known(config, state, TableItem(ref))
     if ways and not clear:
         told = _definition_from(ref, ddl, listed, config, dialect)
         had, notes = state.get(ref) or TableItem(ref), told.notes
@@ -321,7 +323,8 @@ def table_columns(
         state.put_settings(ref, columns=())
     item = state.get(ref) or TableItem(ref)
     keys = {name: "yes" for name in item.key}
-    show_table([{"column": name, "type": kind, "key": keys.get(name, "")} for name, kind in item.columns], _DEFINED)
+    rows = [{"column": name, "type": kind, "key": keys.get(name, "")} for name, kind in item.columns]
+    show_table(rows, ["column", "type", "key"])
     none = "" if item.columns else f"{ref} has no columns set: its files have their own, or a header"
     for words in filter(None, (*notes, none, _sentence_of(item))):
         print(words)

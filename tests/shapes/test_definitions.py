@@ -157,3 +157,32 @@ def test_a_hostile_script_is_refused_in_words(text, dialect):
 @pytest.mark.parametrize("text", ["", "[]x", "{}", '"id int"', "[1]", '["id"]', '[{"name": "id"}]', '["id int4"]', '["id decimal(40,2)"]'])
 def test_a_list_that_is_none_is_refused_in_words(text):
     with pytest.raises(BadSetting): read_json(text)
+
+
+def test_the_command_takes_a_definition_and_its_key_and_shows_both(tmp_path):
+    from typer.testing import CliRunner
+
+    from dmscdc.cli.main import app
+
+    def dmscdc(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, [*words, "--folder", str(tmp_path)])
+        return done.exit_code, " ".join(done.output.split())
+
+    (tmp_path / "landing" / "sampledb" / "product").mkdir(parents=True)
+    (tmp_path / "landing" / "sampledb" / "product" / "LOAD00000001.csv").write_text("1,a,1.00,a,2.00\n")
+    (tmp_path / "shop.sql").write_text(MYSQLDUMP)
+    (tmp_path / "list.json").write_text('["id int", "name string"]')
+    assert dmscdc("init", "--landing", "landing", "--lake", "lake", "--settle", "0")[0] == 0
+    code, said = dmscdc("plan")
+    assert code == 0 and "dmscdc table columns sampledb.product --ddl FILE" in said
+    code, said = dmscdc("table", "columns", "sampledb.product", "--ddl", str(tmp_path / "shop.sql"))
+    assert code == 0 and "price decimal(10,2)" in said and "key id,name" in said
+    code, said = dmscdc("table", "columns", "sampledb.product", "--json", str(tmp_path / "list.json"))
+    assert code == 0 and "price" not in said and "key id,name" in said, "a key that is set stays"
+    for words, expected in ((("sampledb.produkt", "--json", str(tmp_path / "list.json")), "Did you mean sampledb.product?"),
+                            (("sampledb.product", "--ddl", str(tmp_path / "none.sql")), "No such file"), (("sampledb.product", "--ddl", "a", "--clear"), "exclude each other"),
+                            (("sampledb.product", "--from-source"), "no source is set")):
+        code, said = dmscdc("table", "columns", *words)
+        assert code == 2 and expected in said, said
+    code, said = dmscdc("table", "columns", "sampledb.product", "--clear")
+    assert code == 0 and "has no columns set" in said
