@@ -294,6 +294,19 @@ def _definition_from(
         raise BadSetting(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     return read_ddl(text, table, dialect) if ddl else read_json(text)
 
+# %% ../../notebooks/14_cli/03_tables.ipynb #821b251e
+def _show_columns(
+    item: TableItem,
+    notes: tuple[str, ...],  # what is lost on the way from the source
+) -> None:
+    "Print the columns of a table's definition."
+    keys = {name: "yes" for name in item.key}
+    rows = [{"column": name, "type": kind, "key": keys.get(name, "")} for name, kind in item.columns]
+    show_table(rows, ["column", "type", "key"])
+    none = "" if item.columns else f"{item.table} has no columns set: its files have their own, or a header"
+    for words in filter(None, (*notes, none, _sentence_of(item))):
+        print(words)
+
 # %% ../../notebooks/14_cli/03_tables.ipynb #4d887412
 @tables.command("columns", epilog="Example: dmscdc table columns sampledb.product --ddl shop.sql")
 @with_config
@@ -321,13 +334,7 @@ def table_columns(
         state.put_settings(ref, columns=[(c.name, c.type) for c in told.columns], **key)
     elif clear:
         state.put_settings(ref, columns=())
-    item = state.get(ref) or TableItem(ref)
-    keys = {name: "yes" for name in item.key}
-    rows = [{"column": name, "type": kind, "key": keys.get(name, "")} for name, kind in item.columns]
-    show_table(rows, ["column", "type", "key"])
-    none = "" if item.columns else f"{ref} has no columns set: its files have their own, or a header"
-    for words in filter(None, (*notes, none, _sentence_of(item))):
-        print(words)
+    _show_columns(state.get(ref) or TableItem(ref), notes)
 
 # %% ../../notebooks/14_cli/03_tables.ipynb #cell-022
 def _instruct(
