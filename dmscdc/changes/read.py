@@ -314,8 +314,8 @@ def check_ops(
             but = f" ({', '.join(like)} is a column of the source)" if like else ""
             raise Refused(
                 f"{table}: {f.path} has no column {OP}{but}, so what its rows did is not known. DMS leaves it out with "
-                "CdcInsertsOnly=true: set IncludeOpForFullLoad=true at the endpoint as well, or CdcInsertsOnly=false, "
-                "and let it write the changes again, or reload the table: "
+                "CdcInsertsOnly=true; if so, every row is an insert: "
+                f"dmscdc table set {for_shell(table)} --csv inserts=true. Else set IncludeOpForFullLoad=true at the endpoint, and reload the table: "
                 f"dmscdc table rewind {for_shell(table)} --reload",
                 f.rows,
             )

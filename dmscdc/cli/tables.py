@@ -197,7 +197,8 @@ def of_lake(
 # %% ../../notebooks/14_cli/03_tables.ipynb #cell-013
 _ACTIVE = "Passes load it, or pass it by"
 NEW = "The table, or a column named here, is not in the landing yet"
-_CSV = "How its CSV files are written: delimiter=;  quote=  nulls=NULL  header=true  timestamp=NAME  more=a,b  usual="
+_CSV = ("How its files are written: delimiter=;  quote=  nulls=NULL  header=true  timestamp=NAME  more=a,b  "
+        "inserts=true (change files have no Op: CdcInsertsOnly)  usual=")
 
 
 def _csv_settings(
@@ -214,10 +215,11 @@ def _csv_settings(
         found[name] = value
     if "usual" in found:
         return {}
-    if "header" in found and found["header"] not in words:
-        raise BadSetting(f"--csv header={found['header']}: true or false was expected")
+    for name in ("header", "inserts"):
+        if found.get(name, "true") not in words:
+            raise BadSetting(f"--csv {name}={found[name]}: true or false was expected")
     value = {"nulls": lambda text: text.split(","), "more": lambda text: text.split(",") if text else [],
-             "header": words.get, "delimiter": lambda text: {r"\t": "\t"}.get(text, text)}
+             "header": words.get, "inserts": words.get, "delimiter": lambda text: {r"\t": "\t"}.get(text, text)}
     check_csv(read := {name: value.get(name, str)(text) for name, text in found.items()})
     return read
 

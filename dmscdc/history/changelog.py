@@ -249,8 +249,9 @@ def open_changelog(
         raise NoPast(f"{table}: no file of DMS below {here.url(table)}{also}. Tables: dmscdc plan")
     before, number = obsolete(load, changes, position, moved), _number_of(load, position)
     urls = {f.path: (there if f.path in moved else here).url(table, f.path) for f in (*load, *changes)}
-    if any(is_csv(path) for path in urls):
-        urls = CsvUrls(str(table), urls, csv or format_from(before=position.csv if position else None))
+    how = csv or format_from(before=position.csv if position else None)
+    if how.inserts or any(is_csv(path) for path in urls):
+        urls = CsvUrls(str(table), urls, how)
     lost = _lost_load(table, position, load)
     past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, is_csv
+from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, is_csv, needs_parquet
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_unique
 from ..changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
@@ -50,7 +50,7 @@ def open_files(
 ) -> OpenFiles:
     "Raw files with their footers; CSV files as staged Parquet files. Raises `Refused`."
     urls = {f.path: task.landing.url(task.table, f.path) for f in files}
-    texts = {path: url for path, url in urls.items() if is_csv(path)}
+    texts = {path: url for path, url in urls.items() if needs_parquet(url, path, task.csv)}
     if not texts:
         return OpenFiles(urls, read_footers(urls))
     staging = task.lake.staging_dir(Transaction(head, {}, task.run, (), task.key, task.partition))

@@ -265,3 +265,24 @@ def test_texts_that_are_no_values_of_their_type(tmp_path, kind):
     path.write_text("".join(f'{n},"{text}"\n' for n, text in enumerate(ODD[kind])) + "99,\n")
     files = as_parquet("shop.item", {path.name: str(path)}, format_from([("id", "int"), ("a", kind)]), str(tmp_path / "out"))
     assert [bad.row for bad in files.bad] == list(range(len(ODD[kind]))), [bad.reason for bad in files.bad]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_change_files_without_op_are_inserts_once_a_person_says_so(spark, tmp_path, kind):
+    from dmscdc.capture.writer import write_changes, write_load
+
+    world = product(spark, tmp_path)
+    if kind == "csv":
+        put(world, "LOAD00000001.csv", "1,a,1.00\n")
+        put(world, f"{closed(1)}.csv", "2,b,2.00\n1,A,1.50\n")
+    else:
+        write_load(world.landing, world.table, [(1, "a", "1.00")], PRODUCT)
+        write_changes(world.landing, world.table, [(2, "b", "2.00"), (1, "A", "1.50")], closed(1), PRODUCT, op=False)
+    found = world.go()
+    assert found.verdict == "refused" and "dmscdc table set shop.item --csv inserts=true" in found.words
+    world.set(csv={"inserts": True})
+    assert world.go().verdict == "ok"
+    assert world.lake("id, name, price, Op, _cdc_row") == [(1, "A", Decimal("1.50"), "I", 1), (2, "b", Decimal("2.00"), "I", 0)]
+    past = open_changelog(str(world.landing), world.ref, position=_position(world))
+    assert told(as_of(spark, past, ["id"]).rows.collect(), "id", "name") == [(1, "A"), (2, "b")]
+    assert audit_row(str(world.landing), world.lake_table, {"id": 2})[0][0].verdict == "agrees"
