@@ -315,7 +315,8 @@ def check_ops(
             raise Refused(
                 f"{table}: {f.path} has no column {OP}{but}, so what its rows did is not known. DMS leaves it out with "
                 "CdcInsertsOnly=true; if so, every row is an insert: "
-                f"dmscdc table set {for_shell(table)} --csv inserts=true. Else set IncludeOpForFullLoad=true at the endpoint, and reload the table: "
+                f"dmscdc table set {for_shell(table)} --csv inserts=true. "
+                "Else set IncludeOpForFullLoad=true at the endpoint, and reload the table: "
                 f"dmscdc table rewind {for_shell(table)} --reload",
                 f.rows,
             )
