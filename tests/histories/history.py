@@ -162,7 +162,13 @@ class RowLife:
 
     def world(self, table: str, root: Path | None = None) -> World:
         "Where a table's files come and go, with a state that knows its settings."
-        return World(root or self.root, self.spark, {}, f"shop.{table}").set(key=KEYS[table], delete="soft" if self.history.soft else "hard", **SETTINGS[table])
+        how = {"key": KEYS[table], "delete": "soft" if self.history.soft else "hard", **SETTINGS[table], **self.definition(table)}
+        return World(root or self.root, self.spark, {}, f"shop.{table}").set(**how)
+
+    def definition(self, table: str) -> dict[str, Any]:
+        "What a person sets of CSV files: the columns as the database has them now, and what is unusual about the files."
+        if not self.history.csv: return {}
+        return {"columns": [(name, HIVE[LAKE[kind]]) for name, kind in self.moment(table).columns], "csv": self.history.told}
 
     def live(self) -> RowLife:
         "Everything that happens, to the end."
@@ -290,9 +296,7 @@ class RowLife:
 
     def pass_over(self, told: SyncResult) -> Processed:
         "One table processed; a load in doubt is decided, as a person would. CSV files need the table's definition as it is now."
-        if self.history.csv:
-            declared = self.moment(told.world.ref.name).columns
-            told.world.set(columns=[(name, HIVE[LAKE[kind]]) for name, kind in declared], csv=self.history.told)
+        told.world.set(**self.definition(told.world.ref.name))
         done = told.world.go()
         if any("--reload --supersede" in note for note in done.notes):
             assert not done.files and told.world.state.get(told.world.ref).position, "doubt about a first load, or in spite of it"
