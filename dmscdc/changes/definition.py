@@ -200,7 +200,7 @@ def _type_text(tokens: Sequence[Any]) -> str:
         words.append(token.text)
     return re.sub(r"\s*([(),.\[\]])\s*", r"\1", " ".join(words)).replace(")", ") ").strip()
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #63e0bf3f
+# %% ../../notebooks/05_changes/07_definition.ipynb #5d507807
 _KEY = r"primary\s+key\s*(?:clustered|nonclustered|using\s+\w+)?\s*\(((?:[^()]|\([^()]*\))*)\)"
 
 
@@ -209,7 +209,9 @@ def _key_in(text: str, names: Sequence[str]) -> tuple[str, ...]:
     found = re.search(_KEY, text, re.IGNORECASE)
     known = {name.lower(): name for name in names}
     parts = [_plain(part)[0].lower() for part in re.sub(r"\([^)]*\)", "", found[1]).split(",")] if found else []
-    return tuple(known[part] for part in parts if part in known)
+    if odd := [part for part in parts if part not in known]:
+        raise BadSetting(f"the primary key names {', '.join(odd)}; the columns are {', '.join(names)}")
+    return tuple(known[part] for part in parts)
 
 
 def _altered_key(text: str, table: TableRef, names: Sequence[str]) -> tuple[str, ...]:
@@ -220,7 +222,7 @@ def _altered_key(text: str, table: TableRef, names: Sequence[str]) -> tuple[str,
             return key
     return ()
 
-# %% ../../notebooks/05_changes/07_definition.ipynb #eac773b5
+# %% ../../notebooks/05_changes/07_definition.ipynb #d1cbe5e7
 def _define(
     body: str,
     engine: str,
@@ -230,9 +232,10 @@ def _define(
     "The columns in a body, by one engine's types. Raises `BadSetting`."
     columns, notes, key = [], [], ()
     for first, *rest in _pieces(body, engine):
-        if first.token_type.name != "IDENTIFIER" and first.text.lower().split()[0] in _NO_COLUMN:
+        text, word = _type_text(rest), first.text.lower().split()[0]
+        is_name = first.token_type.name == "IDENTIFIER" or engine != "mysql" and lake_type(text, engine)[0]
+        if word in _NO_COLUMN and not is_name:  # only MySQL reserves `key`
             continue
-        text = _type_text(rest)
         kind, loss = ("string", "") if text.lower() in enums else lake_type(text, engine)
         if not kind:
             raise BadSetting(f"{table}: column {first.text} has type {text or 'none'}, which is not known of {engine}. "
