@@ -43,6 +43,7 @@ ELSEWHERE = {  # what prose and tables name with its arguments, and what is type
     "dmscdc pass --master spark://host:7077": "dmscdc pass --master local[2]",
     'dmscdc schedule --cron "0 * * * *"': 'dmscdc schedule --cron "0 * * * *"',
     "dmscdc serve-spark --master spark://host:7077": "dmscdc serve-spark --master local[2]",
+    "dmscdc table columns sampledb.product --ddl shop.sql": "dmscdc table columns sampledb.product --ddl shop.sql",
 }
 NAMED = ("init", "plan", "history", "reconcile")  # by their names alone; the blocks have them with arguments
 
@@ -149,7 +150,7 @@ def test_what_goes_on_until_it_is_stopped(clone, told):
 
 def test_the_instructions_for_a_table(clone, told):
     "What the table of commands names behind a comma; the lake holds the same rows before and after."
-    assert "`dmscdc table list`, `set`, `forget`, `rewind`, `replay`, `accept`, `rebuild`, `init`" in README
+    assert "`dmscdc table list`, `set`, `columns`, `forget`, `rewind`, `replay`, `accept`, `rebuild`, `init`" in README
     shutil.copytree(clone / "demo", clone / "told")
     file = sorted(path.name for path in (clone / "told/landing/sampledb/product").glob("2*.parquet"))[-1]
     go, before = ". .venv/bin/activate && cd told", rows_of(clone / "told/lake/sampledb")
@@ -186,6 +187,9 @@ def test_what_prose_and_tables_name(clone, told, tmp_path):
     with closing(sqlite3.connect(clone / "shop.db")) as db: create_shop(db)
     for name in ("./landing", "DIR"): in_clone(clone, "cp shop.db copy.db", f"mkdir -p c{name[-3:]} && cd c{name[-3:]} && cp ../shop.db .", f"dmscdc capture sqlite:shop.db --landing {name}")
     assert len(list(clone.glob("c*/*/shop/product/LOAD*.parquet"))) == 2
+    script = "echo 'create table product (id int unsigned primary key, name varchar(40))' > shop.sql"
+    said = in_demo(clone, script, ELSEWHERE["dmscdc table columns sampledb.product --ddl shop.sql"], "dmscdc table columns sampledb.product --clear")
+    assert re.search("id +bigint +yes", said) and "no columns set" in said, said
     said = in_demo(clone, ELSEWHERE["dmscdc pass --master spark://host:7077"], *sorted(f"{code}" for code in alone if code.split()[1] not in NAMED), "dmscdc runs html")
     assert "3 nothing" in said and "process_table" in said
     run = re.search(r"^([0-9a-f]{8}) +process_table", said, re.MULTILINE)[1]

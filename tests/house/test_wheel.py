@@ -80,7 +80,7 @@ def names(lines: list[str]) -> set[str]:
 
 
 def test_the_package_alone_asks_for_little_and_for_no_spark_and_no_aws(needs):
-    assert names(needs[""]) == {"typer", "rich", "cronsim", "jinja2", "markupsafe", "pyarrow", "numpy", "tomli"}
+    assert names(needs[""]) == {"typer", "rich", "cronsim", "jinja2", "markupsafe", "pyarrow", "numpy", "tomli", "sqlglot"}
     assert set(needs) - {"", "dev"} == {"local", "notebooks", "aws", "stream", "source", "all"}
 
 
