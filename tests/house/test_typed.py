@@ -23,7 +23,7 @@ from dmscdc.storage.filesystem import client
 HOME = Path(__file__).parents[2]
 README = (HOME / "README.md").read_text(encoding="utf-8")
 MADE = ("Makefile", "settings.ini", "setup.py", "pyproject.toml", "constraints.txt")  # what make looks at
-INSTALL = "python3 -m venv .venv && . .venv/bin/activate && pip install '.[all]'"  # stands for what the fixture has done
+INSTALL = "python3 -m venv .venv && . .venv/bin/activate && pip install -c constraints.txt '.[all]'"  # stands for what the fixture has done
 WAIT = 600.0  # seconds at most
 
 
