@@ -289,8 +289,9 @@ def lend(
     log, places = Path(config.folder, "serve-spark.log"), (config.landing, config.lake, config.archive)
     given = {"master": config.master, "memory": config.driver_memory, "log": log, "places": places}
     with start(config.format, **given) as server:
+        stopped = stop()  # before the line: who reads it may end the server at once
         tell(export_line(server.url))
-        return _until_gone(server, stop())
+        return _until_gone(server, stopped)
 
 # %% ../../notebooks/14_cli/07_main.ipynb #cell-033
 def _until_stopped() -> threading.Event:
