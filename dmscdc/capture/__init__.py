@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 from .. import _lazily
 
 if TYPE_CHECKING:
+    from .settings import DmsSettings as DmsSettings
     from .sqlite import SqliteSource as SqliteSource, open_source as open_source
-    from .writer import DmsSettings as DmsSettings, write_changes as write_changes, write_load as write_load
+    from .writer import write_changes as write_changes, write_load as write_load
 else:
     __getattr__ = _lazily(__name__, {
-        "DmsSettings": "writer",
+        "DmsSettings": "settings",
         "SqliteSource": "sqlite",
         "open_source": "sqlite",
         "write_changes": "writer",
