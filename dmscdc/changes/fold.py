@@ -6,22 +6,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .read import GROUP, KIND, NAME, OPS, SEQUENCE, STANDARD, ColumnGroups, sequence_span
+from .read import GROUP, KIND, MOVE, NAME, OPS, SEQUENCE, STANDARD, ColumnGroups, sequence_span
 from .schema import FILE, OP, ROW, Schema
 
 # %% auto #0
-__all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'HIVE_NULL', 'ROOM', 'ESCAPED', 'places', 'alike', 'key_codes',
-           'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding', 'newest_carrier', 'next_upsert', 'pick',
-           'of_late_keys', 'fold', 'count_changes', 'carries', 'first_of', 'sequence_range', 'disorder', 'bytes_left',
-           'is_unfit', 'first_unfit']
+__all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_THERE', 'CAME', 'HIVE_NULL', 'ROOM', 'ESCAPED', 'places', 'alike',
+           'key_codes', 'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding', 'newest_carrier', 'next_upsert',
+           'pick', 'of_late_keys', 'needs_row', 'as_read', 'settle_moves', 'fold', 'count_changes', 'carries',
+           'first_of', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-008
 def places(
@@ -114,6 +114,7 @@ class Folding:
     sequence: str = ""  # the column of the change sequence, "" when there is none
     only_inserts: bool = False  # a table without a key: updates and deletes are counted and left out
     texts: tuple[str, ...] = ()  # text columns of the partition; their values must be valid folder names
+    images: Mapping[str, str] = field(default_factory=dict)  # before images of the key, see `ChangeFiles`
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-020
 def newest_carrier(
@@ -156,7 +157,7 @@ def _batch_rows(
     write = has_upsert & (how.soft | (ops[at.last] != "D"))
     named = np.minimum(np.maximum(at.last_upsert + 1, at.start), at.last)
     out = {n: pick(changes[n], at.order, named) for n in (OP, *how.keys, FILE, ROW)}
-    first_op = pick(changes[OP], at.order, np.where(has_upsert, first, -1))
+    first_op = pick(changes[MOVE if MOVE in changes.column_names else OP], at.order, np.where(has_upsert, first, -1))
     flags = {WRITE: write, IS_INSERT: is_insert, FIRST_OP: first_op}
     for i, (carrying, names) in enumerate(how.sets):
         source = newest_carrier(at, upserts, groups, carrying)
@@ -177,6 +178,44 @@ def of_late_keys(
     late = np.bincount(codes, kinds == "late", minlength=codes.max() + 1) > 0
     return (kinds != "again") | late[codes]
 
+# %% ../../notebooks/05_changes/04_fold.ipynb #c3df1b45
+IF_THERE = "if there"  # the first Op of a batch row that is applied only to a row of the lake
+CAME = "in"  # the first Op of a batch row that came from another key
+
+
+def needs_row(first_op: pa.ChunkedArray) -> pa.ChunkedArray:
+    "Which batch rows are applied only where the lake has their key."
+    return pc.fill_null(pc.equal(first_op, IF_THERE), False)
+
+
+def as_read(changes: pa.Table) -> pa.Table:
+    "The changes as the files have them, without the ends of old keys."
+    return changes.filter(pc.not_equal(changes[MOVE], "out")) if MOVE in changes.column_names else changes
+
+
+def settle_moves(
+    changes: pa.Table,  # with _cdc_move
+    codes: np.ndarray,  # keys as numbers
+    place: np.ndarray,  # of each change
+) -> tuple[pa.Table, np.ndarray]:  # _cdc_move as the first Op of a batch row; False for an end that is void
+    "Find the ends of keys that another row had taken before."
+    order = np.lexsort((place, codes))
+    moves, ops, files = (changes[n].to_numpy()[order] for n in (MOVE, OP, FILE))
+    start, same = np.diff(codes[order], prepend=-1) != 0, np.append(False, files[1:] == files[:-1])
+    ends = ~start & same & (moves == "out") & (np.append("", moves[:-1]) == CAME)
+    pair = ends | np.append(ends[1:], False)
+    before = latest(~pair)
+    is_known = before >= latest(start)
+    taken = is_known & (ops[before] != "D")
+    lone = ~np.logical_or.reduceat(~pair, np.flatnonzero(start)) if len(start) else start
+    lone = lone[np.cumsum(start) - 1]
+    stays, first = np.ones(len(order), bool), np.empty(len(order), object)
+    stays[order] = ~(ends & (taken | ~is_known))
+    first[order] = np.where(lone, IF_THERE, np.where(moves == CAME, CAME, ops))
+    at = changes.column_names.index(MOVE)
+    return changes.set_column(at, MOVE, pa.array(first, pa.string())), stays
+
+
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-029
 def fold(
     changes: pa.Table,  # every change of its keys: Op, the source's columns, file, row, base name, group, kind
@@ -189,26 +228,38 @@ def fold(
         left_out, changes = pc.sum(others).as_py() or 0, changes.filter(pc.invert(others))
     facts = count_changes(changes, how) | {"left_out": left_out}
     changes = changes.filter(pa.array(~bad_rows(changes, how.keys)))
-    codes = key_codes(changes, how.keys)
+    codes, place = key_codes(changes, how.keys), places(changes, "" if facts["unproven"] else how.sequence)
     chosen = of_late_keys(changes[KIND].to_numpy(), codes)
-    changes, codes = changes.filter(pa.array(chosen)), codes[chosen]
-    codes = np.unique(codes, return_inverse=True)[1]
-    place = places(changes, "" if facts["unproven"] else how.sequence)
-    at = chain_keys(codes, place, changes[OP].to_numpy())
+    if MOVE in changes.column_names:
+        changes, stays = settle_moves(changes, codes, place)
+        chosen &= stays
+    changes, codes, place = changes.filter(pa.array(chosen)), codes[chosen], place[chosen]
+    at = chain_keys(np.unique(codes, return_inverse=True)[1], place, changes[OP].to_numpy())
     batch = _batch_rows(changes, how, at)
     return batch, facts | _count_batch(changes, batch, how, at)
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-031
 def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     "Facts about the rows read."
+    changes = as_read(changes)
     bad, kinds, ops = bad_rows(changes, how.keys), changes[KIND].to_numpy(), changes[OP]
     mine = pa.array(kinds != "again")
     counts = {op: _count_true(pc.and_(mine, pc.equal(ops, op))) for op in OPS}
     proven = _count_true(carries(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
-    facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven}
-    facts |= {"first_bad": first_of(changes, bad, how.keys)}
+    renamed = _count_true(pc.and_(mine, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
+    facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven, "renamed": renamed}
+    facts["first_bad"] = first_of(changes, bad, how.keys)
+    facts["first_image"] = first_of(changes, _with_image(changes, how))
     return counts | facts | sequence_range(changes, kinds, "" if unproven else how.sequence)
+
+
+def _with_image(changes: pa.Table, how: Folding) -> np.ndarray:
+    "Inserts with a before image of their key; DMS fills it in updates only."
+    found = np.zeros(changes.num_rows, bool)
+    for before in how.images.values():
+        found |= pc.is_valid(changes[before]).to_numpy()
+    return found & pc.fill_null(pc.equal(changes[OP], "I"), False).to_numpy()
 
 
 def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:
@@ -230,7 +281,7 @@ def carries(changes: pa.Table, column: str) -> pa.Array:
 def first_of(
     changes: pa.Table,
     mask: np.ndarray,  # the rows to look at
-    names: Sequence[str],  # columns that may be null
+    names: Sequence[str] = (),  # columns that may be null
 ) -> list | None:  # base name, file, row, Op, whether each of the columns is null
     "The first of the rows by place, as plain values; None for none."
     if not mask.any():
@@ -256,7 +307,8 @@ def sequence_range(
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-034
 def _count_batch(changes: pa.Table, batch: pa.Table, how: Folding, at: KeyChains) -> dict[str, Any]:
     "Facts about the keys."
-    write, patch = batch[WRITE], pc.and_(pc.invert(batch[IS_INSERT]), pc.equal(batch[FIRST_OP], "U"))
+    write = pc.and_(batch[WRITE], pc.invert(needs_row(batch[FIRST_OP])))
+    patch = pc.and_(pc.invert(batch[IS_INSERT]), pc.equal(batch[FIRST_OP], "U"))
     counts = {"keys": batch.num_rows, "writes": _count_true(write), "patches": _count_true(pc.and_(write, patch))}
     counts |= _count_late(changes[KIND].to_numpy()[at.order], at)
     return counts | disorder(changes, how, at) | {"unfit": first_unfit(batch, how.texts)}

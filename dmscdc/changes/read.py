@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from urllib.parse import quote
@@ -19,18 +19,20 @@ from ..errors import Refused
 from ..landing.files import for_shell, parse_name
 from ..storage.filesystem import read_url
 from .schema import (FILE, OP, ROW, Column, Footer, Schema, check_nulls, check_rows, ddl, open_raw,
-                                   read_pieces)
+                                   promised_nulls, read_pieces)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['NAME', 'GROUP', 'KIND', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'ChangeFiles', 'change_files',
-           'quoted', 'value_of', 'read_group', 'read_changes', 'refuse_lost', 'sequence_span', 'is_sequence', 'proves',
-           'first_texts', 'not_loaded', 'sequence_column', 'check_key', 'check_ops']
+__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'ChangeFiles',
+           'before_images', 'change_files', 'quoted', 'value_of', 'read_group', 'read_changes', 'refuse_lost',
+           'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column', 'check_key',
+           'check_ops']
 
 # %% ../../notebooks/05_changes/02_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
+MOVE = "_cdc_move"  # of a changed key: `in` under the new key, `out` under the old one; empty for other changes
 OPS = ("I", "U", "D")
 ColumnGroups = tuple[tuple[tuple[int, ...], tuple[str, ...]], ...]  # groups, and the columns that exactly those carry
 
@@ -44,6 +46,7 @@ class ChangeFiles:
     schema: Schema  # the source's columns as the lake will hold them
     place: Mapping[str, tuple[int, str]]  # path -> number of its group; new, late or again
     sets: ColumnGroups
+    images: Mapping[str, str] = field(default_factory=dict)  # key column -> column of its value before an update
 
     @property
     def rows(self) -> int:
@@ -56,11 +59,35 @@ class ChangeFiles:
         return sum(f.bytes for f in self.footers)
 
 # %% ../../notebooks/05_changes/02_read.ipynb #cell-008
+def before_images(
+    names: Iterable[str],  # the columns of all files
+    key: Sequence[str],
+    load: Mapping[str, str] | None = None,  # a load file: path -> where it lies
+) -> dict[str, str]:  # key column -> column of its value before an update; empty if one has none
+    "The before-image columns of a key, as DMS names them. A column that has values in the load is the source's."
+    found = {k: f"BI_{k}" for k in key}
+    if not found or not set(found.values()) <= set(names):
+        return {}
+    return {} if any(_has_values(path, url, found.values()) for path, url in (load or {}).items()) else found
+
+
+def _has_values(path: str, url: str, names: Iterable[str]) -> bool:
+    "Whether a file has values in one of these columns; a file that is gone or damaged has none."
+    try:
+        raw = open_raw(url, path)
+    except (OSError, Refused):
+        return False
+    there = [name for name in names if name in raw.schema_arrow.names]
+    return any(nulls not in (None, raw.metadata.num_rows) for nulls in promised_nulls(raw, there).values())
+
+# %% ../../notebooks/05_changes/02_read.ipynb #dcdd47c9
 def change_files(
     footers: Sequence[Footer],  # the files in their order
     urls: Mapping[str, str],  # path below the table's folder -> where it lies
     schema: Schema,  # the source's columns as the lake will hold them
     kinds: Mapping[str, str] | None = None,  # path -> "new" (default), "late" or "again"
+    key: Sequence[str] = (),  # whose before images are followed
+    load: Mapping[str, str] | None = None,  # a load file, for `before_images`
 ) -> ChangeFiles:
     "Files of one table, grouped by their columns."
     groups: dict[tuple[str, ...], int] = {}
@@ -73,7 +100,8 @@ def change_files(
         carrying = tuple(group for names, group in carried if c.name in names)
         sets.setdefault(carrying, []).append(c.name)
     known = tuple((carrying, tuple(names)) for carrying, names in sets.items())
-    return ChangeFiles(tuple(footers), urls, schema, place, known)
+    images = before_images([c.name for c in schema], key, load)
+    return ChangeFiles(tuple(footers), urls, schema, place, known, images)
 
 # %% ../../notebooks/05_changes/02_read.ipynb #cell-013
 def quoted(name: str) -> str:
@@ -163,7 +191,7 @@ def read_group(
 def read_changes(
     spark: SparkSession,
     files: ChangeFiles,
-) -> DataFrame:  # one row per change, unordered: Op, the lake's columns, file, row, base name, group, kind
+) -> DataFrame:  # one row per change, unordered: Op, the lake's columns, file, row, base name, group, kind, move
     "Read raw files of one table into one frame, each row with its file and row number."
     from pyspark.sql import functions as F
 
@@ -174,7 +202,28 @@ def read_changes(
     for (_, _, group, kind), same in alike.items():
         rows = read_group(spark, same, files.urls, files.schema)
         frames.append(rows.withColumns({GROUP: F.lit(group), KIND: F.lit(kind)}))
-    return reduce(lambda one, other: one.unionByName(other), frames)
+    rows = reduce(lambda one, other: one.unionByName(other), frames)
+    return _with_old_keys(rows, files) if files.images else rows
+
+# %% ../../notebooks/05_changes/02_read.ipynb #00abe3d7
+def _with_old_keys(
+    rows: DataFrame,
+    files: ChangeFiles,  # with before images
+) -> DataFrame:  # with _cdc_move
+    "Each update that changes the key, also as a delete of the key before."
+    from pyspark.sql import functions as F
+
+    types = {c.name: c.type for c in files.schema}
+    old = {k: F.col(quoted(before)).cast(types[k]) for k, before in files.images.items()}
+    known, other = F.col(OP) == "U", F.lit(False)
+    for k, value in old.items():
+        known, other = known & value.isNotNull(), other | ~value.eqNullSafe(F.col(quoted(k)))
+    both, one = F.array(F.lit("in"), F.lit("out")), F.array(F.lit(""))
+    rows = rows.withColumn(MOVE, F.explode(F.when(known & other, both).otherwise(one)))
+    ends = F.col(MOVE) == "out"
+    ours = {OP: F.when(ends, "D").otherwise(F.col(OP))}
+    return rows.withColumns(ours | {k: F.when(ends, v).otherwise(F.col(quoted(k))) for k, v in old.items()})
+
 
 # %% ../../notebooks/05_changes/02_read.ipynb #389008d6
 def refuse_lost(
@@ -186,7 +235,7 @@ def refuse_lost(
     from pyspark.sql import functions as F
 
     counts = [F.count(F.lit(1)), *[F.count(F.col(quoted(n))) for n in names]]
-    found = read_changes(spark, files).groupBy(FILE).agg(*counts).collect()
+    found = read_changes(spark, replace(files, images={})).groupBy(FILE).agg(*counts).collect()
     there = {path: counts for path, *counts in found}
     for footer in files.footers:
         rows, *values = there.get(footer.path, [0] * len(counts))

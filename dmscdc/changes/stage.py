@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from .fold import FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, Folding, fold
-from .read import GROUP, KIND, NAME, ChangeFiles, quoted, read_changes, refuse_lost
+from .fold import FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, CAME, Folding, as_read, fold, key_codes
+from .read import GROUP, KIND, MOVE, NAME, ChangeFiles, quoted, read_changes, refuse_lost
 from .schema import FILE, OP, OURS, ROW, WAY, Column, Schema, check_rows, ddl
 from .schema import open_raw
 from .schema import promised_nulls, read_raw
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'read_file', 'fold_shuffled', 'Batch',
-           'batch_frame', 'together', 'odd_nulls', 'fold_all', 'stage', 'refuse_bad']
+__all__ = ['DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'with_old_keys', 'read_file', 'fold_shuffled',
+           'Batch', 'batch_frame', 'together', 'odd_nulls', 'fold_all', 'stage', 'refuse_bad']
 
 # %% ../../notebooks/05_changes/06_stage.ipynb #cell-007
 @dataclass(frozen=True)
@@ -76,6 +77,29 @@ def _write_down(changes: pa.Table, staging: Staging) -> dict[str, Any]:
     write_table(batch, url, types, unique_columns(staging.how.keys))
     return facts
 
+# %% ../../notebooks/05_changes/06_stage.ipynb #dfb05840
+def with_old_keys(
+    changes: pa.Table,
+    images: Mapping[str, str],  # before images of the key, see `ChangeFiles`
+) -> pa.Table:  # with _cdc_move
+    "Each update that changes the key, also as a delete of the key before."
+    known = pc.equal(changes[OP], "U")
+    for pair in images.items():
+        for name in pair:
+            known = pc.and_(known, pc.is_valid(changes[name]))
+    at = np.flatnonzero(pc.fill_null(known, False).to_numpy())
+    some = changes.take(at)
+    old = {k: some[before].cast(some[k].type) for k, before in images.items()}
+    codes = key_codes(pa.concat_tables([some.select(list(images)), pa.table(old)]), list(images))
+    differ = codes[: len(at)] != codes[len(at):]
+    moves = np.full(changes.num_rows, "", object)
+    moves[at[differ]] = CAME
+    keys, count = {k: pc.filter(values, pa.array(differ)) for k, values in old.items()}, int(differ.sum())
+    ends = {n: changes[n].take(at[differ]) for n in changes.column_names} | keys
+    ends |= {OP: pa.repeat("D", count), MOVE: pa.repeat("out", count)}
+    return pa.concat_tables([changes.append_column(MOVE, pa.array(moves, pa.string())), pa.table(ends)])
+
+
 # %% ../../notebooks/05_changes/06_stage.ipynb #cell-013
 def read_file(
     url: str,
@@ -83,21 +107,23 @@ def read_file(
     group: int,
     kind: str,  # new, late or again
     schema: Schema,
-) -> pa.Table:  # Op, the source's columns, file, row, base name, group, kind
+    images: Mapping[str, str] | None = None,  # before images of the key, see `ChangeFiles`
+) -> pa.Table:  # Op, the source's columns, file, row, base name, group, kind, move
     "The changes of one file."
     have = read_raw(open_raw(url, path), path)
     rows, ours = have.num_rows, lake_values(have, OURS[:1], path)
     texts = {FILE: path, NAME: path.rpartition("/")[2], KIND: kind}
     place = {name: pa.repeat(text, rows) for name, text in texts.items()}
     place |= {ROW: pa.array(np.arange(rows)), GROUP: pa.repeat(pa.scalar(group, pa.int32()), rows)}
-    return pa.table({**ours, **lake_values(have, schema, path), **place})
+    changes = pa.table({**ours, **lake_values(have, schema, path), **place})
+    return with_old_keys(changes, images) if images else changes
 
 
 def _fold_files(batches: Batches, url: str) -> Batches:
     "For `in_tasks`: all files in one piece."
     staging = load_staging(url)
     for _ in numbers_in(batches):
-        tables = [read_file(*file, staging.how.schema) for file in staging.files]
+        tables = [read_file(*file, staging.how.schema, staging.how.images) for file in staging.files]
         yield facts_out(_write_down(pa.concat_tables(tables).combine_chunks(), staging))
 
 # %% ../../notebooks/05_changes/06_stage.ipynb #cell-016
@@ -124,7 +150,8 @@ def fold_shuffled(
         found = list(batches)
         if found:
             changes = pa.Table.from_batches(found).rename_columns(names)
-            nulls = {c.name: changes[c.name].null_count for c in (OURS[0], *how.schema)}
+            rows = as_read(changes)
+            nulls = {c.name: rows[c.name].null_count for c in (OURS[0], *how.schema)}
             yield facts_out(_write_down(changes, load_staging(url)) | {"nulls": nulls})
 
     names, work = frame.columns, with_access(fold_share, url)
@@ -158,8 +185,8 @@ def together(
     "The facts of the whole batch."
     numbers = {name for facts in done for name, value in facts.items() if isinstance(value, int)}
     said = {name: sum(facts[name] for facts in done) for name in numbers}
-    for name in ("first_bad", "lowest", "unfit", "against"):
-        found = [facts[name] for facts in done if facts[name]]
+    for name in ("first_bad", "first_image", "lowest", "unfit", "against"):
+        found = [facts[name] for facts in done if facts.get(name)]
         said[name] = min(found, key=lambda value: value[:3], default=None)
     nulls = sum((Counter(facts.get("nulls", {})) for facts in done), Counter())
     return said | {"highest": max((facts["highest"] for facts in done), default=""), "nulls": nulls}
@@ -220,7 +247,7 @@ def stage(
 ) -> Batch:  # the written fold
     "Fold and write. If a row lacks the sequence, the files' order decides."
     at = f"{url}/by-{'sequence' if sequence else 'file'}"
-    how = Folding(files.schema, tuple(keys), files.sets, sequence=sequence, **more)
+    how = Folding(files.schema, tuple(keys), files.sets, sequence=sequence, images=dict(files.images), **more)
     facts = fold_all(spark, files, at, how)
     if sequence and facts["unproven"]:
         return stage(spark, files, keys, url, **more)

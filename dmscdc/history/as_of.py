@@ -162,7 +162,7 @@ def as_of(
     check_told(past, at)
     if not past.files:
         raise NoPast(f"{past.table}: the table was empty then")
-    rows, files = read_changelog(spark, past)
+    rows, files = read_changelog(spark, past, key=key)
     check_key(str(past.table), files.schema, key, files.footers)
     clock = clock_of(files, key, time_column)
     if at and clock:

@@ -336,7 +336,7 @@ def audit_of(
     keyless: bool = False,  # the table has no key
 ) -> RowAudit:
     "One row's life, the lake's row, and whether they agree. Raises `BadKey`."
-    found = find_rows(past, Query(tuple(key), [key]), index or KeyIndex(tuple(key)))
+    found = find_rows(past, Query(tuple(key), [key]), index or KeyIndex(tuple(key)), not keyless)
     rows, every = found.rows[0], every or past
     head, there = lake_rows(table, _as_stored(key, rows), spark)
     could = without(past, found.broken)
@@ -365,7 +365,7 @@ def keys_with(
     index: KeyIndex | None = None,  # of these columns
 ) -> tuple[list[dict[str, Any]], bool]:  # in the order in which they first had it; all files could be read
     "Keys of the rows that once had these values. Raises `BadKey`."
-    found = find_rows(past, Query(tuple(given), [given]), index or KeyIndex(tuple(given)))
+    found = find_rows(past, Query(tuple(given), [given]), index or KeyIndex(tuple(given)), False)
     keys = (tuple(row.values.get(name) for name in key) for row in found.rows[0])
     return [dict(zip(key, values)) for values in dict.fromkeys(keys) if None not in values], not found.broken
 

@@ -346,12 +346,14 @@ def read_changelog(
     spark: SparkSession,
     past: Changelog,
     known: Container[str] = (),  # paths of change files whose rows get the kind `again`
+    key: Sequence[str] = (),  # whose before images are followed
 ) -> tuple[DataFrame, ChangeFiles]:
     "Rows of all files: Op, source columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
     footers = read_footers({f.path: past.urls[f.path] for f in past.files})
     schema = evolve(str(past.table), (), footers).schema
     kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
-    files = change_files(footers, past.urls, schema, kinds)
+    load = {f.path: past.urls[f.path] for f in past.load[:1]}
+    files = change_files(footers, past.urls, schema, kinds, key, load)
     check_sound(spark, {f.path: past.urls[f.path] for f in footers}, files.bytes)
     return read_files(spark, past, files), files
 

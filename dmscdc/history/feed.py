@@ -225,7 +225,7 @@ def feed(
     between = span(past, since, until)
     if not between.line.files:
         raise NoFeed(f"{past.table}: there is nothing to tell before its first file")
-    rows, files = read_changelog(spark, between.line, between.known)
+    rows, files = read_changelog(spark, between.line, between.known, key)
     check_key(str(past.table), files.schema, key, files.footers)
     _check_names(str(past.table), files)
     clock = clock_of(files, key, time_column)

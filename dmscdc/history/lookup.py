@@ -191,6 +191,14 @@ class KeyIndex:
         self.columns, self.room, self.opened, self.read = tuple(columns), room, 0, 0
         self._kept: dict[tuple, FileStats] = {}
         self._lock = Lock()
+        self._before: KeyIndex | None = None
+
+    def before(self, columns: Sequence[str]) -> KeyIndex:
+        "The index of the before images of these columns."
+        with self._lock:
+            if self._before is None:
+                self._before = KeyIndex(columns, self.room)
+            return self._before
 
     def get(self, file: RawFile) -> FileStats | None:
         "What is known of a file; a file that was put again counts as another one."

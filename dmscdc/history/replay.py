@@ -11,12 +11,12 @@ from operator import and_
 
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
-from ..changes.read import GROUP, KIND, NAME, OPS, ChangeFiles, ColumnGroups, proves, quoted
+from ..changes.read import GROUP, KIND, MOVE, NAME, OPS, ChangeFiles, ColumnGroups, proves, quoted
 from ..changes.schema import FILE, OP, ROW
 
 # %% auto #0
-__all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'SET', 'has_key', 'can_apply', 'order_text', 'order_key', 'struct', 'carried',
-           'states', 'every_state', 'only', 'is_present', 'current_rows', 'touched', 'key_only']
+__all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'SET', 'has_key', 'can_apply', 'order_text', 'order_key', 'settled', 'struct',
+           'carried', 'states', 'every_state', 'only', 'is_present', 'current_rows', 'touched', 'key_only']
 
 # %% ../../notebooks/10_history/06_replay.ipynb #cell-009
 def has_key(key: Sequence[str]) -> SparkColumn:
@@ -57,6 +57,28 @@ def order_key(
         every = F.bool_and(valid).over(Window.partitionBy(*map(quoted, key)))
         decides = F.when(every & ~is_load, F.concat(text, F.lit("/"))).otherwise("")
     return order_text(F.lit(f"{number:06d}"), is_load, decides)
+
+# %% ../../notebooks/10_history/06_replay.ipynb #39278255
+_ENDS, _TAKEN = "_cdc_ends", "_cdc_taken"
+
+
+def settled(
+    changes: DataFrame,  # of `read_changes`
+    key: Sequence[str],
+    order: str,  # the column that orders changes
+) -> DataFrame:  # without _cdc_move
+    "The changes without the ends of keys that another row had taken before."
+    if MOVE not in changes.columns:
+        return changes
+    line = Window.partitionBy(*map(quoted, key)).orderBy(order)
+    before = line.rowsBetween(Window.unboundedPreceding, -1)
+    follows = (F.lag(MOVE).over(line) == "in") & (F.lag(FILE).over(line) == F.col(FILE))
+    told = changes.withColumn(_ENDS, (F.col(MOVE) == "out") & F.coalesce(follows, F.lit(False)))
+    is_pair = F.col(_ENDS) | F.coalesce(F.lead(_ENDS).over(line), F.lit(False))
+    taken = F.coalesce(F.last(F.when(~is_pair, F.col(OP) != "D"), True).over(before), F.lit(False))
+    told = told.withColumn(_TAKEN, taken)
+    return told.where(~(F.coalesce(F.col(_ENDS), F.lit(False)) & F.col(_TAKEN))).drop(_ENDS, _TAKEN, MOVE)
+
 
 # %% ../../notebooks/10_history/06_replay.ipynb #5480adf8
 BEFORE, AFTER = "_cdc_before", "_cdc_after"  # the row as a struct of the source's columns; null: there was none
@@ -103,13 +125,14 @@ def states(
     number: int = 1,  # of the load
 ) -> DataFrame:  # our columns of `rows`, the key, _cdc_position, _cdc_before, _cdc_after, _cdc_last
     "One row for each change that can be applied, with the table's row before and after it; our other columns stay."
-    ours = [name for name in rows.columns if name not in {*key, *[c.name for c in files.schema]}]
+    ours = [name for name in rows.columns if name not in {*key, MOVE, *[c.name for c in files.schema]}]
     if not key:
         return _inserts(rows, files, number).select(*ours, POSITION, BEFORE, AFTER, LAST)
     at = Window.partitionBy(*map(quoted, key)).orderBy(POSITION)
     earlier = at.rowsBetween(Window.unboundedPreceding, -1)
     deletes, upsert = F.count(F.when(F.col(OP) == "D", 1)).over(earlier), F.col(OP) != "D"
     changes = rows.where(can_apply(key)).withColumn(POSITION, order_key(key, sequence, number))
+    changes = settled(changes, key, POSITION)
     sets, found = carried(files.sets, key, [_LIFE]), {LAST: F.lead(POSITION).over(at).isNull()}
     was, now = ({name: f"{name}_{when}" for name in sets} for when in ("was", "now"))
     for names, line in ((was, earlier), (now, at)):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..changes.read import is_sequence
+from ..changes.read import before_images, is_sequence
 from ..changes.schema import OP
 from ..errors import BadKey, Refused
 from .changelog import Changelog, is_first_put, moment
@@ -37,6 +37,7 @@ class RawChange:
     op: str | None  # I, U or D; I for a load row
     values: Mapping[str, Any]  # of the columns that the file carries, as the lake would hold them
     place: int = 0  # of its file among all: before the load, load, changes
+    move: str = ""  # of an update that changed the key: `from id=1003` under the new one, `to id=2003` under the old
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-012
 @dataclass(frozen=True)
@@ -60,18 +61,51 @@ def _said(
     return [f"{table}: {files[0].path}{more} {what}"]
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-013
+_Hit = tuple[int, int, dict[str, Any], str]  # number of the key, row of the file, values, move
+
+
+def _with_moves(
+    index: KeyIndex, file: RawFile, url: str, asked: Query, hits: Sequence[_Hit], load: Mapping[str, str]
+) -> list[_Hit]:
+    "The rows of a file, and those that gave the key away, where before images tell it."
+    kept = index.get(file)
+    images = before_images(kept.names if kept and not file.is_load else (), asked.columns, load)
+    if not images:
+        return list(hits)
+    keys = [{before: key[name] for name, before in images.items()} for key in asked.keys]
+    had = [hit for hit in look(index.before(tuple(images.values())), file, url, Query(tuple(images.values()), keys))]
+    here, before = {hit[:2] for hit in hits}, {hit[:2] for hit in had}
+    told = []
+    for number, row, values, _ in hits:
+        old = {name: values[image] for name, image in images.items()}
+        came = values.get(OP) == "U" and None not in old.values() and (number, row) not in before
+        told.append((number, row, values, f"from {_key_words(old)}" if came else ""))
+    for number, row, values in had:
+        new, old = {n: values[n] for n in images}, {n: values[image] for n, image in images.items()}
+        if values.get(OP) == "U" and (number, row) not in here:
+            told.append((number, row, {**values, **old, OP: "D"}, f"to {_key_words(new)}"))
+    return sorted(told, key=lambda hit: hit[1])
+
+
+def _key_words(key: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in key.items())
+
+# %% ../../notebooks/10_history/03_row.ipynb #bc6b508b
 def find_rows(
     past: Changelog,
     asked: Query,
     index: KeyIndex,  # of the same columns
+    is_key: bool = True,  # of the table: changes of the key are followed
 ) -> Matches:
     "The rows of some keys in all files of the changelog, also in those before the load. Raises `BadKey`."
     files = (*past.before, *past.files)
     loads, rows, broken = set(past.load), [[] for _ in asked.keys], []
+    load = {f.path: past.urls[f.path] for f in past.load[:1]}
 
-    def one(file: RawFile) -> list[tuple[int, int, dict[str, Any]]]:
+    def one(file: RawFile) -> list[_Hit]:
         try:
-            return look(index, file, past.urls[file.path], asked)
+            hits = [(*hit, "") for hit in look(index, file, past.urls[file.path], asked)]
+            return _with_moves(index, file, past.urls[file.path], asked, hits, load) if is_key else hits
         except (pa.ArrowException, OSError, Refused, UnicodeDecodeError) as error:
             broken.append((file, str(error).removeprefix(f"{file.path}: ").removeprefix("the file cannot be read, ")))
             return []
@@ -79,10 +113,10 @@ def find_rows(
     with ThreadPoolExecutor(32 if any(map(is_bucket, past.urls.values())) else 4) as pool:
         for place, (file, hits) in enumerate(zip(files, pool.map(one, files))):
             name = f"{file.path}#{past.number}" if file in loads else file.path
-            for number, row, values in hits:
+            for number, row, values, move in hits:
                 op = "I" if file in loads else values.get(OP)
                 values = {n: value for n, value in values.items() if n != OP}
-                rows[number].append(RawChange(file, name, row, op, values, place))
+                rows[number].append(RawChange(file, name, row, op, values, place, move))
     lacking = _check_files(past, asked, index)
     broken.sort(key=lambda one: files.index(one[0]))
     lost = [file for file, _ in broken]
@@ -133,7 +167,19 @@ def in_order(
         counted = row.values[sequence] if sequence and not row.file.is_load else ""
         return not row.file.is_load, counted, row.place, row.row
 
-    return sorted(rows, key=order)
+    return _settled(sorted(rows, key=order))
+
+
+def _settled(rows: Iterable[RawChange]) -> list[RawChange]:
+    "The changes of a key without the ends that are void: another row had taken the key before, see `changes/fold`."
+    told, is_there, was_there, last = [], False, False, None
+    for row in rows:
+        ends = row.move.startswith("to ") and last and last.move.startswith("from ") and last.file == row.file
+        if not (ends and was_there):
+            told.append(row)
+            was_there, is_there = is_there, is_there if row.op not in ("I", "U", "D") else row.op != "D"
+        last = row
+    return told
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-022
 def _committed(
@@ -265,6 +311,18 @@ def _unknown(row: Row) -> Row:
     "The row after changes that cannot be read: it may still be there, in the same life."
     return Row(None, False, row.lives - (row.values is not None))
 
+# %% ../../notebooks/10_history/03_row.ipynb #1fc77604
+def _move_words(raw: RawChange) -> str:
+    "What a change of the key means for the row under this key; empty for other changes."
+    if not raw.move:
+        return ""
+    return f"key changed, {raw.move}"
+
+
+def _put_at(past: Changelog, file: RawFile) -> datetime | None:
+    "When a file was put; None for a moved file, whose time is that of the move."
+    return None if file.path in past.moved else moment(file.time)
+
 # %% ../../notebooks/10_history/03_row.ipynb #cell-033
 @dataclass(frozen=True)
 class RowLife:
@@ -281,6 +339,9 @@ class RowLife:
         return self.steps[-1].state if self.steps and not self.steps[-1].before else None
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-034
+#| export
+
+# %% ../../notebooks/10_history/03_row.ipynb #33062c67
 def steps_of(
     past: Changelog,
     rows: Iterable[RawChange],  # of one key
@@ -302,17 +363,12 @@ def steps_of(
                 gaps, row = [at for at in gaps if at > raw.place], _unknown(row)
             row = Row() if keyless else row
             cells = row.cells(raw.values, quiet) if raw.op in ("I", "U") else ()
-            meant, row = meaning(row, raw.op, bool(cells)), after(row, raw.op, raw.values)
+            meant, row = _move_words(raw) or meaning(row, raw.op, bool(cells)), after(row, raw.op, raw.values)
             at = _committed(raw, sequence, stamp), raw.file.stamp, _put_at(past, raw.file), raw.file in late
             number, lives = len(steps) + 1, row.lives
             step = RowChange(number, raw.name, raw.row, raw.op, meant, cells, row.values, lives, part is old, *at)
             steps.append(step)
     return steps
-
-
-def _put_at(past: Changelog, file: RawFile) -> datetime | None:
-    "When a file was put; None for a moved file, whose time is that of the move."
-    return None if file.path in past.moved else moment(file.time)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-036
 def states_of(

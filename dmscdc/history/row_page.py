@@ -86,7 +86,7 @@ def _change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not ther
 
 def _changes_of(step: RowChange) -> list[str]:
     "The differences from the row before, one for each column."
-    is_new = step.meant in ("inserted", AGAIN, LOST)
+    is_new = step.meant in ("inserted", AGAIN, LOST) or step.meant.startswith("key changed, from")
     return [_change_of(cell, is_new) for cell in step.cells if not is_new or cell.new is not None]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-014

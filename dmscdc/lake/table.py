@@ -118,6 +118,7 @@ class Written:
     deleted: int = 0  # rows removed or marked
     unchanged: int = 0  # batch rows that changed nothing
     unmatched: int = 0  # inserted rows whose first change was an update: a key change, or a lost insert
+    clashes: int = 0  # rows that came from another key and replaced other values
     files: Mapping[str, int] = field(default_factory=dict)  # how many rewritten, added, removed, kept, opened
     bytes_read: int = 0  # of lake files
     bytes_written: int = 0  # of lake files

@@ -248,12 +248,27 @@ def replaced_columns(
     return (*added, *gone, *other)
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-022
+def _load_file(task: Task, load: Sequence[RawFile]) -> dict[str, str]:  # path -> where it lies
+    "The first file of the load, unless it is CSV."
+    return {f.path: task.landing.url(task.table, f.path) for f in load[:1] if not is_csv(f.path)}
+
+
 def _change_sequence(task: Task, files: ChangeFiles, load: Sequence[RawFile]) -> str:
     "The column that orders changes, empty for none; the load, if it is still there, has a say."
     if not task.key:
         return ""
-    first = [f.path for f in load[:1] if not is_csv(f.path)]
-    return sequence_column(files, {path: task.landing.url(task.table, path) for path in first})
+    return sequence_column(files, _load_file(task, load))
+
+# %% ../../notebooks/08_load/04_loader.ipynb #6ca48fb4
+def _refuse_image(task: Task, files: ChangeFiles, path: str, row: int) -> None:
+    "Raise `Refused` for an insert with a value in a column that looks like a before image."
+    columns = ", ".join(files.images.values())
+    raise Refused(
+        f"{task.table}: row {row} of {path}: {columns} was expected to be a before image of the key, which DMS fills "
+        "in updates only; this insert has a value there. Nothing was applied. If it is a column of the source, rename "
+        "it on its way (rename-column, a rule of the DMS task), then: "
+        f"dmscdc table rewind {for_shell(task.table)} --reload"
+    )
 
 
 def _fold_files(
@@ -269,6 +284,8 @@ def _fold_files(
     batch = stage(spark, files, task.row_key, url, sequence, **how)
     if batch.facts["bad"]:
         refuse_bad(str(task.table), batch.facts)
+    if batch.facts["first_image"]:
+        _refuse_image(task, files, *batch.facts["first_image"][1:3])
     if batch.facts["unfit"]:
         _refuse_unfit(task, *batch.facts["unfit"])
     return batch
@@ -354,6 +371,18 @@ def _note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[
         f"A reload makes them whole: dmscdc table rewind {for_shell(task.table)} --reload"
     ]
 
+# %% ../../notebooks/08_load/04_loader.ipynb #c1d86e07
+def _note_clashes(task: Task, written: Written) -> str:
+    "Rows that took the key of another row, which had not left it before in this batch; else empty."
+    if not written.clashes:
+        return ""
+    were = "was" if written.clashes == 1 else "were"
+    return (
+        f"{count(written.clashes, 'row')} {were} given a key that another row still had. If one statement changed "
+        f"both, and DMS split it over two files, the other row's change may remove the wrong one. "
+        f"A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
+    )
+
 
 def note_unmatched(task: Task, written: Written) -> str:
     "Updates of rows that the table did not hold; else empty."
@@ -389,7 +418,8 @@ def _batch_notes(
     "What a person must know of a batch that was applied."
     notes = [note_left_out(task, batch), _note_late(task, batch, late), _note_disorder(task, batch)]
     fine = "" if note_too_fine(task.table, base) else note_too_fine(task.table, written.commit)  # said once
-    return tuple(filter(None, [*notes, _note_sequence(task, base, batch), note_unmatched(task, written), fine]))
+    keys = [note_unmatched(task, written), _note_clashes(task, written)]
+    return tuple(filter(None, [*notes, _note_sequence(task, base, batch), *keys, fine]))
 
 # %% ../../notebooks/08_load/04_loader.ipynb #cell-028
 def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) -> PendingLoad:
@@ -403,7 +433,7 @@ def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) ->
     transaction = Transaction(head, {}, task.run, grown.schema, task.key, head.partition)
     staged = f"{task.lake.staging_dir(transaction)}/staged"
     with clock.step("fold"):
-        chosen = change_files(footers, urls, grown.schema, kinds)
+        chosen = change_files(footers, urls, grown.schema, kinds, task.key, _load_file(task, plan.after.load_files))
         batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files)
     before = Position.from_json(head.position)
     position = _read_by(_with_high_watermark(plan.after, before, batch, grown), opened, before)

@@ -107,7 +107,7 @@ def states_of(
     which `read_changelog` has compared with its row groups; where they differ it fails, and `tasks.explained` names
     the file."""
     comes = {f.path for f in under.files}
-    rows, files = read_changelog(spark, under.past, {f.path for f in under.past.changes} - comes)
+    rows, files = read_changelog(spark, under.past, {f.path for f in under.past.changes} - comes, key)
     if not under.is_reload:
         rows = touched(rows, key, files) if key else rows.where(F.col(KIND) == "new")
     told = states(rows, key, files, clock_of(files, key).sequence, under.past.number)

@@ -129,7 +129,8 @@ def files_of(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
     before = built.position.load if built else 0
     numbers = {f.path: step.number if f.is_load or f in step.whole else before for f in step.files}
     kinds = {f.path: kind_of(numbers[f.path], f in step.load, f not in step.reapplied) for f in step.files}
-    return change_files(footers, past.urls, schema, kinds)
+    load = {f.path: past.urls[f.path] for f in past.load[:1]}
+    return change_files(footers, past.urls, schema, kinds, scd2.item.key, load)
 
 
 def spec_of(

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Window, functions as F
 
-from ..changes.read import KIND, ColumnGroups, quoted
+from ..changes.read import KIND, MOVE, ColumnGroups, quoted
 from ..changes.schema import FILE, OP, ROW, Column, Schema
 from ..errors import Refused
 from ..history.as_of import CommitClock, closing_time, commit_time
-from ..history.replay import SET, carried, order_text, struct
+from ..history.replay import SET, carried, order_text, settled, struct
 
 # %% auto #0
 __all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ADDED', 'AT', 'TIME', 'BEGINS', 'START', 'LATER', 'DIFFERS', 'RUN', 'FIRST',
@@ -101,7 +101,8 @@ def lines_of(
     load = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
     time = F.when(is_load, load).otherwise(F.coalesce(commit_time(how.clock), closing_time()))
     found = {TIME: time, **carried(sets)}
-    return rows.withColumns(found).select(*map(quoted, how.key), OP, FILE, ROW, AT, _IS_NEW, BEGINS, *found)
+    moves = [MOVE] * (MOVE in rows.columns)
+    return rows.withColumns(found).select(*map(quoted, how.key), OP, FILE, ROW, AT, _IS_NEW, BEGINS, *found, *moves)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-016
 def _lines_again(
@@ -183,6 +184,7 @@ def build_versions(
     how: Scd2Spec,
 ) -> DataFrame:  # a version a row: Op, the source's columns, ours, file and row of the change, _cdc_hidden
     "The versions of keys, built from their changes."
+    lines = settled(lines, how.key, AT)
     events = _last_of_moment(_differences(_states_of(lines, sets, how), how), how)
     begun = _differences(events, how)
     ends = {TO: F.lead(TIME).over(_line(how)), _ENDED: F.lead(AT).over(_line(how))}

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...changes.fold import FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, alike
+from ...changes.fold import CAME, FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, alike, needs_row
+from ...changes.read import before_images
 from ...changes.schema import FILE, OP, ROW, arrow_type, read_lake, time_from
 from ...changes.tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 from ...errors import LakeDamaged
@@ -252,6 +253,7 @@ def apply_rows(
 ) -> tuple[pa.Table, np.ndarray]:  # what they become, and which are removed
     "Apply batch rows to lake rows, one to one."
     write, was_dead = _flag(new, WRITE), _died_before(old, new)
+    write &= ~(needs_row(new[FIRST_OP]).to_numpy() & pc.equal(old[OP], "D").to_numpy())
     says = write | (~was_dead & work.soft)  # the row gets the batch row's Op, file and row
     out = _values(old, new, work, write, was_dead | _flag(new, IS_INSERT))
     out |= {n: _pick(says, new[n], old[n]) for n in (OP, FILE, ROW)}
@@ -327,6 +329,7 @@ class UnitResult:
     hits: int = 0  # lake rows whose key is in the batch
     writes: int = 0  # of these, rows for which the batch has values
     patches: int = 0  # of these, updates
+    clashes: int = 0  # of these, rows that came from another key and replace other values
     moves: int = 0  # rows that leave their partition
     gone: int = 0  # rows that are removed
     deleted: int = 0  # rows that are removed or marked
@@ -345,13 +348,23 @@ class UnitResult:
         return cls(**{n: sum(v) if getattr(cls, n) == 0 else tuple(chain(*v)) for n, v in values.items()})
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-036
+def _clashes(old: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np.ndarray:
+    "Rows that came from another key to one that the lake has, with other values."
+    source = [n for names in work.sets for n in names]
+    source = [n for n in source if n not in before_images(source, work.keys).values()]
+    came = pc.and_(pc.fill_null(pc.equal(new[FIRST_OP], CAME), False), pc.not_equal(old[OP], "D")).to_numpy()
+    return came & ~_flag(new, IS_INSERT) & differs(old, after, source)
+
+
 def _counts_of(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
     "Counts of the matched rows, and the files of matched keys and moved rows."
     write, same = _flag(new, WRITE), ~differs(old, after, work.names) & ~removed
+    fresh = write & ~needs_row(new[FIRST_OP]).to_numpy()
     moved = differs(old, after, work.partition) & ~removed
     dies = removed | (pc.equal(after[OP], "D").to_numpy() & pc.not_equal(old[OP], "D").to_numpy())
     patches = write & ~_flag(new, IS_INSERT) & pc.fill_null(pc.equal(new[FIRST_OP], "U"), False).to_numpy()
-    counts = {"writes": write, "patches": patches, "moves": moved, "gone": removed}
+    counts = {"writes": fresh, "patches": patches, "moves": moved, "gone": removed}
+    counts["clashes"] = _clashes(old, new, after, work)
     counts |= {"deleted": dies, "unchanged": same, "updated": ~same & ~dies}
     files = {
         "matched": tuple(_put_down(new.filter(pa.array(write)).select(work.keys), "matched", work)),
@@ -396,8 +409,8 @@ class Inserting:
 def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
     "Rows of a batch file that have values and were in no file of the table."
     work, matched = inserting.work, [read_lake(url) for url in inserting.matched]
-    rows = read_lake(piece, None, [*work.names, WRITE])
-    rows = rows.filter(rows[WRITE]).select(work.names)
+    rows = read_lake(piece, None, [*work.names, WRITE, FIRST_OP])
+    rows = rows.filter(pc.and_(rows[WRITE], pc.invert(needs_row(rows[FIRST_OP])))).select(work.names)
     if matched:
         at = match(rows, pa.concat_tables(matched), work.keys)
         rows = rows.filter(pa.array(at < 0))

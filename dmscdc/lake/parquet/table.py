@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...changes.fold import WRITE
+from ...changes.fold import FIRST_OP, IF_THERE, WRITE
 from ...changes.read import quoted
 from ...changes.schema import Schema, ddl
 from ...changes.stage import Batch, batch_frame
@@ -119,10 +119,12 @@ def _insert_in_tasks(
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-014
 def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schema) -> DataFrame:
     "New rows, and rows that moved to another partition."
+    from pyspark.sql import functions as F
+
     rows = lake_columns(schema)
     keys, names = [c for c in rows if c.name in batch.keys], [quoted(c.name) for c in rows]
     matched, moved = (list(map(read_url, urls)) for urls in (done.matched, done.moved))
-    fresh = batch_frame(spark, batch).where(WRITE)
+    fresh = batch_frame(spark, batch).where(F.col(WRITE) & (F.col(FIRST_OP) != IF_THERE))
     if matched:
         fresh = fresh.join(spark.read.schema(ddl(keys)).parquet(*matched), list(batch.keys), "left_anti")
     fresh = fresh.select(*names)
@@ -179,6 +181,7 @@ def counts_of(batch: Batch, done: UnitResult) -> dict[str, int]:
         "deleted": done.deleted,
         "unchanged": done.unchanged + idle,
         "unmatched": batch.facts["patches"] - done.patches,
+        "clashes": done.clashes,
     }
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-022

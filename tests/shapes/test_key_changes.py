@@ -1,0 +1,201 @@
+"""Keys that change at the source, with before images as DMS adds them. The oracle is SQLite: the statements change its table, and triggers
+write what DMS would write, row by row, in the order in which the database changes them."""
+from __future__ import annotations
+
+import random
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dmscdc.history.as_of import as_of
+from dmscdc.history.audit import audit_row
+from dmscdc.history.changelog import open_changelog, upto
+from dmscdc.history.feed import feed, landed
+from dmscdc.scd2.update import read_versions, update_versions
+from dmscdc.state.position import Position
+from seeds import seed_of
+from world import World, closed
+
+ITEM = {"id": "int", "name": "string", "BI_id": "int"}
+PLAIN = {"id": "int", "name": "string"}
+
+
+@pytest.fixture(params=["direct", "shuffled"])
+def way(request, spark):
+    if request.param == "shuffled": spark.conf.set("spark.dmscdc.directBytes", "0")
+    yield request.param
+    spark.conf.unset("spark.dmscdc.directBytes")
+
+
+class Source:
+    "A table without a unique index, so that one statement may give rows the keys of each other, as Oracle and SQL Server allow."
+
+    def __init__(self, rows: int, only_changed: bool = False):
+        self.db, self.closes = sqlite3.connect(":memory:"), 0
+        old = "case when old.id <> new.id then old.id end" if only_changed else "old.id"
+        self.db.executescript(f"""
+            create table item (id, name); create table log (n integer primary key, op, id, name, before);
+            create trigger i after insert on item begin insert into log (op, id, name) values ('I', new.id, new.name); end;
+            create trigger u after update on item begin insert into log (op, id, name, before) values ('U', new.id, new.name, {old}); end;
+            create trigger d after delete on item begin insert into log (op, id, name) values ('D', old.id, old.name); end;""")
+        for n in range(1, rows + 1): self.say(f"insert into item values ({n}, 'name {n}')")
+        self.say("delete from log")
+
+    def say(self, statement: str) -> None: self.db.execute(statement)
+
+    def rows(self) -> list[tuple]: return self.db.execute("select id, name from item order by 1, 2").fetchall()
+
+    def changes(self) -> list[tuple]:
+        "What has happened since, as the rows of a change file."
+        rows = self.db.execute("select op, id, name, before from log order by n").fetchall()
+        self.say("delete from log")
+        return rows
+
+    def close(self, world: World) -> str:
+        "A change file of what has happened since."
+        self.closes += 1
+        world.changes(self.closes, self.changes())
+        return closed(self.closes)
+
+
+def table_of(spark, root: Path, source: Source, **settings: Any) -> World:
+    world = World(root, spark, ITEM).set(key="id", **settings)
+    return world.load([(*row, None) for row in source.rows()])
+
+
+def now(world: World): return open_changelog(str(world.landing), world.ref, position=Position.from_json(dict(world.lake_table.head().position)))
+
+
+def pairs(rows) -> list[tuple]: return sorted((row["id"], row["name"]) for row in rows)
+
+
+STATEMENTS = {
+    "one row": ["update item set id = 12 where id = 2"],
+    "there and back": ["update item set id = 12 where id = 2", "update item set id = 2 where id = 12"],
+    "a chain": ["update item set id = 12 where id = 2", "update item set id = 22 where id = 12", "update item set name = 'last' where id = 22"],
+    "a swap by a third key": ["update item set id = 99 where id = 1", "update item set id = 1 where id = 2", "update item set id = 2 where id = 99"],
+    "a swap in one statement": ["update item set id = 3 - id where id in (1, 2)"],
+    "all move up": ["update item set id = id + 1"],
+    "all move down": ["update item set id = id - 1"],
+    "a rotation": ["update item set id = id % 3 + 1 where id <= 3"],
+    "twice moved up": ["update item set id = id + 1", "update item set id = id + 1"],
+    "a key that is free again": ["update item set id = 12 where id = 2", "insert into item values (2, 'new')", "delete from item where id = 12"],
+    "a key that was deleted": ["delete from item where id = 3", "update item set id = 3 where id = 2"],
+    "moved and deleted": ["update item set id = id + 1", "delete from item where id = 3", "insert into item values (1, 'first')"],
+}
+
+
+@pytest.mark.parametrize("what", STATEMENTS)
+def test_the_old_key_goes_and_the_new_one_comes(spark, way, tmp_path, what):
+    source = Source(5, only_changed=way == "direct")
+    world = table_of(spark, tmp_path, source)
+    world.go()
+    for statement in STATEMENTS[what]: source.say(statement)
+    source.close(world)
+    assert world.go().verdict == "ok"
+    assert world.lake("id, name") == source.rows()
+    if way == "direct": assert pairs(as_of(spark, now(world), ["id"]).rows.collect()) == source.rows()
+
+
+def test_random_statements_and_every_question_about_them(spark, way, tmp_path):
+    partition = "name" if way == "direct" else ""
+    draw, source = random.Random(seed_of("KEY_SEED")), Source(8)
+    world, after, kinds = table_of(spark, tmp_path, source, partition=partition), [], []
+    world.go()
+    update_versions(*world.places, settle=0, spark=lambda: spark)
+    for number in range(9):
+        for _ in range(draw.randint(1, 6)):
+            ids = [id for id, _ in source.rows()]
+            free = draw.choice([n for n in range(1, 40) if n not in ids])
+            kind = draw.choice(["move", "move", "up", "swap", "insert", "delete", "rename"]) if len(ids) > 3 else "insert"
+            one, other = draw.sample(ids, 2) if len(ids) > 1 else (0, 0)
+            kinds.append(kind)
+            source.say({"move": f"update item set id = {free} where id = {one}", "insert": f"insert into item values ({free}, 'i{draw.randrange(4)}')",
+                        "up": "update item set id = id + 1", "swap": f"update item set id = {one + other} - id where id in ({one}, {other})",
+                        "delete": f"delete from item where id = {one}", "rename": f"update item set name = 'r{draw.randrange(4)}' where id = {one}"}[kind])
+        name = source.close(world)
+        after.append((name, source.rows()))
+        if number % 3 == 2:
+            assert world.go().verdict == "ok"
+            assert world.lake("id, name") == source.rows()
+            update_versions(*world.places, settle=0, spark=lambda: spark)
+            there = read_versions(spark, world.table, world.places[2]).where("is_current").collect()
+            assert pairs(there) == source.rows()
+    past = now(world)
+    for name, then in after[::3]: assert pairs(as_of(spark, upto(past, f"{name}.parquet"), ["id"]).rows.collect()) == then
+    for net in (True, False):
+        kept = dict(after[3][1])
+        news = feed(spark, past, ["id"], landed(upto(past, f"{after[3][0]}.parquet")), net=net).rows.collect()
+        for row in news:  # in their order; of one place the end of a key comes with the beginning of another
+            if row["_change_type"] in ("insert", "update_postimage"): kept[row["id"]] = row["name"]
+            elif row["_change_type"] == "delete": kept.pop(row["id"])
+        assert sorted(kept.items()) == after[-1][1]
+    audits = [audit_row(str(world.landing), world.lake_table, {"id": id})[0][0] for id in range(1, 41)]
+    assert {audit.verdict for audit in audits} == {"agrees"}
+    assert sorted((a.life.state["id"], a.life.state["name"]) for a in audits if a.life.state) == [row for row in after[-1][1] if row[0] <= 40]
+    print(f"{len(kinds)} statements, {kinds.count('up')} of them move every row; {len(audits)} rows told")
+
+
+
+def test_what_the_history_says_of_both_keys(spark, tmp_path):
+    source = Source(3)
+    world = table_of(spark, tmp_path, source)
+    source.say("update item set id = 12, name = 'Lamp' where id = 2")
+    source.close(world)
+    world.go()
+    (old,), (new,) = (audit_row(str(world.landing), world.lake_table, {"id": id})[0] for id in (2, 12))
+    assert [(s.op, s.meant) for s in old.life.steps] == [("I", "inserted"), ("D", "key changed, to id=12")] and old.life.state is None
+    assert [(s.op, s.meant) for s in new.life.steps] == [("U", "key changed, from id=2")] and new.life.state["name"] == "Lamp"
+    assert old.verdict == new.verdict == "agrees"
+
+
+def test_marked_rows_and_a_late_file(spark, way, tmp_path):
+    source = Source(4)
+    world = table_of(spark, tmp_path, source, delete="soft")
+    source.say("update item set name = 'late' where id = 2")
+    late = source.changes()
+    source.say("update item set id = 12, name = 'moved' where id = 2")
+    source.closes = 1
+    source.close(world)
+    world.go()
+    world.changes(1, late)
+    found = world.go()
+    assert found.verdict == "attention" and "met 1 key" in found.words  # no change sequence proves the order
+    assert world.lake("id, name, Op") == [(1, "name 1", "I"), (2, "late", "D"), (3, "name 3", "I"), (4, "name 4", "I"), (12, "moved", "U")]
+
+
+def test_of_two_columns_and_another_type(spark, way, tmp_path):
+    kinds = {"a": "int", "b": "string", "name": "string", "BI_a": "bigint", "BI_b": "string"}
+    world = World(tmp_path, spark, kinds).set(key="a,b").load([(1, "x", "one", None, None), (1, "y", "two", None, None)])
+    world.changes(1, [("U", 1, "z", "one", 1, "x"), ("U", 1, "y", "TWO", 1, "y"), ("U", 2, "y", "TWO", 1, "y")])
+    assert world.go().verdict == "ok"
+    assert world.lake("a, b, name") == [(1, "z", "one"), (2, "y", "TWO")]
+
+
+def test_without_before_images_an_update_of_an_unknown_key_is_said(spark, tmp_path):
+    world = World(tmp_path, spark, PLAIN).set(key="id").load([(1, "a")]).changes(1, [("U", 2, "a")])
+    found = world.go()
+    assert found.verdict == "attention" and "1 update met no row and was inserted" in found.words and "before-image columns" in found.words
+
+
+def test_a_column_of_the_source_is_not_taken_for_a_before_image(spark, way, tmp_path):
+    world = World(tmp_path, spark, ITEM).set(key="id").load([(1, "a", None)])
+    world.changes(1, [("I", 2, "b", 7), ("U", 1, "c", 3)])
+    found = world.go()
+    assert found.verdict == "refused" and "row 0 of" in found.words and "BI_id was expected to be a before image" in found.words
+    loaded = World(tmp_path / "loaded", spark, ITEM).set(key="id").load([(1, "a", 9), (3, "x", 9)])
+    loaded.changes(1, [("U", 1, "c", 3)])
+    assert loaded.go().verdict == "ok" and loaded.lake("id, name, BI_id") == [(1, "c", 3), (3, "x", 9)]
+
+
+def test_a_statement_cut_into_two_batches_is_said(spark, way, tmp_path):
+    source = Source(2)
+    world = table_of(spark, tmp_path, source)
+    world.go()
+    source.say("update item set id = 3 - id")
+    first, second = source.changes()
+    world.changes(1, [first])
+    found = world.go()
+    assert found.verdict == "attention" and "1 row was given a key that another row still had" in found.words
