@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from dmscdc.service.status import TableStatus
 
 # %% auto #0
-__all__ = ['app', 'demo', 'init', 'plan', 'pass_', 'status', 'schedule', 'server_settings', 'export_line', 'lend', 'serve_spark',
-           'capture', 'pass_env', 'pass_inside', 'checked', 'conformance', 'about', 'main']
+__all__ = ['app', 'demo', 'init', 'plan', 'doctor', 'pass_', 'status', 'schedule', 'server_settings', 'export_line', 'lend',
+           'serve_spark', 'capture', 'pass_env', 'pass_inside', 'checked', 'conformance', 'about', 'main']
 
 # %% ../../notebooks/14_cli/07_main.ipynb #cell-005
 app = typer.Typer(
@@ -161,6 +161,30 @@ def plan(
         _show_lines(left)
     _show_lines(unread, sys.stderr)
     raise typer.Exit(3 if unread or any(row["verdict"] in _TROUBLE for row in rows) else 0)
+
+# %% ../../notebooks/14_cli/07_main.ipynb #faf68e79
+@app.command(epilog="Example: dmscdc doctor --settings endpoint.json --settings task.json")
+@with_config
+def doctor(
+    config: Config,
+    only: Only = None,
+    settings: Annotated[
+        Optional[list[Path]],
+        typer.Option("--settings", metavar="FILE", help="JSON of aws dms describe-endpoints or describe-…-tasks"),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What will hurt, in landing, settings and machine, with what mends it. Starts no Spark, changes nothing.
+
+    Exit codes: 0 nothing, or notes only, 1 failed, 2 wrong use, 3 something needs attention."""
+    from dmscdc.service.doctor import doctor as examine, exit_code, in_short, rows_of
+
+    findings = examine(config, only or (), settings or ())
+    if json:
+        show_json(rows_of(findings))
+    else:
+        _show_lines([*map(str, findings), in_short(findings)])
+    raise typer.Exit(exit_code(findings))
 
 # %% ../../notebooks/14_cli/07_main.ipynb #cell-023
 @app.command("pass", epilog="Example: dmscdc pass --only sampledb.product")
