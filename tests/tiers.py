@@ -61,13 +61,13 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "shapes": "quick",
     "shapes/test_csv.py": "test",
     "shapes/test_key_changes.py::test_random_": "proof",
+
     "scenarios/test_table_names.py": "proof",
     "session": "proof",
     "session/test_session.py": "test",
     "state_dynamodb": "proof",
 }
 SERVERS = {"aws", "bucket", "browser", "cluster", "dynamodb", "dynamodb_local", "dynamodb_table", "mariadb", "moto", "postgresql"}
-
 
 def tier_of(name: str, fixtures: Any = ()) -> str:
     "The tier of a test: `asking/test_feed.py::test_…`, with the names of its fixtures."

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['Batches', 'UNREAD', 'AT_ONCE', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in', 'put_text',
-           'get_text', 'lake_values', 'explained', 'check_sound', 'in_sentences', 'footer', 'write_table',
-           'unique_columns']
+           'get_text', 'lake_values', 'look_through', 'explained', 'check_sound', 'in_sentences', 'footer',
+           'write_table', 'unique_columns']
 
 # %% ../../notebooks/05_changes/03_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
@@ -182,7 +182,7 @@ def _cause(error: Exception) -> str:
 UNREAD = re.compile(rf"(?:error while reading file|{NOT_UTF8}) (\S+?)[.'\"]*(?:\s|$)")
 
 
-def _look_through(
+def look_through(
     path: str,  # name used in messages
     url: str,
 ) -> None:
@@ -208,7 +208,7 @@ def explained(
     known = ((path, url) for path, url in (urls or {}).items() if address.endswith(fs_and_path(url)[1]))
     path, url = next(known, (address, re.sub("^/+", "/", address)))
     try:
-        _look_through(path, url)
+        look_through(path, url)
     except Refused as said:
         return said
     except OSError:
@@ -229,12 +229,12 @@ def check_sound(
 
     def look(batches: Batches) -> Batches:
         for number in numbers_in(batches):
-            _look_through(*files[number])
+            look_through(*files[number])
             yield facts_out({})
 
     if size <= AT_ONCE:
         for path, url in files:
-            _look_through(path, url)
+            look_through(path, url)
         return
     numbers = spark.range(0, len(files), 1, min(len(files), 1000))
     facts_in(numbers.mapInArrow(with_access(look, *urls.values()), "done string"))

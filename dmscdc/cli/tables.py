@@ -45,6 +45,7 @@ def _settings_of(
         "insert_only": item.insert_only,
         "partition": list(item.partition),
         "delete": item.delete,
+        "bad_rows": item.bad_rows,
         "active": item.active,
         "format": item.format,
         "columns": [f"{name} {kind}" for name, kind in item.columns],
@@ -224,6 +225,9 @@ def _csv_settings(
     return read
 
 
+_BAD = "stop: rows that cannot be applied refuse their batch; aside: see dmscdc quarantine"
+
+
 def _merged_csv(
     item: TableItem | None,  # as it is; None: never seen
     given: list[str],  # NAME=VALUE, as typed
@@ -242,6 +246,7 @@ def table_set(
     insert_only: Annotated[bool, typer.Option("--insert-only", help="No key: rows are only added")] = False,
     partition: Annotated[Optional[str], typer.Option(help="Columns that lay out the lake: a,b")] = None,
     delete: Annotated[Optional[str], typer.Option(help="hard: the row goes; soft: it stays, marked")] = None,
+    bad_rows: Annotated[Optional[str], typer.Option(help=_BAD)] = None,
     active: Annotated[Optional[bool], typer.Option("--active/--paused", help=_ACTIVE)] = None,
     csv: Annotated[Optional[list[str]], typer.Option(help=_CSV)] = None,
     new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
@@ -250,7 +255,7 @@ def table_set(
     from dmscdc.lake.table import check_format
 
     asked = {"key": key, "insert_only": insert_only or None, "partition": partition, "delete": delete, "active": active}
-    given = {name: value for name, value in asked.items() if value is not None}
+    given = {name: value for name, value in (asked | {"bad_rows": bad_rows}).items() if value is not None}
     if config.format != "parquet" or not given:
         given["format"] = config.format
     check_format(config.format, table)
@@ -261,9 +266,8 @@ def table_set(
         position = known.position if (known := state.get(ref)) else None
         _check_known(config, state, with_settings(TableItem(ref, position=position), given))
     before, item = state.get(ref), state.put_settings(ref, **given)
-    for words in filter(None, [_sentence_of(item), of_deleted(before, item), of_lake(config, item)]):
-        print(words)
-    if partition and not new and (words := _beware(open_landing(config.landing), item)):
+    beware = _beware(open_landing(config.landing), item) if partition and not new else ""
+    for words in filter(None, [_sentence_of(item), of_deleted(before, item), of_lake(config, item), beware]):
         print(words)
 
 # %% ../../notebooks/14_cli/03_tables.ipynb #352e587f

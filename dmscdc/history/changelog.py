@@ -42,6 +42,7 @@ class Changelog:
     gaps: tuple[str, ...] = ()  # sentences: what the files cannot show
     is_whole: bool = True  # the rows before the first change are known: a whole load, or an empty table
     moved: frozenset[str] = frozenset()  # paths in an archive: their object times are those of the move
+    unread: tuple[RawFile, ...] = ()  # change files that count and cannot be read: the lake has put them aside
 
     @property
     def files(self) -> tuple[RawFile, ...]:
@@ -209,6 +210,19 @@ def _overwritten(
     which = f"load {number}" if number > 1 else "the load"
     return [f"{table}: {which} has replaced what was there before; of that only changes can be told, not the rows"]
 
+
+def _without_unread(
+    past: Changelog,
+    whole: Container[str],  # paths of files that cannot be read, and that the lake has put aside
+) -> Changelog:
+    "The changelog without such files; what they changed is not known."
+    unread = tuple(f for f in past.changes if f.path in whole)
+    if not unread:
+        return past
+    why = "is put aside, because it cannot be read: what it changed is unknown"
+    gaps, there = [f"{past.table}: {f.path} {why}" for f in unread], [f for f in past.changes if f not in unread]
+    return replace(past, changes=tuple(there), unread=unread, gaps=(*past.gaps, *gaps))
+
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-022
 def _number_of(
     load: Sequence[RawFile],
@@ -229,7 +243,7 @@ def _merged(
     more = [f for f in there if f.path not in known]
     return tuple(sorted([*here, *more], key=lambda f: f.order)), frozenset(f.path for f in more)
 
-# %% ../../notebooks/10_history/01_changelog.ipynb #cell-023
+# %% ../../notebooks/10_history/01_changelog.ipynb #afd54f9c
 def open_changelog(
     landing: str,  # where DMS writes: a folder, or s3://bucket/prefix
     table: TableRef,
@@ -255,7 +269,8 @@ def open_changelog(
     lost = _lost_load(table, position, load)
     past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
-    return replace(past, gaps=(*lost, *gone, *_overwritten(table, number, before)))
+    past = replace(past, gaps=(*lost, *gone, *_overwritten(table, number, before)))
+    return _without_unread(past, position.unread if position else ())
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-029
 def upto(
@@ -327,7 +342,8 @@ def lost_of(
     position: Position,
 ) -> tuple[str, ...]:
     "Sentences about change files that a position has applied and that are gone or have changed."
-    return (*lost_changes(past.table, position, past.changes), *lost_older(past, position))
+    there = (*past.changes, *past.unread)
+    return (*lost_changes(past.table, position, there), *lost_older(replace(past, changes=there), position))
 
 
 def held_by(

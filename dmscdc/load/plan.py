@@ -14,6 +14,7 @@ from ..landing.load_set import CutOff, LoadSet, clock, find_cutoff, first_cutoff
 from ..landing.load_set import judge_load
 from ..state.position import Position, bound, take_over, tally
 from ..changes.csv import format_from, in_words
+from ..changes.quarantine import dropped, note_aside
 from .arrivals import Arrivals, Plan, advance, by_tally, count, gone_names, is_copied, some
 from .arrivals import sort_out, split_at, split_late, union
 
@@ -347,6 +348,7 @@ def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
 def _note_replaced(plan: Plan, case: Situation) -> tuple[str, ...]:
     "A file is applied again that is another one now: the keys of its present rows follow it, others keep what it made."
     other = {f.path for f in (case.arrivals.other if case.before and plan.instruction else ())}
+    other -= case.before.unread if case.before else set()
     files = [f for f in plan.late + plan.changes if f.path in other]
     if not files or plan.load or case.insert_only:
         return ()
@@ -357,14 +359,23 @@ def _note_replaced(plan: Plan, case: Situation) -> tuple[str, ...]:
 def finish(plan: Plan, case: Situation, void: tuple[str, ...]) -> Plan:
     "Adds the kind and what all plans have in common."
     work = {(True, True): "both", (True, False): "initial", (False, True): "incremental"}
-    moves = (case.asks("accept") or case.asks("adopt")) and plan.instruction is not None
-    notes = (*void, *plan.notes, *_note_unknown(plan, case), *_note_replaced(plan, case))
+    moves = any(map(case.asks, ("accept", "adopt", "drop"))) and plan.instruction is not None
+    notes = (*void, *plan.notes, *_note_unknown(plan, case), *_note_replaced(plan, case), *_note_aside(plan, case))
     idle = "incremental" if moves else "attention" if notes else "nothing"
     kind = work.get((bool(plan.load), bool(plan.changes or plan.late)), idle)
     plan = replace(plan, kind=kind, before=case.before, notes=notes)
     plan = replace(plan, after=case.before or Position(), instruction=None) if plan.is_empty else plan
     archived = tuple(f.path for f in plan.inputs if f.path in case.archived)
     return replace(plan, archived=archived, remarks=(*plan.remarks, *_remarks(plan, case)))
+
+
+def _note_aside(plan: Plan, case: Situation) -> list[str]:
+    "Rows that an earlier run has put aside, and that this plan does not read again."
+    if plan.load or not case.before or not case.before.aside:
+        return []
+    going = {f.path for f in plan.inputs}
+    kept = {path: found for path, found in dropped(case.before.aside, plan.instruction).items() if path not in going}
+    return list(filter(None, [note_aside(case.table, kept)]))
 
 
 def _remarks(plan: Plan, case: Situation) -> list[str]:

@@ -58,6 +58,7 @@ class Task:
     soft: bool = False  # deletes mark the row
     run: str = ""  # the run's id
     csv: CsvFormat = CsvFormat()  # how its CSV files are read
+    aside: str = ""  # where rows that cannot be applied are written down; "": they refuse their batch
 
     @property
     def row_key(self) -> tuple[str, ...]:

@@ -38,9 +38,11 @@ class Position:
     sequence: str | None = field(default=None, compare=False)  # the highest that was applied; "": changes had none
     absent: tuple[str, ...] = field(default=(), compare=False)  # columns that change files no longer have
     csv: dict | None = field(default=None, compare=False)  # how its CSV files are read; None: none was
+    aside: dict | None = field(default=None, compare=False)  # files with rows put aside, see `changes.quarantine`
 
     has_load = property(lambda self: bool(self.load_files), doc="It is based on load files.")
 
+    unread = property(lambda self: _unread(self), doc="Paths of files that are put aside as a whole.")
     older = property(lambda self: _older(self), doc="Tally of applied files from before the window; None: not counted.")
 
     def __str__(self) -> str:
@@ -50,9 +52,9 @@ class Position:
         return {**_frame(fitted := fit_window(self)), "window": pack_names(fitted.window)}
 
     def to_commit(self) -> dict:  # of plain JSON values
-        "The same, with the parts that only lake commits keep: the sequence, the absent columns, and how CSV is read."
-        more = {"sequence": self.sequence, "absent": list(self.absent), "csv": self.csv}
-        return {**self.to_json(), **{name: value for name, value in more.items() if value not in (None, [])}}
+        "The same, with the parts that only lake commits keep: the sequence, absent columns, how CSV is read, bad rows."
+        more = {"sequence": self.sequence, "absent": list(self.absent), "csv": self.csv, "aside": self.aside}
+        return {**self.to_json(), **{name: value for name, value in more.items() if value not in (None, [], {})}}
 
     @classmethod
     def from_json(cls, data: dict) -> Position:
@@ -63,6 +65,11 @@ class Position:
 def _older(position: Position) -> tuple[int, int] | None:
     "Tally of the applied files from before the look-back window."
     return position.applied and less(position.applied, tally(position.window))
+
+
+def _unread(position: Position) -> set[str]:
+    "Files of which all rows are put aside; their number is negative."
+    return {path for path, (rows, _) in (position.aside or {}).items() if rows < 0}
 
 
 def _in_words(position: Position) -> str:
@@ -102,7 +109,7 @@ def unpack_names(packed: Mapping[str, str]  # what `pack_names` made
     return tuple(sorted(names, key=lambda name: change_order(name[0])))
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-022
-_OF_COMMITS = ("sequence", "absent", "csv")  # kept in the lake, but not in copies of a position
+_OF_COMMITS = ("sequence", "absent", "csv", "aside")  # kept in the lake, but not in copies of a position
 
 
 def _frame(position: Position) -> dict:
@@ -210,7 +217,7 @@ def _is_change(path: str) -> bool:
 def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dictionary
     "Refuses an instruction that no plan could carry out."
     given, kind = dict(instruction), instruction.get("kind")
-    if kind not in ("rewind", "replay", "reload", "accept", "adopt"):
+    if kind not in ("rewind", "replay", "reload", "accept", "adopt", "drop"):
         raise BadInstruction(f"an instruction is rewind, replay, reload or accept, not {kind!r}")
     if kind == "rewind" and bool(given.get("to")) == bool(given.get("after")):
         raise BadInstruction("rewind needs a change file: "
@@ -219,7 +226,8 @@ def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dic
         raise BadInstruction("replay needs files: a list of change files")
     if kind == "reload" and given.setdefault("changes", "keep") not in ("keep", "supersede"):
         raise BadInstruction(f"reload needs changes: 'keep' or 'supersede', not {given['changes']!r}")
-    for path in [given.get("to"), given.get("after"), given.get("last"), *(given.get("files") or ())]:
+    files = given.get("files") or () if kind != "drop" else ()  # rows of load files may be dropped, too
+    for path in [given.get("to"), given.get("after"), given.get("last"), *files]:
         if path and not _is_change(path):
             raise BadInstruction(f"{kind} needs change files like 20181215-100311204.parquet, not {path!r}")
     return given

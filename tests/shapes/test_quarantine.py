@@ -1,0 +1,210 @@
+"""Rows and files that cannot be applied, put aside, shown, repaired and replayed. The oracle is what the test itself wrote into the files."""
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dmscdc.changes.quarantine import SetAside, aside_folder, read_aside
+from dmscdc.history.as_of import as_of
+from dmscdc.history.changelog import open_changelog
+from dmscdc.state.position import Position
+from seeds import seed_of
+from world import World, closed
+
+PRODUCT = {"id": "int", "name": "string", "price": "decimal(10,2)"}
+ITEM = {"id": "int", "name": "string"}
+
+
+def put(world: World, name: str, text: str | bytes) -> None:
+    world.raw.mkdir(parents=True, exist_ok=True)
+    (world.raw / name).write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def csv_table(spark, root: Path, **settings: Any) -> World:
+    world = World(root, spark, PRODUCT).set(key="id", columns=[*PRODUCT.items()], bad_rows="aside", **settings)
+    put(world, "LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n3,c,3.00\n")
+    return world
+
+
+def position(world: World) -> Position: return Position.from_json(dict(world.lake_table.head().position))
+
+
+def aside(world: World) -> list[SetAside]: return read_aside(aside_folder(str(world.root / "lake"), world.ref), position(world).aside or {})
+
+
+def asked(spark, world: World) -> list[tuple]:
+    past = open_changelog(str(world.landing), world.ref, position=position(world))
+    return sorted((row["id"], row["name"]) for row in as_of(spark, past, ["id"]).rows.collect())
+
+
+@pytest.fixture(params=["direct", "shuffled"])
+def way(request, spark):
+    if request.param == "shuffled": spark.conf.set("spark.dmscdc.directBytes", "0")
+    yield request.param
+    spark.conf.unset("spark.dmscdc.directBytes")
+
+
+def test_bad_rows_of_csv_go_aside_and_the_table_goes_on(spark, way, tmp_path):
+    world = csv_table(spark, tmp_path)
+    put(world, f"{closed(1)}.csv", "U,1,A,cheap\nU,2,B\nU,3,C,3.50\nX,1,a,1.00\nD,,,\nI,4,d,4.00\n")
+    found = world.go()
+    assert found.verdict == "attention" and f"4 rows of 1 file put aside: row 0 of {closed(1)}.csv: column price: cheap is no decimal(10,2)" in found.words
+    assert world.lake("id, name, price") == [(1, "a", Decimal("1.00")), (2, "b", Decimal("2.00")), (3, "C", Decimal("3.50")), (4, "d", Decimal("4.00"))]
+    assert [(bad.row, bad.text) for bad in aside(world)[:2]] == [(0, "U,1,A,cheap"), (1, "U,2,B")] and [bad.row for bad in aside(world)] == [0, 1, 3, 4]
+    assert [bad.reason for bad in aside(world)[2:]] == ["column Op is 'X'; I, U or D was expected", "key column id is null"]
+    put(world, f"{closed(2)}.csv", "U,2,later,2.50\n")  # the table does not wait
+    assert world.go().verdict == "attention" and (2, "later") in world.lake("id, name")
+    idle = world.idle()
+    assert idle.verdict == "attention" and "put aside and not in the table: 4 rows of 1 file" in idle.words and "dmscdc quarantine show shop.item" in idle.words
+    assert asked(spark, world) == world.lake("id, name")
+
+
+def test_a_repaired_file_is_replayed_in_its_place_and_a_newer_change_wins(spark, way, tmp_path):
+    world = csv_table(spark, tmp_path)
+    put(world, f"{closed(1)}.csv", "U,1,A,cheap\nU,2,B,dear\nU,3,C,3.50\n")
+    world.go()
+    put(world, f"{closed(2)}.csv", "U,2,newer,9.00\nD,3,,\n")
+    world.go()
+    put(world, f"{closed(1)}.csv", "U,1,A,1.50\nU,2,B,2.50\nU,3,C,3.50\n")  # repaired
+    world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
+    found = world.go()
+    assert world.lake("id, name, price") == [(1, "A", Decimal("1.50")), (2, "newer", Decimal("9.00"))], found.words
+    assert not position(world).aside and world.idle().verdict == "nothing"
+    assert asked(spark, world) == world.lake("id, name")
+
+
+def test_a_repaired_definition_needs_no_other_file(spark, tmp_path):
+    world = csv_table(spark, tmp_path)
+    put(world, f"{closed(1)}.csv", "U,1,A,123456789012.50\n")
+    assert world.go().verdict == "attention" and world.lake("id, name")[0] == (1, "a")
+    world.set(columns=[("id", "int"), ("name", "string"), ("price", "decimal(14,2)")])
+    world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
+    assert world.go().verdict == "ok" and world.lake("id, price")[0] == (1, Decimal("123456789012.50")) and not position(world).aside
+
+
+def test_rows_of_parquet_without_key_or_operation(spark, way, tmp_path):
+    world = World(tmp_path, spark, ITEM).set(key="id", bad_rows="aside").load([(1, "a"), (2, "b")])
+    world.changes(1, [("U", None, "x"), ("Q", 1, "y"), (None, 2, "z"), ("U", 2, "B")])
+    assert world.go().verdict == "attention" and world.lake("id, name") == [(1, "a"), (2, "B")]
+    assert [(bad.row, bad.text) for bad in aside(world)] == [(0, '{"Op":"U","name":"x"}'), (1, '{"Op":"Q","id":1,"name":"y"}'), (2, '{"id":2,"name":"z"}')]
+
+
+@pytest.mark.parametrize("partition", ["", "name"])
+def test_rows_of_a_load_without_a_key(spark, tmp_path, partition):
+    world = World(tmp_path, spark, ITEM).set(key="id", bad_rows="aside", partition=partition).load([(1, "a"), (None, "b"), (3, "c")])
+    found = world.go()
+    assert found.verdict == "attention" and "1 row of 1 file put aside: row 1 of LOAD00000001.parquet: key column id is null" in found.words
+    assert world.lake("id, name") == [(1, "a"), (3, "c")] and world.lake_table.head().rows == 2
+    assert asked(spark, world) == [(1, "a"), (3, "c")]
+    world.changes(1, [("U", 3, "C")])
+    assert world.go().verdict == "attention" and world.lake("id, name") == [(1, "a"), (3, "C")]
+    twice = World(tmp_path / "twice", spark, ITEM).set(key="id", bad_rows="aside").load([(1, "a"), (None, "b"), (1, "c")])
+    assert twice.go().verdict == "refused"  # two rows of one key are no bad row: which one is right?
+
+
+def test_rows_of_a_csv_load(spark, tmp_path):
+    world = csv_table(spark, tmp_path)
+    put(world, "LOAD00000001.csv", "1,a,1.00\n2,b\n3,c,free\n,d,4.00\n5,e,5.00\n")
+    assert world.go().verdict == "attention" and world.lake("id, name") == [(1, "a"), (5, "e")]
+    assert [(bad.row, bad.reason) for bad in aside(world)] == [
+        (1, "2 fields, where 3 were expected"), (2, "column price: free is no decimal(10,2)"), (3, "key column id is null")]
+
+
+@pytest.mark.parametrize("kind", ["cut", "empty", "text", "quote"])
+def test_a_file_that_cannot_be_read_keeps_no_other_waiting(spark, tmp_path, kind):
+    world = csv_table(spark, tmp_path) if kind == "quote" else World(tmp_path, spark, ITEM).set(key="id", bad_rows="aside").load([(1, "a"), (2, "b"), (3, "c")])
+    bad, ending = f"{closed(1)}.{'csv' if kind == 'quote' else 'parquet'}", ".csv" if kind == "quote" else ".parquet"
+    if kind == "quote":
+        put(world, bad, 'U,1,"A,1.00\n')
+        put(world, f"{closed(2)}.csv", "U,2,B,2.00\n")
+    else:
+        world.changes(1, [("U", 1, "A"), ("U", 2, "old")]).changes(2, [("U", 2, "B")])
+        whole = (world.raw / bad).read_bytes()
+        put(world, bad, {"cut": whole[:-20], "empty": b"", "text": b"not a file of DMS" * 9}[kind])
+    found = world.go()
+    assert found.verdict == "attention" and "1 file that cannot be read put aside" in found.words, found.words
+    assert world.lake("id, name") == [(1, "a"), (2, "B"), (3, "c")] and [row.row for row in aside(world)] == [None]
+    assert asked(spark, world) == world.lake("id, name") and world.idle().verdict == "attention"
+    if kind == "quote": put(world, bad, 'U,1,"A",1.00\nU,2,old,1.00\n')
+    else: put(world, bad, whole)
+    world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}{ending}"]})
+    world.go()
+    assert world.lake("id, name") == [(1, "A"), (2, "B"), (3, "c")] == asked(spark, world) and not position(world).aside
+    assert world.idle().verdict == "nothing"
+
+
+def test_a_batch_of_nothing_but_an_unreadable_file_moves_the_position(spark, tmp_path):
+    world = World(tmp_path, spark, ITEM).set(key="id", bad_rows="aside").load([(1, "a")])
+    world.go()
+    put(world, f"{closed(1)}.parquet", b"PAR1")
+    found = world.go()
+    assert found.verdict == "attention" and position(world).last == f"{closed(1)}.parquet" and world.lake("id, name") == [(1, "a")]
+
+
+def test_what_a_person_drops_is_asked_about_no_more(spark, tmp_path):
+    world = csv_table(spark, tmp_path)
+    put(world, f"{closed(1)}.csv", "U,1,A,x\n")
+    put(world, f"{closed(2)}.csv", "U,2,B,x\n")
+    world.go()
+    world.state.instruct(world.ref, {"kind": "drop", "files": [f"{closed(1)}.csv"]})
+    assert world.go().verdict == "attention" and list(position(world).aside) == [f"{closed(2)}.csv"]
+    world.state.instruct(world.ref, {"kind": "drop"})
+    assert world.go().verdict == "nothing" and not position(world).aside and world.idle().verdict == "nothing"
+
+
+def test_unless_told_otherwise_a_bad_row_refuses_its_batch(spark, tmp_path):
+    world = csv_table(spark, tmp_path).set(bad_rows="stop")
+    put(world, f"{closed(1)}.csv", "U,1,A,x\n")
+    assert world.go().verdict == "refused" and not (tmp_path / "lake/_quarantine").exists()
+
+
+def test_ten_thousand_bad_rows_are_a_wrong_definition(spark, tmp_path):
+    world = csv_table(spark, tmp_path)
+    put(world, f"{closed(1)}.csv", "U,1,A,x\n" * 10_001)
+    found = world.go()
+    assert found.verdict == "refused" and "more than 10,000 rows cannot be applied" in found.words
+
+
+def test_random_bad_rows_cost_no_good_one_and_come_back_in_their_place(spark, tmp_path):
+    draw, world = random.Random(seed_of("QUARANTINE_SEED")), csv_table(spark, tmp_path)
+    wanted, lines, bad = {1: "a", 2: "b", 3: "c"}, [], 0
+    for number in range(1, 9):
+        good, written = [], []
+        for _ in range(draw.randint(1, 12)):
+            key, name = draw.randrange(1, 12), f"n{draw.randrange(100)}"
+            line = f"D,{key},," if draw.random() < 0.2 else f"U,{key},{name},1.00"
+            good.append(line)
+            broken = draw.random() < 0.25
+            bad += broken
+            written.append(draw.choice([line[:-4] + "x.y", line + ",more", "?" + line[1:], line[0] + ",," + line]) if broken and line[0] == "U" else line)
+        lines.append(good)
+        put(world, f"{closed(number)}.csv", "\n".join(written) + "\n")
+        if draw.random() < 0.5: world.go()
+    world.go()
+    files = [path for path in (position(world).aside or {})]
+    for name in files: put(world, name, "\n".join(lines[[f"{closed(n)}.csv" for n in range(1, 9)].index(name)]) + "\n")
+    world.state.instruct(world.ref, {"kind": "replay", "files": files})
+    world.go()
+    for line in (line for good in lines for line in good):
+        op, key, name, _ = line.split(",")
+        if op == "D": wanted.pop(int(key), None)
+        else: wanted[int(key)] = name
+    assert world.lake("id, name") == sorted(wanted.items()) and not position(world).aside
+    print(f"{bad} rows drawn to be bad in {len(files)} files")
+
+
+def test_a_file_that_was_applied_is_never_put_aside(spark, tmp_path):
+    world = World(tmp_path, spark, ITEM).set(key="id", bad_rows="aside").load([(1, "a"), (2, "b")]).changes(2, [("U", 1, "A"), ("U", 2, "B")])
+    world.go()
+    path = world.raw / f"{closed(2)}.parquet"
+    data = bytearray(path.read_bytes())
+    data[4:40] = bytes(36)  # as long as before, and damaged
+    path.write_bytes(data)
+    world.changes(1, [("U", 1, "late")])  # it needs the later file again
+    found = world.go()
+    assert found.verdict == "refused" and f"{closed(2)}.parquet" in found.words and not position(world).aside
+    assert world.lake("id, name") == [(1, "A"), (2, "B")]
