@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..changes.csv import first_rows, format_from, is_csv
 from ..changes.schema import WAY, Column, Footer, brief, column_type, in_words, open_raw, plain, read_footer
 from ..errors import Refused, Unreadable
-from ..landing.files import FolderLanding, Listing, RawFile, TableRef
+from ..landing.files import FolderLanding, Listing, RawFile
 from ..landing.s3 import BucketLanding
 from .key_inference import Suggestion, judged_by, suggest_key
 from ..state.items import TableItem
