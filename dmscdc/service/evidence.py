@@ -54,7 +54,7 @@ class Sample:
 
     names = property(lambda self: self.rows.column_names, doc="Names of its columns.")
 
-# %% ../../notebooks/13_service/09_evidence.ipynb #75b011e9
+# %% ../../notebooks/13_service/09_evidence.ipynb #f06df1de
 _ROWS, _BYTES = 10_000, 32 << 20  # of a sample
 _CSV_BYTES = 1 << 20  # of a CSV file that are read
 
@@ -67,11 +67,15 @@ def _of_parquet(file: RawFile, url: str) -> Sample:
         parquet = open_raw(url, file.path)
         batch = next(parquet.iter_batches(most, use_threads=False), None)
         rows = plain(pa.Table.from_batches([batch] if batch else [], schema=parquet.schema_arrow))
+    once = {name: values for name, values in zip(reversed(rows.column_names), reversed(rows.columns))}
+    rows = rows if len(once) == rows.num_columns else pa.table(once)  # a name may be there twice
     return Sample(file, footer, rows, rows.num_rows == footer.rows)
 
 
 def _of_csv(file: RawFile, url: str, item: TableItem) -> Sample:
     "A sample of a CSV file. Raises `Refused`."
+    if not file.size:
+        return Sample(file, Footer(file.path, (), 0, 0), whole=True)
     how = replace(format_from(item.columns, item.csv), inserts=False)
     rows = first_rows(str(item.table), file.path, url, how)
     schema = tuple(Column(one.name, column_type(one.type)) for one in rows.schema)
@@ -123,7 +127,7 @@ def ends_of(
     "The first and the last files of a series."
     return tuple(files) if len(files) <= most else (*files[: most - most // 2], *files[-(most // 2) :])
 
-# %% ../../notebooks/13_service/09_evidence.ipynb #2b2f5845
+# %% ../../notebooks/13_service/09_evidence.ipynb #b520fff1
 def look_into(
     landing: FolderLanding | BucketLanding,
     item: TableItem,  # settings of the table
@@ -137,7 +141,7 @@ def look_into(
         samples = tuple(pool.map(lambda file: sample(landing, item, file), chosen))
     damaged = {one.file for one in samples if isinstance(one.problem, Unreadable)}
     if not (item.key or item.insert_only or judged_by(listing) in damaged):
-        with suppress(Refused), in_words(item.table.name):
+        with suppress(Refused, KeyError, ValueError), in_words(item.table.name):  # no rows, or a name twice
             suggestion = suggest_key(landing, item.table, listing, format_from(item.columns, item.csv))
     load = tuple(one for one in samples if one.file in listing.load)
     changes = tuple(one for one in samples if one.file in listing.changes)

@@ -324,7 +324,7 @@ def times(e: Evidence) -> Iterator[Finding]:
             seen.add(c.name)
             yield found
 
-# %% ../../notebooks/13_service/10_table_checks.ipynb #cf907347
+# %% ../../notebooks/13_service/10_table_checks.ipynb #cf41a39d
 _QUARTER, _SOON = 900.0, 60.0  # seconds; within the second a file is put after the time in its name
 
 
@@ -350,7 +350,7 @@ def zones(e: Evidence) -> Iterator[Finding]:
     files = [one.file for one in e.changes if one.file.folder]
     shifts = {_zone(file) for file in files}
     starts = [(file, start) for file in files if (start := _folder_start(file)) and abs(start - file.stamp).days < 400]
-    odd = [file for file, start in starts if start > file.stamp + timedelta(minutes=15)]
+    odd = [file for file, start in starts if start - file.stamp > timedelta(minutes=15)]
     mend = "DatePartitionTimezone of the DMS endpoint to UTC, or leave it out"
     why = "Where clocks are set back, an hour of names comes twice and the files of that hour are in the wrong order"
     if len(files) > 2 and len(shifts) <= 2 and None not in shifts and any(shifts):

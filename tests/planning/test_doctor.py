@@ -40,7 +40,7 @@ def put(home: Path, files: Files, table: str = "item") -> None:
         if isinstance(content, str): path.write_text(content)
         elif isinstance(content, bytes): path.write_bytes(content)
         else: pq.write_table(content if isinstance(content, pa.Table) else pa.table(content), path)
-        at, stamp = LOADED, re.fullmatch(r"(\d{8}-\d{6})\d{3}\..*", path.name)
+        at, stamp = LOADED, re.fullmatch(r"((?:19|20)\d{6}-\d{6})\d{3}\..*", path.name)
         if stamp: at = datetime.strptime(stamp[1], "%Y%m%d-%H%M%S").replace(tzinfo=timezone.utc).timestamp() + 1
         os.utime(path, (at, at))
 
@@ -119,6 +119,22 @@ def test_csv_with_a_header_only_is_a_note_and_with_a_definition_nothing(tmp_path
 def test_csv_that_does_not_fit_its_definition_is_an_error(tmp_path):
     [one] = about(said(tmp_path, {"LOAD00000001.csv": "1,a,x,y\n"}, columns=[("id", "int"), ("name", "string")]), "has 4 fields")
     assert one.severity == "error" and "dmscdc table columns shop.item" in one.mend
+
+
+def named(*columns: tuple[str, list]) -> pa.Table: return pa.table([pa.array(values) for _, values in columns], names=[name for name, _ in columns])
+
+
+@pytest.mark.parametrize("files", [
+    {LOAD: {"id": [1], "tags": [["a"]]}}, {LOAD: named(("id", [1]), ("id", [2]))}, {FIRST: named(("Op", ["I"]), ("id", [1]), ("Op", ["x"]))}, {FIRST: {"Op": [1], "id": [1]}},
+    {LOAD: pa.table({"id": pa.array([], pa.int32())})}, {LOAD: {"id": [1], "n": pa.nulls(1)}}, {LOAD: pa.table({})}, {LOAD: {"id": [1, 2], "d": pa.array(["a", "b"]).dictionary_encode()}},
+    {LOAD: {"id": [1], "s": pa.array(["a"], pa.large_string()), "f": pa.array([b"ab"], pa.binary(2))}, FIRST: {"Op": ["I"], "id": [2], "s": ["b"]}}, {LOAD: {"id": [1], "t": pa.array([1], pa.timestamp("ns"))}},
+    {LOAD: {"id": [[1]]}, FIRST: {"Op": ["U"], "id": [[2]]}}, {LOAD: {"id": [1], "": ["x"], "a.b": [1], "`": [2], "_cdc_file": ["x"]}}, {LOAD: {"id": [1], "d": pa.array([1], pa.decimal256(50, 2))}},
+    {"LOAD00000001.csv": ""}, {FIRST.replace("parquet", "csv"): "I"}, {"LOAD00000001.csv": '1,"a\n'}, {"LOAD00000001.csv": b"\xff\xfe1,a"}, {"LOAD00000001.csv": "1,ü\n".encode("latin1")},
+    {"LOAD00000001.csv.gz": b"\x1f\x8b\x08\x00abc"}, {"9999/12/31/99991231-235959998.parquet": {"Op": ["I"], "id": [1]}}, {"0001/01/01/00010101-000000001.parquet": {"Op": ["I"], "id": [1]}},
+    {LOAD: {"id": [1], "t": pa.array([-(2**63) + 1], pa.timestamp("us"))}}, {FIRST: {"Op": ["I"], "id": [1], "AR_H_CHANGE_SEQ": [5]}, SECOND: {"Op": ["I"], "id": [1], "AR_H_CHANGE_SEQ": [3]}}])
+@pytest.mark.parametrize("settings", [{}, {"key": ""}, {"key": "", "columns": [("id", "int"), ("s", "string")]}], ids=["key", "nothing", "definition"])
+def test_whatever_lies_there_every_check_ends_in_words(tmp_path, files, settings):
+    assert about(said(tmp_path, files, **settings), "ended with") == []
 
 
 # Key
