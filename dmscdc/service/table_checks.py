@@ -30,11 +30,12 @@ __all__ = ['SEQUENCE_RULE', 'TABLE_CHECKS', 'unreadable', 'undefined', 'no_key',
            'key_changes', 'late_stamps', 'cut_values', 'unbounded_numbers', 'columns_differ', 'times', 'zones',
            'two_tasks', 'strangers', 'from_the_future', 'doubtful_plan']
 
-# %% ../../notebooks/13_service/10_table_checks.ipynb #a99d8eb5
+# %% ../../notebooks/13_service/10_table_checks.ipynb #d3df06f8
 def unreadable(e: Evidence) -> Iterator[Finding]:
     "Files that are damaged, or that we may not read."
     for one in (one for one in e.samples if isinstance(one.problem, Unreadable)):
-        what, mend = str(one.problem).removesuffix(f". {WAY}").rstrip("."), WAY
+        what = str(one.problem).removesuffix(f". {WAY}").rstrip(".")
+        mend = f"{WAY}; or go on without what is bad: dmscdc table set {for_shell(e.name)} --bad-rows aside"
         yield Finding("error", e.name, what, "Its batch is refused whole, and later files of the table wait", mend)
 
 

@@ -97,3 +97,11 @@ def test_a_landing_that_cannot_be_listed_is_an_error_among_the_others(bucket, tm
     config = settings_of(tmp_path, bucket, landing="s3://nobody-has-this-one/dms")
     found = doctor(config, machine=Survey(config, java=None, spark="4.1.4"))
     assert found[0].severity == "error" and found[0].place == "landing" and "there is no such bucket" in found[0].what
+
+
+@pytest.mark.parametrize("place", ["CDC_TXN-20201117153046033.csv", "cdc/CDC_TXN-20201117153046033.csv"])
+def test_files_of_transactions_beside_the_tables_are_an_error(bucket, tmp_path, place):
+    config = settings_of(tmp_path, bucket)
+    client("s3").put_object(Bucket=bucket, Key=f"dms/{place}", Body=b"U,item,shop,1\n")
+    found = doctor(config, machine=Survey(config, java=None, spark="4.1.4"))
+    assert [one.what.partition(": ")[0] for one in found if one.place == "landing"] == [place]

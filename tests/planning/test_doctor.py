@@ -553,6 +553,15 @@ def test_an_empty_landing_is_an_error_and_the_machine_is_examined_all_the_same(t
     assert {(one.severity, one.place) for one in found} == {("error", "landing"), ("error", "this machine")} and "no files of DMS" in str(found)
 
 
+@pytest.mark.parametrize("place", ["CDC_TXN-20201117153046033.csv", "cdc/CDC_TXN-20201117153046033.csv", "changes/cdc/CDC_TXN-20201117153046033.csv", "shop/item/CDC_TXN-20201117153046033.csv"])
+def test_mixed_files_of_transactions_beside_the_tables_are_an_error(tmp_path, place):
+    path = tmp_path / "landing" / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("U,item,shop,1\n")
+    [one] = about(said(tmp_path, {LOAD: {"id": [1]}}), "^error landing")
+    assert one.what.startswith(place) and one.mend == "set PreserveTransactions=false at the DMS endpoint"
+
+
 def test_a_check_that_fails_does_not_end_the_others(tmp_path, monkeypatch):
     def odd(evidence: Any) -> list: raise KeyError("of a file like no other")
 
