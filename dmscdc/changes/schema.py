@@ -25,7 +25,8 @@ from ..storage.filesystem import fs_and_path
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'Column', 'columns', 'ddl', 'column_type',
            'arrow_type', 'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw',
            'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'statistics',
-           'promised_nulls', 'read_footer', 'read_footers', 'wider', 'Evolution', 'stored', 'evolve']
+           'promised_nulls', 'read_footer', 'read_footers', 'wider', 'Evolution', 'stored', 'evolve', 'check_same',
+           'by_policy']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -497,3 +498,37 @@ def evolve(
                 said.append(f"column {c.name} widened from {old} to {new} by {footer.path}")
     gone, words = _missing(lake, footers, absent)
     return Evolution(tuple(Column(*item) for item in have.items()), (*said, *words), gone)
+
+# %% ../../notebooks/05_changes/01_schema.ipynb #6010db1f
+def check_same(
+    table: str,  # for messages
+    sentences: Sequence[str],  # what changes in its columns
+) -> None:
+    "Raise `Refused` if anything changes."
+    if not sentences:
+        return
+    more = f" (and {len(sentences) - 1:,} more)" * bool(sentences[1:])
+    raise Refused(
+        f"{table}: {sentences[0]}{more}; its columns were expected to stay (--schema-policy strict). Nothing was "
+        f"applied. To take them: dmscdc table set {for_shell(table)} --schema-policy evolve; to leave new columns out: "
+        f"dmscdc table set {for_shell(table)} --schema-policy keep"
+    )
+
+
+def by_policy(
+    table: str,  # for messages
+    policy: str,  # evolve, strict or keep
+    lake: Schema,  # the lake's source columns
+    grown: Evolution,
+) -> Evolution:
+    "What the columns become by a table's policy. Raises `Refused`."
+    if policy == "strict":
+        check_same(table, grown.sentences)
+    if policy != "keep":
+        return grown
+    known = {c.name for c in lake}
+    new = [c for c in grown.schema if c.name not in known]
+    said = [words for words in grown.sentences if not any(words.startswith(f"column {c} added by ") for c in new)]
+    left = [f"column {c} is left out (--schema-policy keep)" for c in new]
+    return Evolution(tuple(c for c in grown.schema if c.name in known), (*said, *left), grown.absent)
+

@@ -46,6 +46,7 @@ def _settings_of(
         "partition": list(item.partition),
         "delete": item.delete,
         "bad_rows": item.bad_rows,
+        "schema_policy": item.schema_policy,
         "active": item.active,
         "format": item.format,
         "columns": [f"{name} {kind}" for name, kind in item.columns],
@@ -224,7 +225,8 @@ def _csv_settings(
     check_csv(read := {name: value.get(name, str)(text) for name, text in found.items()})
     return read
 
-
+# %% ../../notebooks/14_cli/03_tables.ipynb #2ff02ac7
+_POLICY = "evolve: take other columns; strict: refuse them; keep: leave new ones out"
 _BAD = "stop: rows that cannot be applied refuse their batch; aside: see dmscdc quarantine"
 
 
@@ -247,6 +249,7 @@ def table_set(
     partition: Annotated[Optional[str], typer.Option(help="Columns that lay out the lake: a,b")] = None,
     delete: Annotated[Optional[str], typer.Option(help="hard: the row goes; soft: it stays, marked")] = None,
     bad_rows: Annotated[Optional[str], typer.Option(help=_BAD)] = None,
+    schema_policy: Annotated[Optional[str], typer.Option(help=_POLICY)] = None,
     active: Annotated[Optional[bool], typer.Option("--active/--paused", help=_ACTIVE)] = None,
     csv: Annotated[Optional[list[str]], typer.Option(help=_CSV)] = None,
     new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
@@ -255,13 +258,12 @@ def table_set(
     from dmscdc.lake.table import check_format
 
     asked = {"key": key, "insert_only": insert_only or None, "partition": partition, "delete": delete, "active": active}
-    given = {name: value for name, value in (asked | {"bad_rows": bad_rows}).items() if value is not None}
-    if config.format != "parquet" or not given:
-        given["format"] = config.format
+    asked |= {"bad_rows": bad_rows, "schema_policy": schema_policy}
+    given = {name: value for name, value in asked.items() if value is not None}
+    given |= {"format": config.format} if config.format != "parquet" or not given else {}
     check_format(config.format, table)
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
-    if csv:
-        given["csv"] = _merged_csv(state.get(ref), csv)
+    given |= {"csv": _merged_csv(state.get(ref), csv)} if csv else {}
     if not new:
         position = known.position if (known := state.get(ref)) else None
         _check_known(config, state, with_settings(TableItem(ref, position=position), given))

@@ -15,7 +15,8 @@ from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import SetAside
 from ..changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
 from ..changes.read import sequence_column
-from ..changes.schema import FILE, OP, ROW, Evolution, Footer, Schema, evolve, read_footers
+from ..changes.schema import FILE, OP, ROW, Evolution, Footer, Schema, by_policy, check_same, evolve
+from ..changes.schema import read_footers
 from ..changes.stage import Batch, refuse_bad, stage
 from ..changes.tasks import check_sound
 from ..errors import LostRows, Refused, Unreadable
@@ -154,6 +155,8 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
         opened = open_files(task, plan.load, head)
     urls, footers = opened.urls, opened.footers
     schema = evolve(str(task.table), (), footers).schema
+    if task.schema_policy == "strict":
+        check_same(str(task.table), replaced_columns(head, schema))
     _check_columns(task, schema, footers)
     load = change_files(footers, urls, schema)
     with clock.step("check key"):
@@ -356,6 +359,8 @@ def _columns_after(task: Task, head: Commit | None, footers: Sequence[Footer]) -
     check_ops(str(task.table), footers)
     absent = Position.from_json(head.position).absent if head else ()
     grown = evolve(str(task.table), head.schema if head else (), footers, absent)
+    if head and head.schema:
+        grown = by_policy(str(task.table), task.schema_policy, head.schema, grown)
     _check_columns(task, grown.schema, footers)
     return grown
 

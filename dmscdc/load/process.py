@@ -360,4 +360,5 @@ def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake
     item, position = table_state.item, table_state.position
     csv = format_from(item.columns, item.csv, position.csv if position else None)
     aside = aside_folder(item.out_path or lake, item.table) if item.bad_rows == "aside" else ""
-    return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", run, csv, aside)
+    more = {"run": run, "csv": csv, "aside": aside, "schema_policy": item.schema_policy}
+    return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", **more)

@@ -59,6 +59,7 @@ class Task:
     run: str = ""  # the run's id
     csv: CsvFormat = CsvFormat()  # how its CSV files are read
     aside: str = ""  # where rows that cannot be applied are written down; "": they refuse their batch
+    schema_policy: str = "evolve"  # or strict, keep
 
     @property
     def row_key(self) -> tuple[str, ...]:

@@ -124,6 +124,9 @@ def files_of(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
     table, past, built = str(scd2.table), scd2.past, scd2.built
     footers = read_footers({f.path: past.urls[f.path] for f in step.files})
     schema = evolve(table, _source_columns(scd2.head) if built else (), footers).schema
+    if scd2.item.schema_policy == "keep" and built:
+        known = {c.name for c in _source_columns(scd2.head)}
+        schema = tuple(c for c in schema if c.name in known)
     check_key(table, schema, scd2.item.key, footers)
     version_schema(table, schema)  # names that are taken
     before = built.position.load if built else 0

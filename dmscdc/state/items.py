@@ -65,6 +65,7 @@ class TableItem:
     insert_only: bool = False  # no key: rows are only added
     delete: str = "hard"  # for deleted rows: "hard" removes, "soft" keeps and marks them
     bad_rows: str = "stop"  # for rows that cannot be applied: "stop" refuses their batch, "aside" goes on without them
+    schema_policy: str = "evolve"  # other columns: "evolve" takes them, "strict" refuses, "keep" leaves new ones out
     active: bool = False  # passes load it
     format: str = "parquet"  # of the lake table
     columns: tuple[tuple[str, str], ...] = ()  # of the source, for CSV: name and type, e.g. ("id", "int")
@@ -89,7 +90,7 @@ ATTRIBUTES = (
     "path", "folder", "PrimaryKey", "PartitionKey", "LastFullLoadDate", "LastIncrementalFile",
     "ActiveFlag", "out_path",
     "insert_only", "delete_mode", "format", "position", "commit_number", "instruction", "intent", "status",
-    "columns", "csv", "bad_rows")
+    "columns", "csv", "bad_rows", "schema_policy")
 
 
 def table_path(table: TableRef) -> str:
@@ -127,7 +128,7 @@ def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts an
     return {"path": path, "folder": item.folder or path.rstrip("/"), **_progress(item.table, item.position),
             "PrimaryKey": ",".join(item.key) or "null", "PartitionKey": ",".join(item.partition) or "null",
             "out_path": item.out_path or "null", "delete_mode": item.delete, "format": item.format,
-            "commit_number": item.commit, "bad_rows": item.bad_rows,
+            "commit_number": item.commit, "bad_rows": item.bad_rows, "schema_policy": item.schema_policy,
             **{name: json.dumps(value, sort_keys=True) for name, value in texts.items()}}
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-018
@@ -165,7 +166,7 @@ def _by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" if the 
 # %% ../../notebooks/06_state/02_items.ipynb #65f17e02
 _NUMBER, _NONE = (int, float), type(None)
 _ITEM_KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str, "format": str, "out_path": str,
-               "bad_rows": str,
+               "bad_rows": str, "schema_policy": str,
                "commit": int, "instruction": (dict, _NONE), "intent": (dict, _NONE), "status": dict, "csv": dict}
 _STATUS_KINDS = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
                  "refused": (dict, _NONE), "full_at": _NUMBER}
@@ -195,7 +196,8 @@ def checked(item: TableItem  # as read
 
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-021
-_OF_NONE = {"columns": "[]", "csv": "{}", "bad_rows": "stop"}  # of an item that an earlier version has stored
+# of an item that an earlier version has stored
+_OF_NONE = {"columns": "[]", "csv": "{}", "bad_rows": "stop", "schema_policy": "evolve"}
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -213,7 +215,7 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
         TableRef(*stored["path"].rstrip("/").split("/")[-2:]), folder=folder if f"{folder}/" != stored["path"] else "",
         key=_names(stored["PrimaryKey"]), partition=_names(stored["PartitionKey"]),
         delete=stored["delete_mode"], active=json.loads(stored["ActiveFlag"]), format=stored["format"],
-        bad_rows=stored["bad_rows"],
+        bad_rows=stored["bad_rows"], schema_policy=stored["schema_policy"],
         out_path="" if stored["out_path"] == "null" else stored["out_path"],
         position=Position.from_json(position) if position else None, commit=stored["commit_number"],
         columns=tuple((str(name), str(kind)) for name, kind in json.loads(stored["columns"])),
@@ -223,7 +225,8 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-027
 SETTINGS = (
-    "key", "partition", "insert_only", "delete", "bad_rows", "active", "format", "out_path", "columns", "csv")
+    "key", "partition", "insert_only", "delete", "bad_rows", "schema_policy", "active", "format", "out_path",
+    "columns", "csv")
 
 
 def _columns(table: TableRef, what: str, given: str | Iterable[str]) -> tuple[str, ...]:
@@ -255,6 +258,9 @@ def with_settings(item: TableItem,
     if result.bad_rows not in ("stop", "aside"):
         raise BadSetting(f"{item.table}: bad rows stop (their batch is refused) or go aside (the table goes on "
                          f"without them), not {result.bad_rows!r}")
+    if result.schema_policy not in ("evolve", "strict", "keep"):
+        raise BadSetting(f"{item.table}: the schema policy is evolve (other columns are taken), strict (they are "
+                         f"refused) or keep (new ones are left out), not {result.schema_policy!r}")
     first = not (item.key or item.insert_only) and "active" not in given
     return replace(result, active=True) if first and (result.key or result.insert_only) else result
 
