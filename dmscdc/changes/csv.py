@@ -315,6 +315,8 @@ def layout_of(
     rows = [row for row in head[header:] if len(row) == fields][:_SEEN]
     if header:
         return CsvLayout(_by_header(table, path, how, head[0], fields), True)
+    if not fields and not how.columns:
+        raise _no_names(table, path)
     return CsvLayout(_by_place(table, path, how, rows, fields) if fields else how.columns)
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #d47372c2

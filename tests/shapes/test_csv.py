@@ -286,3 +286,12 @@ def test_change_files_without_op_are_inserts_once_a_person_says_so(spark, tmp_pa
     past = open_changelog(str(world.landing), world.ref, position=_position(world))
     assert told(as_of(spark, past, ["id"]).rows.collect(), "id", "name") == [(1, "A"), (2, "b")]
     assert audit_row(str(world.landing), world.lake_table, {"id": 2})[0][0].verdict == "agrees"
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\n\n"])
+def test_a_file_without_rows_and_without_a_definition_is_refused_in_words(tmp_path, text):
+    from dmscdc.errors import Refused
+
+    (tmp_path / "LOAD00000001.csv").write_text(text)
+    with pytest.raises(Refused, match="CSV without a header.*dmscdc table columns shop.item"):
+        as_parquet("shop.item", {"LOAD00000001.csv": str(tmp_path / "LOAD00000001.csv")}, format_from([]), str(tmp_path / "out"))
