@@ -19,8 +19,8 @@ from ..errors import LandingUnreachable, NotADmsName
 
 
 # %% auto #0
-__all__ = ['OURS', 'TableRef', 'for_shell', 'DmsName', 'parse_name', 'RawFile', 'change_order', 'day_before', 'Listing',
-           'classify', 'FolderLanding', 'holds_dms', 'describe_empty']
+__all__ = ['OURS', 'TableRef', 'for_shell', 'DmsName', 'parse_name', 'is_transactions', 'RawFile', 'change_order', 'day_before',
+           'Listing', 'classify', 'FolderLanding', 'holds_dms', 'describe_empty']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 @dataclass(frozen=True, order=True)
@@ -77,9 +77,8 @@ def parse_name(base_name: str  # without folders
     if found := _CHANGE_NAME.fullmatch(base_name):
         return DmsName("change", None, _stamp(base_name, found), None, found["format"], bool(found["gz"]))
     if _TRANSACTION_NAME.fullmatch(base_name):
-        raise NotADmsName(f"{base_name} holds the changes of all tables "
-                          "(PreserveTransactions with CdcPath), which cannot be loaded table by table: "
-                          "set PreserveTransactions=false at the DMS endpoint")
+        raise NotADmsName(f"{base_name} holds the changes of all tables (PreserveTransactions with CdcPath): "
+                          "the setting transactions names its folder, and it is divided among its tables")
     raise NotADmsName(f"{base_name!r} is neither a load file (LOAD00000001.parquet) "
                       "nor a change file (20181215-100311204.parquet)")
 
@@ -92,6 +91,11 @@ def _stamp(base_name: str, found: re.Match) -> datetime:
         return datetime(*parts, int(found["fraction"].ljust(6, "0")), tzinfo=timezone.utc)
     except ValueError as error:
         raise NotADmsName(f"{base_name!r} looks like a change file but its digits are no time") from error
+
+
+def is_transactions(base_name: str) -> bool:
+    "Whether it is the name of a file with the changes of all tables."
+    return bool(_TRANSACTION_NAME.fullmatch(base_name))
 
 
 def _kind(base_name: str) -> str:
@@ -255,13 +259,29 @@ def _may_hold_dms(folder: str) -> bool:
     except OSError:
         return True
 
+
+def _transactions_in(folder: str) -> list[RawFile]:  # by name
+    "The files of transactions in a folder. Raises `LandingUnreachable`."
+    try:
+        return [file for file in _walk(folder) if is_transactions(file.path)]
+    except OSError as error:
+        raise LandingUnreachable(_unreadable(error)) from error
+
+
+def _is_mixed(folder: str) -> bool:
+    "Whether files of transactions lie directly in a folder."
+    try:
+        return any(is_transactions(entry.name) for entry in _entries(folder))
+    except OSError:
+        return False
+
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-044
 class FolderLanding:
-    "A landing in a local folder. `listings` counts listings of tables; `unread` has schemas that cannot be read."
+    "A landing in a folder. `unread`: schemas that cannot be read; `mixed`: folders with files of transactions."
 
     def __init__(self, root: str | Path  # the folder above the schemas
                  ):
-        self.root, self.listings, self.unread = Path(root).absolute(), 0, {}
+        self.root, self.listings, self.unread, self.mixed = Path(root).absolute(), 0, {}, []
 
     def tables(self, known: Iterable[TableRef] = ()  # they had files once: not checked again
                ) -> list[TableRef]:  # by name
@@ -271,7 +291,10 @@ class FolderLanding:
             raise LandingUnreachable(self.describe_empty())
         schemas = _folders(root, "", self.unread)
         tables = [TableRef(schema, name) for schema in schemas for name in _folders(root, schema, self.unread)]
-        return sorted(table for table in tables if table in known or _may_hold_dms(self.url(table)))
+        found = {table for table in tables if table in known or _may_hold_dms(self.url(table))}
+        deeper = [f"{table.schema}/{table.name}" for table in tables if table not in found]
+        self.mixed = [folder for folder in schemas + deeper if _is_mixed(os.path.join(root, folder))]
+        return sorted(found)
 
     def files(self, table: TableRef,
               position: Any = None  # what the table has applied; a bucket then lists only newer files
@@ -282,6 +305,10 @@ class FolderLanding:
             return classify(_walk(self.url(table)))
         except OSError as error:
             raise LandingUnreachable(_unreadable(error)) from error
+
+    def transactions(self, folder: str, after: str = "") -> list[RawFile]:  # a bucket lists from a name on
+        "The files of transactions in a folder, by name. Raises `LandingUnreachable`."
+        return _transactions_in(str(self.root / folder))
 
     def url(self, table: TableRef, path: str = "") -> str:  # absolute
         "The path of the table's folder, or of a file in it."
@@ -341,5 +368,5 @@ def _wrong_level(root: str, paths: list[str]) -> str:
 def _mixed_tables(paths: list[str]) -> str:
     "The hint for a landing of transaction files, where one is found."
     if any(_TRANSACTION_NAME.fullmatch(path.rpartition("/")[2]) for path in paths):
-        return " CDC_TXN files mix all tables: set PreserveTransactions=false at the DMS endpoint."
+        return " CDC_TXN files hold the changes of all tables: the setting transactions names their folder."
     return ""

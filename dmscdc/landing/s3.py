@@ -21,7 +21,7 @@ from typing import Any
 from ..errors import LandingUnreachable
 from ..storage.filesystem import client, code_of, iso_time, opener_of, split_url
 from .files import (OURS, FolderLanding, Listing, RawFile, TableRef, classify, day_before,
-                                  describe_empty, holds_dms)
+                                  describe_empty, holds_dms, is_transactions)
 
 # %% auto #0
 __all__ = ['DAY', 'THREADS', 'listing_from_keys', 'begin_of', 'days_since', 'Bucket', 'is_enough', 'BucketLanding',
@@ -175,11 +175,21 @@ def _objects_in(bucket: Bucket, prefix: str, after: str = "",
             yield item
 
 
-def _folders_in(bucket: Bucket, prefix: str) -> list[str]:
+def _folders_in(bucket: Bucket, prefix: str,
+                mixed: set[str] | None = None  # receives the prefix if there are files of transactions
+                ) -> list[str]:
     "Names of the folders directly below a prefix."
-    lines = [line for page in bucket.pages(prefix, delimiter="/") for line in page.get("CommonPrefixes") or ()]
-    names = [line["Prefix"][len(prefix):-1] for line in lines]
+    names = []
+    for page in bucket.pages(prefix, delimiter="/"):
+        names += [line["Prefix"][len(prefix):-1] for line in page.get("CommonPrefixes") or ()]
+        if mixed is not None and _has_transactions(page.get("Contents") or ()):
+            mixed.add(prefix)
     return [name for name in names if name and name != OURS]
+
+
+def _has_transactions(objects: Iterable[dict]) -> bool:
+    "Whether one of the objects is a file of transactions."
+    return any(is_transactions(one["Key"].rpartition("/")[2]) for one in objects)
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-032
 def _overview(bucket: Bucket, start: str,  # beginning of the table's keys
@@ -234,23 +244,30 @@ def _list_table(bucket: Bucket, start: str,  # beginning of the table's keys
 THREADS = 16  # requests at the same time
 
 
-def _begins_like_dms(bucket: Bucket, start: str) -> bool:
+def _begins_like_dms(bucket: Bucket, start: str,
+                     mixed: set[str]  # receives `start` if there are files of transactions
+                     ) -> bool:
     "Whether a DMS file is among the first ten thousand keys. True if we may not list: the table then reports it."
     try:
-        return holds_dms(_raw_files(islice(_objects_in(bucket, start), 10_000), start))
+        objects = list(islice(_objects_in(bucket, start), 10_000))
     except LandingUnreachable:
         return True
+    found = holds_dms(_raw_files(objects, start))
+    if not found and _has_transactions(objects):
+        mixed.add(start)
+    return found
 
-
+# %% ../../notebooks/02_landing/02_s3.ipynb #6756f3a7
 def _tables_in(bucket: Bucket, known: Iterable[TableRef],
-              unread: dict[str, str]  # receives schemas that cannot be listed, with the reason
+              unread: dict[str, str],  # receives schemas that cannot be listed, with the reason
+              mixed: set[str]  # receives prefixes with files of transactions
               ) -> list[TableRef]:  # by name
     "Known tables, and new ones with DMS files: one request for the schemas, one per schema, one per new table."
     known, start = set(known), bucket.start
 
     def below(schema: str) -> list[str]:
         try:
-            return _folders_in(bucket, f"{start}{schema}/")
+            return _folders_in(bucket, f"{start}{schema}/", mixed)
         except LandingUnreachable as error:
             unread[schema] = str(error)
             return []
@@ -260,30 +277,39 @@ def _tables_in(bucket: Bucket, known: Iterable[TableRef],
         names = pool.map(below, schemas)
         tables = [TableRef(schema, name) for schema, found in zip(schemas, names) for name in found]
         new = [table for table in tables if table not in known]
-        looks = pool.map(lambda table: _begins_like_dms(bucket, f"{start}{table.schema}/{table.name}/"), new)
+        looks = pool.map(lambda table: _begins_like_dms(bucket, f"{start}{table.schema}/{table.name}/", mixed), new)
         empty = {table for table, found in zip(new, looks) if not found}
     return sorted(table for table in tables if table not in empty)
 
 # %% ../../notebooks/02_landing/02_s3.ipynb #cell-040
 class BucketLanding:
-    "A landing in S3. `listings` and `requests` are counters; `unread` has schemas that cannot be listed."
+    """A landing in S3. `listings` and `requests` are counters; `unread` has schemas that cannot be listed,
+    `mixed` the folders with files of transactions."""
 
     def __init__(self, url: str, s3: Any = None):  # s3://bucket/prefix, or s3a://; a client
         self.bucket, self.listings, self._lock = Bucket(url, s3), 0, Lock()
-        self.root, self.unread = self.bucket.root, {}
+        self.root, self.unread, self.mixed = self.bucket.root, {}, []
 
     requests = property(lambda self: self.bucket.requests, doc="Answers of S3 until now.")
 
     def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
         "Tables with at least one DMS file, by name."
-        self.unread = {}
-        return _tables_in(self.bucket, known, self.unread)
+        self.unread, mixed = {}, set()
+        tables = _tables_in(self.bucket, known, self.unread, mixed)
+        self.mixed = sorted(prefix[len(self.bucket.start):-1] for prefix in mixed)
+        return tables
 
     def files(self, table: TableRef, position: Any = None) -> Listing:  # what it has applied; None: list all
         "The files of a table, without change files more than a day older than the last one applied."
         with self._lock:
             self.listings += 1
         return _list_table(self.bucket, f"{self.bucket.start}{table.schema}/{table.name}/", position)
+
+    def transactions(self, folder: str, after: str = "") -> list[RawFile]:  # by name
+        "The files of transactions in a folder, from a name on. Raises `LandingUnreachable`."
+        start = f"{self.bucket.start}{folder}/"
+        files = _raw_files(_objects_in(self.bucket, start, after and start + after), start)
+        return [file for file in files if is_transactions(file.path)]
 
     def url(self, table: TableRef, path: str = "") -> str:
         "The address of the table's folder, or of a file in it, with unchanged keys."

@@ -61,6 +61,7 @@ class Config:
     exclude: str = _setting('tables that are left out, by patterns: *.tmp_*,sampledb.audit; "": none', "")
     metrics: str = _setting('where a pass says what it has done: emf, jsonl or jsonl:FILE; "": nowhere', "")
     archive: str = _setting('where old change files were moved, laid out like the landing; "": nowhere', "")
+    transactions: str = _setting('CdcPath, where DMS writes changes of all tables together; "": none', "")
     source: str = _setting('database to compare with: sqlite:FILE, mariadb://USER@HOST/DB, env:NAME; "": none', "")
     secret: str = _setting('its password: env:NAME, aws:SECRET_ID; "": DMSCDC_SOURCE_PASSWORD, if it is set', "")
     folder: str = "."  # where dmscdc.toml lies
@@ -103,6 +104,7 @@ _OPTIONAL = {  # pattern and words; "" is for none
     "catalog": (r"glue:[^?\s/]+(\?create)?", "glue:DATABASE or glue:DATABASE?create"),
     "metrics": (r"(emf|jsonl)(:.+)?", "emf or jsonl, or jsonl:FILE"),
     "archive": (r".*\S.*", "a folder, or s3://bucket/prefix"),
+    "transactions": (r"/*[^?/][^?]*(\?.+)?", "the CdcPath of the DMS endpoint, like cdc or cdc?delimiter=;"),
     "source": (
         r"sqlite:.+|env:\w+|(mysql|mariadb|postgres(ql)?)://(?!.*[?&](?i:passw|pwd))([^:@/]*@)?[^@]*",
         "sqlite:FILE, mariadb://USER@HOST/DB, mysql://…, postgresql://… or env:NAME, and holds no password: that "

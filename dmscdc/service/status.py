@@ -20,6 +20,7 @@ from ..errors import LandingEmpty, LandingUnreachable, UnknownTable, Unreadable,
 from ..lake.glue import is_behind
 from ..landing.files import FolderLanding, TableRef, for_shell
 from ..landing.s3 import THREADS, BucketLanding, open_landing
+from ..landing.transactions import transactions_from
 from ..load.arrivals import Plan, count, some
 from ..landing.load_set import clock
 from ..load.process import load_state, needs_all, plan_state
@@ -239,6 +240,16 @@ def waits_for_aws(
     return is_bucket(config.landing) or is_bucket(config.lake) or config.state.startswith("dynamodb:")
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-022
+def _unused_transactions(
+    config: Config,
+    landing: FolderLanding | BucketLanding,  # after its tables were looked for
+) -> list[str]:  # a sentence for each folder
+    "Folders with files of transactions that no setting names: their changes come into no table."
+    used = config.transactions and transactions_from(config.transactions).folder
+    words = "holds files of transactions, which belong to no table until they are divided: dmscdc pass --transactions"
+    return [f"{folder} {words} {for_shell(folder)}" for folder in landing.mixed if folder != used]
+
+
 def read_statuses(
     config: Config,  # of the folder
     only: Iterable[str] = (),  # tables by name; all where there are none
@@ -256,6 +267,8 @@ def read_statuses(
         tell(words)
     for schema, why in landing.unread.items():
         say(f"the tables of {schema} could not be looked for: {why}")
+    for words in _unused_transactions(config, landing):
+        say(words)
     if not waits_for_aws(config):
         return [read_status(table, config, landing, state, now, retry) for table in tables]
     with ThreadPoolExecutor(THREADS, thread_name_prefix="look") as pool:

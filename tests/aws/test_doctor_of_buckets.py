@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.service.config import Config, read_config
-from dmscdc.service.doctor import doctor
-from dmscdc.service.evidence import Finding
-from dmscdc.service.place_checks import Survey, old_versions, rights, survey
+from dmscdc.doctor.diagnosis import doctor
+from dmscdc.doctor.evidence import Finding
+from dmscdc.doctor.place_checks import Survey, old_versions, rights, survey
 from dmscdc.storage.filesystem import client
 
 RULE = {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": ""}, "NoncurrentVersionExpiration": {"NoncurrentDays": 7}}

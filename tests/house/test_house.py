@@ -117,7 +117,8 @@ ARROWS = {  # the packages, in the order of reading, and those that the exported
     "scd2": "storage landing spark changes state lake history",
     "reconcile": "storage landing spark changes state lake history",
     "service": "storage landing spark changes state lake load runs reconcile",
-    "cli": "storage landing capture spark changes state lake load runs history scd2 reconcile service",
+    "doctor": "storage landing spark changes state lake load runs service",
+    "cli": "storage landing capture spark changes state lake load runs history scd2 reconcile service doctor",
 }
 
 

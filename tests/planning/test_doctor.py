@@ -21,9 +21,9 @@ from dmscdc.cli.main import app
 from dmscdc.errors import BadSetting, UnknownTable
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import Config, read_config
-from dmscdc.service.doctor import doctor, exit_code
-from dmscdc.service.evidence import Finding
-from dmscdc.service.place_checks import Survey, java_version, rights
+from dmscdc.doctor.diagnosis import doctor, exit_code
+from dmscdc.doctor.evidence import Finding
+from dmscdc.doctor.place_checks import Survey, java_version, rights
 from dmscdc.state.registry import open_state
 
 LOAD, FIRST, SECOND = "LOAD00000001.parquet", "20181215-100311204.parquet", "20181215-100412204.parquet"
@@ -414,7 +414,7 @@ def task(rules: Any = RULES, **groups: dict) -> dict:
     (task(ErrorBehavior={"DataErrorPolicy": "LOG_ERROR"}), "note", "task shop: DataErrorPolicy is LOG_ERROR"),
     (task(rules=RULES[1:]), "note", "task shop: no rule adds AR_H_CHANGE_SEQ"),
     (task(rules=RULES[:1]), "note", "task shop: no rule adds before images"),
-    (endpoint(PreserveTransactions=True), "error", "endpoint lake: PreserveTransactions is true"),
+    (endpoint(PreserveTransactions=True), "note", "endpoint lake: PreserveTransactions is true"),
     (endpoint(CdcInsertsOnly=True), "warning", "endpoint lake: CdcInsertsOnly is true"),
     (endpoint(CdcInsertsAndUpdates=True), "warning", "endpoint lake: CdcInsertsAndUpdates is true"),
     (endpoint(TimestampColumnName=""), "note", "endpoint lake: TimestampColumnName is not set"),
@@ -559,13 +559,13 @@ def test_mixed_files_of_transactions_beside_the_tables_are_an_error(tmp_path, pl
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("U,item,shop,1\n")
     [one] = about(said(tmp_path, {LOAD: {"id": [1]}}), "^error landing")
-    assert one.what.startswith(place) and one.mend == "set PreserveTransactions=false at the DMS endpoint"
+    assert one.what.startswith(place) and one.mend == "the setting transactions names its folder, and it is divided among its tables"
 
 
 def test_a_check_that_fails_does_not_end_the_others(tmp_path, monkeypatch):
     def odd(evidence: Any) -> list: raise KeyError("of a file like no other")
 
-    monkeypatch.setattr("dmscdc.service.doctor.TABLE_CHECKS", [odd, *__import__("dmscdc.service.table_checks", fromlist=["x"]).TABLE_CHECKS])
+    monkeypatch.setattr("dmscdc.doctor.diagnosis.TABLE_CHECKS", [odd, *__import__("dmscdc.doctor.table_checks", fromlist=["x"]).TABLE_CHECKS])
     found = said(tmp_path, {LOAD: {"id": [1]}, FIRST: b"PAR1"})
     assert about(found, "the check odd ended with KeyError") and about(found, "a Parquet file was expected")
 
