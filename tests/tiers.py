@@ -60,6 +60,7 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "scenarios": "test",
     "shapes": "quick",
     "shapes/test_csv.py": "test",
+    "shapes/test_settings.py": "proof",
     "shapes/test_key_changes.py::test_random_": "proof",
 
     "scenarios/test_table_names.py": "proof",

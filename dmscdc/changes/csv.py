@@ -273,9 +273,10 @@ def _by_place(table: str, path: str, how: CsvFormat, rows: Sequence[Fields], fie
     return min(found, key=lambda one: one[:2])[-1]
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #bf1faf93
-def _is_header(row: Fields, known: Schema) -> bool:
-    "Whether a row has names of columns instead of values."
-    names = {c.name.lower() for c in known}
+def _is_header(row: Fields, how: CsvFormat) -> bool:
+    "Whether a row has names of columns, of before images or of what rules add, instead of values."
+    names = {c.name.lower() for c in how.columns}
+    names |= {f"bi_{name}" for name in names} | {name.lower() for name in (*how.more, how.timestamp)}
     return row[:1] == (OP,) or 2 * sum((cell or "").lower() in names for cell in row) > len(row)
 
 
@@ -308,7 +309,7 @@ def layout_of(
     head: Sequence[Fields],  # its first rows
 ) -> CsvLayout:
     "What the fields of a file are, by its first rows. Raises `Refused`."
-    named = how.header is not False and bool(head) and _is_header(head[0], how.columns)
+    named = how.header is not False and bool(head) and _is_header(head[0], how)
     header = named or bool(how.header and head and not how.columns and head[0][0] not in OPS)
     lengths = Counter(map(len, head[header:]))
     fields = lengths.most_common(1)[0][0] if lengths else len(head[0]) if head else 0
