@@ -30,7 +30,7 @@ demo: $(STAMP)
 # Parts that need nothing of each other run side by side, JOBS at once; each prints what it has to say when it ends. Rooms of spark start it in
 # many ways and have a process each. Tests that fetch parts of Spark stay in one process, so that no two write the same cache.
 JOBS   ?= 3
-PLAIN  := 00_errors.ipynb+01_storage+02_landing+03_capture+06_state
+PLAIN  := 00_errors.ipynb+shapes.ipynb+01_storage+02_landing+03_capture+06_state
 ROOMS  := 05_changes 07_lake 08_load 09_runs 10_history 11_scd2+12_reconcile 13_service+14_doctor 15_cli
 QUICK  := house+crashes+planning+running+session+shapes+state_dynamodb adversary+asking+aws+cluster+contracts+histories+jobs+landing+loading+pages+proof+scenarios
 LANES  := asking loading+planning+landing+session+shapes+proof scenarios+contracts+histories+adversary+aws+cluster+crashes+house+jobs+pages+running+state_dynamodb

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Context, Decimal, InvalidOperation
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,14 +42,36 @@ def _whole(text: pa.Array, kind: pa.DataType) -> pa.Array:
     return _cast(pc.replace_substring_regex(_only(text, _WHOLE), r"^\+|\.0*$", ""), kind)
 
 
-def _decimal(text: pa.Array, kind: pa.DataType) -> pa.Array:
-    return _cast(_only(text, _DECIMAL), kind)
-
-
 def _floating(text: pa.Array, kind: pa.DataType) -> pa.Array:
     values = _cast(_only(text, _FLOAT), kind)
     too_large = pc.and_(pc.is_inf(values), pc.invert(pc.match_substring_regex(text, "(?i)inf")))
     return pc.if_else(too_large, pa.scalar(None, kind), values)
+
+# %% ../../notebooks/05_changes/08_csv_values.ipynb #fb7dc963
+_LONG = r"^.{29,}$|[eE][+-]?0*[1-9][0-9]+$"  # what may have more than 38 digits
+
+
+def _exact(text: str | None, kind: pa.Decimal128Type) -> Decimal | None:
+    "A number that the type holds exactly; null for any other."
+    if text is None:
+        return None
+    number = Decimal(text)
+    try:
+        fitting = number.quantize(Decimal(1).scaleb(-kind.scale), context=Context(prec=kind.precision))
+    except InvalidOperation:  # too many digits
+        return None
+    return fitting if fitting == number else None
+
+
+def _decimal(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    "Decimals, long ones by Python."
+    texts = _only(text, _DECIMAL)
+    long = pc.fill_null(pc.match_substring_regex(texts, _LONG), False)
+    values = _cast(pc.if_else(long, pa.scalar(None, texts.type), texts), kind)
+    if not pc.any(long).as_py():
+        return values
+    exact = [_exact(one, kind) for one in pc.if_else(long, texts, pa.scalar(None, texts.type)).to_pylist()]
+    return pc.coalesce(values, pa.array(exact, kind))
 
 # %% ../../notebooks/05_changes/08_csv_values.ipynb #ff029c74
 _TRUE, _FALSE = ["1", "t", "true", "y", "yes"], ["0", "f", "false", "n", "no"]
