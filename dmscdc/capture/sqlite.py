@@ -19,8 +19,8 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from .writer import DmsSettings, as_utc, change_columns, change_name, change_sequence, moment_of
-from .writer import put_file, stamp_text, typed_rows, write_load_set
-from ..errors import WrongValue
+from .writer import date_folder, put_file, stamp_text, typed_rows, write_load_set
+from ..errors import BadSetting, WrongValue
 from ..landing.files import TableRef, parse_name
 
 # %% auto #0
@@ -310,11 +310,14 @@ def _write_batch(db: sqlite3.Connection, landing: Path, table: TableRef,
         return []
     ops, commits = [row[1] for row in rows], [moment_of(row[2]) for row in rows]
     sequences = [change_sequence(commit, row[0]) for commit, row in zip(commits, rows)]
-    data = _typed(table, columns, [row[3:] for row in rows], key_of(db, table.name), [row[0] for row in rows])
-    data = change_columns(data, ops, settings, commits, sequences)
-    path = put_file(landing, table, file, data, settings, replace=True, time=parse_name(file).stamp)
+    key = key_of(db, table.name)
+    data = _typed(table, columns, [row[3:] for row in rows], key, [row[0] for row in rows])
+    data = change_columns(data, ops, settings, commits, sequences, key=key)
+    path, paths = f"{date_folder(commits[0], settings)}/{file}".lstrip("/"), []
+    if data.num_rows:  # else the settings let none of these changes through
+        paths = [put_file(landing, table, path, data, settings, replace=True, time=parse_name(file).stamp)]
     db.execute("DELETE FROM dmscdc_changes WHERE source = ? AND file = ?", (table.name, file))
-    return [path]
+    return paths
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #655b55b9
 def _typed(table: TableRef, columns: dict[str, str], rows: list[tuple],
@@ -458,6 +461,21 @@ def open_source(url: str,  # "sqlite:shop.db", "sqlite:///shop.db", "sqlite:////
         raise ValueError(f"only SQLite databases can be captured (sqlite:PATH), not {url!r}")
     return SqliteSource(re.sub(r"^sqlite:(///)?", "", url), schema, tables)
 
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #29cf0248
+_UNFOLLOWED = {  # settings that need more than the log has; what to do instead
+    "before_image": "the log has no old rows: leave the rule add-before-image-columns out",
+    "preserve_transactions": "a batch belongs to one table: PreserveTransactions=false",
+    "date_partition_timezone": "files are named in UTC: leave DatePartitionTimezone out",
+    "bucket_folder": "name the folder as --landing, and leave BucketFolder out",
+}
+
+
+def _check(settings: DmsSettings) -> None:
+    "Refuse settings that we cannot follow."
+    if odd := [words for name, words in _UNFOLLOWED.items() if getattr(settings, name)]:
+        raise BadSetting(f"a SQLite database cannot be captured with these settings: {'; '.join(odd)}")
+
+
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #6968a452
 def capture(source_url: str | SqliteSource,  # like "sqlite:shop.db"
             landing: str | Path,  # the folder above the schemas
@@ -467,7 +485,9 @@ def capture(source_url: str | SqliteSource,  # like "sqlite:shop.db"
             clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
             on_files: Callable[[list[Path]], object] = lambda paths: None  # called with files as they appear
             ) -> int:  # number of files written
-    "Loads missing tables, then writes change files when they are due; at the end all. Raises `WrongValue`."
+    """Loads missing tables, then writes change files when they are due; at the end all. Raises `WrongValue`, and
+    `BadSetting` for what SQLite's triggers cannot follow."""
+    _check(settings)
     source = open_source(source_url) if isinstance(source_url, str) else source_url
     source.install()
     written, last = 0, False
@@ -480,7 +500,7 @@ def capture(source_url: str | SqliteSource,  # like "sqlite:shop.db"
             stop.wait(poll)
     return written
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #fdef3da5
 def _round(source: SqliteSource, landing: str | Path, settings: DmsSettings,
            clock: Callable[[], datetime], last: bool) -> Iterator[Path]:
     "The files of one round, as they appear: missing loads, then due changes, or all changes in the last round."

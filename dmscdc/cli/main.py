@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO
 
@@ -33,6 +34,7 @@ from ..spark.session import own_python, submitted_session
 from ..storage.filesystem import NEEDED
 
 if TYPE_CHECKING:
+    from dmscdc.capture.settings import DmsSettings
     from dmscdc.service.status import TableStatus
 
 # %% auto #0
@@ -366,6 +368,28 @@ def _show_files(
         print(f"wrote {path}")
 
 # %% ../../notebooks/15_cli/08_main.ipynb #cell-039
+def _task_settings(
+    file: Path | None,  # JSON of a real endpoint
+    given: dict[str, Any],  # by flags, which say nothing else if there is a file, but the sequence column
+) -> DmsSettings:
+    "The settings of the task. Raises `BadSetting`."
+    from dmscdc.capture.settings import DmsSettings, settings_from_json
+    from dmscdc.errors import BadSetting
+
+    if file is None:
+        return DmsSettings(**given)
+    usual = {"data_format": "parquet", "batch_interval": 60.0, "sequence_column": given["sequence_column"]}
+    if odd := [name for name, value in given.items() if value and value != usual.get(name)]:
+        raise BadSetting(f"{', '.join(odd)}: the file of --settings says that, so leave the flag out")
+    try:
+        settings, unknown = settings_from_json(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSetting(f"--settings {file} cannot be read ({error})") from error
+    if unknown:
+        print(f"not followed: {', '.join(unknown)}", file=sys.stderr)
+    return replace(settings, sequence_column=given["sequence_column"])
+
+# %% ../../notebooks/15_cli/08_main.ipynb #6f8456dd
 @app.command(epilog="Example: dmscdc capture sqlite:shop.db --landing ./landing")
 def capture(
     source: Annotated[str, typer.Argument(help="sqlite:FILE")],
@@ -378,23 +402,15 @@ def capture(
     sequence_column: str = typer.Option("", help="A column with AR_H_CHANGE_SEQ"),
     data_format: str = typer.Option("parquet", help="DataFormat: parquet or csv"),
     header: bool = typer.Option(False, help="AddColumnName: CSV files begin with the names of their columns"),
+    settings: Optional[Path] = typer.Option(None, metavar="FILE", help="JSON of aws dms describe-endpoints, instead"),
 ) -> None:
     "Stand in for DMS: full load first, then change files, out of a SQLite database."
-    from dmscdc.capture.writer import DmsSettings
     from dmscdc.capture.sqlite import capture as run_capture, open_source
-    from dmscdc.errors import BadSetting
 
-    if data_format not in ("parquet", "csv"):
-        fail(BadSetting(f"--data-format is parquet or csv, not {data_format!r}"), 2)
-    settings = DmsSettings(
-        data_format=data_format,
-        add_column_name=header,
-        include_op_for_full_load=op_in_load,
-        timestamp_column=timestamp_column,
-        sequence_column=sequence_column,
-        batch_interval=interval,
-    )
+    given = {"include_op_for_full_load": op_in_load, "timestamp_column": timestamp_column, "add_column_name": header,
+             "sequence_column": sequence_column, "data_format": data_format, "batch_interval": interval}
     with exit_codes():
+        settings = _task_settings(settings, given)
         stop = _until_stopped() if watch else None
         number = run_capture(open_source(source, schema), landing, settings, stop=stop, on_files=_show_files)
     print(f"{number:,} file{'s' * (number != 1)} written to {landing}")

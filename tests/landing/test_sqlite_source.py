@@ -18,7 +18,7 @@ import pytest
 
 from dmscdc.capture.sqlite import SqliteSource, capture, load_table, pending, unloaded
 from dmscdc.capture.writer import DmsSettings
-from dmscdc.errors import WrongValue
+from dmscdc.errors import BadSetting, WrongValue
 from dmscdc.landing.files import FolderLanding, TableRef
 
 NOON = datetime(2018, 12, 15, 12, tzinfo=timezone.utc)
@@ -379,3 +379,26 @@ def test_what_is_no_blob_in_a_blob_column_arrives_as_sqlite_would_cast_it(source
     source.drain(tmp_path / "landing", now=NOON)
     with closing(sqlite3.connect(source.path)) as db:
         assert [(row["raw"],) for row in changes(tmp_path / "landing")] == db.execute("SELECT CAST(raw AS BLOB) FROM item").fetchall()
+
+
+@pytest.mark.parametrize("settings, words", [
+    (DmsSettings(before_image="all"), "the log has no old rows"), (DmsSettings(preserve_transactions=True, cdc_path="cdc"), "PreserveTransactions=false"),
+    (DmsSettings(date_partition=True, date_partition_timezone="Asia/Kolkata"), "leave DatePartitionTimezone out"), (DmsSettings(bucket_folder="raw"), "leave BucketFolder out")])
+def test_settings_that_triggers_cannot_follow_are_refused(tmp_path, settings, words):
+    with closing(sqlite3.connect(tmp_path / "a.db")) as db, db: db.execute("create table item (id integer primary key)")
+    with pytest.raises(BadSetting, match=words): capture(f"sqlite:{tmp_path / 'a.db'}", tmp_path / "landing", settings)
+    assert not (tmp_path / "landing").exists()
+
+
+def test_date_folders_dropped_deletes_and_keys_of_deletes_are_followed(tmp_path):
+    source = f"sqlite:{tmp_path / 'a.db'}"
+    with closing(sqlite3.connect(tmp_path / "a.db")) as db, db: db.executescript("create table item (id integer primary key, name text); insert into item values (1, 'a'), (2, 'b')")
+    def after(sql: str, hour: int, **more) -> list[str]:
+        with closing(sqlite3.connect(tmp_path / "a.db")) as db, db: db.executescript(sql)
+        paths = []
+        capture(source, tmp_path / "landing", DmsSettings(data_format="csv", date_partition=True, date_partition_delimiter="DASH", **more), clock=lambda: datetime(2018, 12, 15, hour, tzinfo=timezone.utc), on_files=paths.extend)
+        return [(str(path.relative_to(tmp_path / "landing/a/item")), path.read_text()) for path in paths]
+    assert after("", 1) == [("LOAD00000001.csv", "1,a\n2,b\n")]
+    assert after("delete from item where id = 1", 2, key_only_deletes=True) == [("2018-12-15/20181215-020000000.csv", "D,1,\n")]
+    assert after("delete from item where id = 2", 3, cdc_inserts_and_updates=True) == []
+    assert after("insert into item values (3, 'c')", 4, cdc_inserts_only=True) == [("2018-12-15/20181215-040000000.csv", "3,c\n")]
