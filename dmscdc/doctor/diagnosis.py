@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, NotADmsName, UnknownTable
-from ..landing.files import FolderLanding, parse_name
+from ..landing.files import FolderLanding, for_shell, parse_name
 from ..landing.s3 import THREADS, BucketLanding, open_landing
 from ..landing.transactions import transactions_from
 from ..load.arrivals import count
@@ -81,6 +81,8 @@ def transactions(landing: FolderLanding | BucketLanding, setting: str) -> list[F
             parse_name(path.rpartition("/")[2])
     except NotADmsName as error:
         what, _, mend = str(error).partition(": ")
+        folder = path.rpartition("/")[0]
+        mend = f"dmscdc pass --transactions {for_shell(folder)}" if folder else mend
         return [Finding("error", "landing", f"{path}: {what}", "No change of any table comes into the lake", mend)]
     return []
 

@@ -334,7 +334,7 @@ def _one_round(
         tables = {str(status.table): ran.get(str(status.table)) or _left_alone(workers, status) for status in statuses}
     if consistent and not held:
         say_boundary(tables, routed.last, left, unread)
-    said = _unseen(weighed(tables, stop.is_set()), unread)
+    said = _unseen(weighed(tables, stop.is_set()), list(dict.fromkeys(unread)))
     ended = _ended(begun, tables=tables, **{**said, "words": "; ".join([said["words"], *left])})
     return _told(log, _finish(config, ended, statuses, only), statuses)
 

@@ -16,11 +16,11 @@ from typing import Any
 from .. import __version__
 from ..changes.csv import format_from, is_csv
 from ..changes.schema import in_words, read_footer
-from ..errors import LandingEmpty, LandingUnreachable, UnknownTable, Unreadable, is_expected
+from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, UnknownTable, Unreadable, is_expected
 from ..lake.glue import is_behind
 from ..landing.files import FolderLanding, TableRef, for_shell
 from ..landing.s3 import THREADS, BucketLanding, open_landing
-from ..landing.transactions import transactions_from
+from ..landing.transactions import transactions_from, waiting
 from ..load.arrivals import Plan, count, some
 from ..landing.load_set import clock
 from ..load.process import load_state, needs_all, plan_state
@@ -250,6 +250,21 @@ def _unused_transactions(
     return [f"{folder} {words} {for_shell(folder)}" for folder in landing.mixed if folder != used]
 
 
+def _tell_undivided(
+    config: Config,
+    say: Callable[[str], None],
+    tell: Callable[[str], None],
+) -> None:
+    "Tell how many files of transactions the next pass will divide."
+    try:
+        many = len(waiting(config.landing, config.transactions)) if config.transactions else 0
+    except DmscdcError as error:
+        say(str(error))
+        return
+    if many:
+        tell(f"{count(many, 'file')} of transactions not divided among the tables yet; dmscdc pass does it")
+
+# %% ../../notebooks/13_service/03_status.ipynb #f84af3c9
 def read_statuses(
     config: Config,  # of the folder
     only: Iterable[str] = (),  # tables by name; all where there are none
@@ -269,6 +284,7 @@ def read_statuses(
         say(f"the tables of {schema} could not be looked for: {why}")
     for words in _unused_transactions(config, landing):
         say(words)
+    _tell_undivided(config, say, tell)
     if not waits_for_aws(config):
         return [read_status(table, config, landing, state, now, retry) for table in tables]
     with ThreadPoolExecutor(THREADS, thread_name_prefix="look") as pool:

@@ -559,7 +559,7 @@ def test_mixed_files_of_transactions_beside_the_tables_are_an_error(tmp_path, pl
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("U,item,shop,1\n")
     [one] = about(said(tmp_path, {LOAD: {"id": [1]}}), "^error landing")
-    assert one.what.startswith(place) and one.mend == "the setting transactions names its folder, and it is divided among its tables"
+    assert one.what.startswith(place) and one.mend == (f"dmscdc pass --transactions {place.rpartition('/')[0]}" if "/" in place else "the setting transactions names its folder, and it is divided among its tables")
 
 
 def test_a_check_that_fails_does_not_end_the_others(tmp_path, monkeypatch):
