@@ -1,5 +1,6 @@
 """What all tests share: one classic Spark session a process, started by the first test that asks for it."""
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -12,6 +13,7 @@ from tiers import tier_of
 from skips import pytest_runtest_makereport  # noqa: F401  a hook
 
 HERE = Path(__file__).parent
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would every process that a test starts
 
 if IS_FIXED:  # no example database either: what a run finds depends on the commit alone
     hypothesis.settings.register_profile("fixed", derandomize=True, database=None)

@@ -22,6 +22,7 @@ import difflib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -187,6 +188,7 @@ def main() -> None:
     asked = parser.parse_args()
     books = notebooks_of(asked.paths)
     if empty := [path for path in asked.paths if not notebooks_of([path]) or not path.exists()]: sys.exit(f"no notebooks: {', '.join(map(str, empty))}")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would kernels
     os.environ.update(COLUMNS="80", LINES="24")  # of a terminal that is not there, whoever starts this
     for name in ("FORCE_COLOR", "NO_COLOR", "PAGER", "PYTHONHASHSEED"): os.environ.pop(name, None)
     if not asked.apart: sys.exit(not run(books, asked.action))

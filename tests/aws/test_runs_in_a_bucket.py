@@ -37,7 +37,7 @@ DOES = {
     "good": "",
     "raises": "raise ValueError('row 3')",
     "killed": "import os; os.kill(os.getpid(), 9)",
-    "waits": "import threading; threading.Event().wait(600)",
+    "waits": "import threading; threading.Event().wait(50)",
 }
 ENDS = {"shop.good": ("ok", ""), "shop.raises": ("failed", "cell error"), "shop.killed": ("failed", "kernel killed"), "shop.waits": ("failed", "time-out")}
 SAYS = 'from dmscdc.runs.log import record\nrecord("verdict", {"verdict": "ok", "words": "as expected", "command": "run it again"})'
@@ -237,7 +237,7 @@ def test_two_processes_of_eight_threads_lose_no_line_and_the_last_page_names_all
     both = [subprocess.Popen([sys.executable, "-c", WRITES, runs, who, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for who in "ab"]
     assert [process.stdout.readline() for process in both] == ["ready\n"] * 2
     for process in both: process.stdin.write("go\n"), process.stdin.flush()
-    assert [process.wait(200) for process in both] == [0, 0]
+    assert [process.wait(60) for process in both] == [0, 0]
     expected = sorted(f"{who}{number:03d}" for who in "ab" for number in range(count))
     assert sorted(line["run"] for line in RunLog(runs).lines()) == expected
     assert len([key for key in objects(strict) if "/ledger/" in key]) > 3  # it was written in pieces

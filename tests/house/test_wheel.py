@@ -1,19 +1,17 @@
-"""What `pip install dmscdc` asks for, and that it goes in beside Airflow, dlt and Glue as they are pinned."""
+"""What `pip install dmscdc` asks for, and that it goes in beside Airflow and Glue as they are pinned."""
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from email.parser import Parser
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-HOME, PINS = Path(__file__).parents[2], Path(__file__).parent / "pins"
+PINS = Path(__file__).parent / "pins"
 THEIRS = ("pyspark", "boto3", "pyarrow")  # who runs us has them already
-PINNED = ("airflow-3.0", "glue-5.1")  # files of pins
 
 
 @pytest.fixture(scope="module")
@@ -29,50 +27,8 @@ def needs(wheel) -> dict[str, list[str]]:
     return found
 
 
-def resolve(*lines: str) -> subprocess.CompletedProcess:
-    "What would be installed for these requirements on Python 3.11 on the day of constraints.txt, by metadata alone."
-    day = re.search(r"index was on (\S+)\.", (HOME / "constraints.txt").read_text())[1]
-    command = [sys.executable, "-m", "uv", "pip", "compile", "-", "--python-version", "3.11", "--exclude-newer", day, "--no-header", "--no-annotate", "--quiet"]
-    return subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=60)
-
-
-@pytest.fixture(scope="module")
-def registry() -> None:
-    "A package index that answers."
-    pytest.importorskip("uv", reason="no resolver: pip install uv")
-    try:
-        asked = resolve("cronsim>=2.5")
-    except subprocess.TimeoutExpired:
-        pytest.skip("no package index within reach: it did not answer within a minute")
-    if asked.returncode:
-        pytest.skip(f"no package index within reach: {asked.stderr.strip().splitlines()[-1]}")
-
-
-def installed(done: subprocess.CompletedProcess) -> dict[str, str]:
-    "Versions by package of a resolution that has worked."
-    assert done.returncode == 0, done.stderr
-    return dict(line.lower().split("==") for line in done.stdout.splitlines() if "==" in line)
-
-
-def test_a_version_that_is_newer_than_the_constraints_is_not_resolved(registry):
-    pinned = {tuple(line.split(" ")[0].split("==")) for line in (HOME / "constraints.txt").read_text().splitlines() if "==" in line}
-    assert set(installed(resolve("boto3", "typer", "jinja2")).items()) <= pinned
-
-
 def pins(name: str) -> list[str]:
     return [line for line in (PINS / f"{name}.txt").read_text().splitlines() if line and line[0] != "#"]
-
-
-@pytest.fixture(scope="module")
-def beside(wheel, registry) -> dict[str, subprocess.CompletedProcess]:
-    "Resolutions beside the others, all asked for at the same time."
-    extras = {name: "aws,notebooks,stream" if name.startswith("airflow") else "aws,notebooks,source,stream" for name in PINNED}  # Airflow pins SQLAlchemy 1.4
-    asked = {name: [*pins(name), f"dmscdc[{extras[name]}] @ {wheel.as_uri()}"] for name in PINNED}
-    asked["glue-5.0"] = [*pins("glue-5.0"), f"dmscdc[aws] @ {wheel.as_uri()}"]
-    asked["dlt"] = ["dlt", f"dmscdc[all] @ {wheel.as_uri()}"]
-    asked["pyarrow 10"] = ["pyarrow==10.0.0", f"dmscdc @ {wheel.as_uri()}"]
-    with ThreadPoolExecutor() as pool:
-        return dict(zip(asked, pool.map(lambda lines: resolve(*lines), asked.values())))
 
 
 def names(lines: list[str]) -> set[str]:
@@ -93,22 +49,17 @@ def test_what_others_pin_has_a_lower_bound_only_except_for_the_spark_of_a_laptop
     assert names(needs["all"]) == names([line for extra in ("local", "notebooks", "aws", "source") for line in needs[extra]])
 
 
-@pytest.mark.parametrize("name", PINNED)
-def test_it_goes_in_beside_what_they_pin_and_changes_none_of_it(beside, name):
-    wanted = dict(line.lower().replace("_", "-").split("==") for line in pins(name))
-    got = installed(beside[name])
-    assert {name: got.get(name) for name in wanted} == wanted
-    assert {"typer", "cronsim", "papermill", "boto3"} <= set(got)
+def conflicts(needs: dict[str, list[str]], extras: str, name: str) -> list[str]:
+    "Requirements of ours that what they pin does not meet. Read from the files alone: what an index holds today decides nothing."
+    pinned = {canonicalize_name(one): version for one, version in (line.split("==") for line in pins(name))}
+    asked = [Requirement(line) for extra in ("", *extras.split(",")) for line in needs[extra]]
+    return [str(one) for one in asked if canonicalize_name(one.name) in pinned and not one.specifier.contains(pinned[canonicalize_name(one.name)])]
 
 
-def test_the_boto3_of_glue_5_0_cannot_put_under_a_condition_and_is_not_taken(beside):
-    assert beside["glue-5.0"].returncode and "boto3>=1.35.69" in beside["glue-5.0"].stderr
+@pytest.mark.parametrize("name, extras", [("airflow-3.0", "aws,notebooks,stream"), ("glue-5.1", "aws,notebooks,source,stream")])  # Airflow pins SQLAlchemy 1.4
+def test_it_goes_in_beside_what_they_pin(needs, name, extras):
+    assert conflicts(needs, extras, name) == []
 
 
-def test_it_goes_in_beside_dlt_with_spark(beside):
-    got = installed(beside["dlt"])
-    assert got["dlt"] and got["pyspark"].startswith("4.1.")
-
-
-def test_a_conflict_would_be_seen(beside):
-    assert beside["pyarrow 10"].returncode and "pyarrow" in beside["pyarrow 10"].stderr
+def test_the_boto3_of_glue_5_0_cannot_put_under_a_condition_and_is_not_taken(needs):
+    assert conflicts(needs, "aws", "glue-5.0") == ["boto3>=1.35.69"]

@@ -241,8 +241,6 @@ CTRL_C = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from test_controller import Fake, read_config, run_pass, stand_in
 folder = Path(sys.argv[2])
 config = read_config(folder, landing="landing", lake="lake", settle=0, workers=int(sys.argv[3]), timeout=50)
