@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import atexit
+import codecs
 import csv
 import io
 import re
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,15 +27,16 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from .csv_values import typed
-from .read import OPS, SEQUENCE, STANDARD
+from .read import OPS, SEQUENCE, STANDARD, is_sequence
 from .schema import OP, WAY, Column, Schema, open_raw, read_raw, in_words as in_file_words
 from ..errors import BadSetting, Refused, Unreadable
 from ..landing.files import for_shell, parse_name
 from ..storage.filesystem import fs_and_path, new_fs_and_path
 
 # %% auto #0
-__all__ = ['Fields', 'CsvFormat', 'check_csv', 'format_from', 'format_to_json', 'in_words', 'read_rows', 'head_of', 'CsvLayout',
-           'layout_of', 'BadRow', 'CsvFiles', 'is_csv', 'needs_parquet', 'as_parquet', 'CsvUrls', 'first_rows']
+__all__ = ['Fields', 'MOST', 'CsvFormat', 'check_csv', 'format_from', 'format_to_json', 'version_at', 'valid_from', 'in_words',
+           'read_rows', 'head_of', 'CsvLayout', 'layout_of', 'BadRow', 'place_of', 'CsvFiles', 'is_csv',
+           'needs_parquet', 'as_parquet', 'CsvUrls', 'first_rows']
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #78684a59
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class CsvFormat:
     "How the CSV files of a table are written, and which columns they hold."
 
     columns: Schema = ()  # of the source, by the table's definition; () where a header names them
+    versions: tuple[tuple[str, Schema], ...] = ()  # later definitions, in order: first change file, columns
     delimiter: str = ","  # between fields (CsvDelimiter)
     quote: str = '"'  # around fields with special characters; "" where values are written raw (Rfc4180=false)
     nulls: tuple[str, ...] = ("", "NULL")  # texts without quotes that mean null (CsvNullValue)
@@ -51,9 +53,11 @@ class CsvFormat:
     more: tuple[str, ...] = ()  # columns behind those of the source, made by rules: AR_H_CHANGE_SEQ, BI_id
     inserts: bool = False  # change files without `Op`, of either format, hold inserts only (CdcInsertsOnly)
 
+
 # %% ../../notebooks/05_changes/09_csv.ipynb #9cd24702
 _KINDS = {"delimiter": str, "quote": str, "nulls": (list, tuple), "header": (bool, type(None)), "timestamp": str,
           "more": (list, tuple), "inserts": bool}
+_Versions = Iterable[tuple[str, Iterable[Sequence[str]]]]
 
 
 def check_csv(given: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuples
@@ -69,27 +73,58 @@ def check_csv(given: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuples
     return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
 
+def _schema(named: Iterable[Sequence[str]]) -> Schema:
+    return tuple(Column(*c) for c in named)
+
+
 def format_from(
     named: Iterable[Sequence[str]] = (),  # the table's definition: name and type of each column
-    given: Mapping[str, Any] | None = None,  # what a person has set
+    given: Mapping[str, Any] | None = None,  # what a person has set, with `versions` of the definition
     before: Mapping[str, Any] | None = None,  # as a commit keeps it
 ) -> CsvFormat:
     "The format of a table: what a person has set, else what the newest commit was read with."
-    had = dict(before or {})
-    known = had.pop("columns", ())
-    return CsvFormat(tuple(Column(*c) for c in named or known), **check_csv({**had, **(given or {})}))
+    had, given = dict(before or {}), dict(given or {})
+    known, versions, later = had.pop("columns", ()), had.pop("versions", ()), given.pop("versions", ())
+    columns, versions = (named, later) if named else (known, versions)
+    versions = tuple((since, _schema(listed)) for since, listed in versions)
+    return CsvFormat(_schema(columns), versions, **check_csv({**had, **given}))
 
 
 def format_to_json(how: CsvFormat) -> dict[str, Any]:  # of plain JSON values, without what is usual
     "A format as a commit keeps it."
     told = {n: value for n in _KINDS if (value := getattr(how, n)) != getattr(CsvFormat(), n)}
     told = {n: list(value) if isinstance(value, tuple) else value for n, value in told.items()}
-    return told | ({"columns": [[c.name, c.type] for c in how.columns]} if how.columns else {})
+    listed = {"columns": [[c.name, c.type] for c in how.columns]} if how.columns else {}
+    later = [[since, [[c.name, c.type] for c in columns]] for since, columns in how.versions]
+    return told | listed | ({"versions": later} if later else {})
+
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #b7ee99c5
-def in_words(how: CsvFormat) -> str:
+def version_at(
+    how: CsvFormat,
+    path: str,  # of a load or change file
+) -> tuple[str, Schema]:  # the first change file of the definition, "" for the load; its columns
+    "The definition by which a file is read: the last one that begins with this file or before it."
+    name, found = path.rpartition("/")[2], ("", how.columns)
+    if parse_name(name).kind == "change":
+        found = max([found, *(one for one in how.versions if one[0] <= name)], key=lambda one: one[0])
+    return found
+
+
+def valid_from(since: str) -> str:
+    "Which of several definitions, in words."
+    return f"valid from {since or 'the load'} on"
+
+
+def in_words(
+    how: CsvFormat,
+    paths: Iterable[str] = (),  # of files that are to be read
+) -> str:
     "A format as a plan tells it."
-    defined = f"{len(how.columns)} columns of the table's definition"
+    used = dict(version_at(how, path) for path in paths) or {"": how.columns}
+    valid = {since: f" {valid_from(since)}" if how.versions else "" for since in used}
+    sizes = {since: f"{len(columns)} columns of the table's definition" for since, columns in used.items()}
+    defined = " and ".join(f"{sizes[since]}{valid[since]}" for since in sorted(used))
     named = defined if how.columns else "columns of text, named by the header"
     nulls = " or ".join(repr(text) if text else "an empty field" for text in how.nulls)
     quote = f"quotes {how.quote}" if how.quote else "no quotes"
@@ -97,23 +132,51 @@ def in_words(how: CsvFormat) -> str:
     inserts = ", every row of a change file an insert" if how.inserts else ""
     return f"{named},{header} fields separated by {how.delimiter!r}, {quote}, {nulls} for null{inserts}"
 
+
 # %% ../../notebooks/05_changes/09_csv.ipynb #9827a248
 _GZIP, _UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")
+_MARK = 0xFDD0  # sixteen code points from here on are never characters (Unicode, noncharacters)
 
 
-class _Counted(io.RawIOBase):
-    "A stream that counts its quotes while it is read."
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    "For a decoder: a byte that is not UTF-8 becomes two marks, one for each half of it."
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    halves = [half for byte in error.object[error.start:error.end] for half in divmod(byte, 16)]
+    return "".join(chr(_MARK + half) for half in halves), error.end
+
+
+codecs.register_error("dmscdc-mark", _mark)
+_MARKED = f"[{chr(_MARK)}-{chr(_MARK + 15)}]"
+
+
+class _Utf8(io.RawIOBase):
+    "A stream of UTF-8, whatever the file holds: other bytes are marked. It counts quotes and marks."
 
     def __init__(self, file: pa.NativeFile, quote: str):
-        self.file, self.quote, self.count = file, quote.encode(), 0
+        self.file, self.quote, self.quotes, self.marks, self.rest = file, quote.encode(), 0, 0, b""
+        self.decoder = codecs.getincrementaldecoder("utf-8")("dmscdc-mark")
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        data = self.file.read(None if size < 0 else size)
-        self.count += data.count(self.quote) if self.quote else 0
-        return data
+        data, is_end = self.rest, False
+        while not data and not is_end:  # a letter may be cut at the end of a piece
+            piece = self.file.read(None if size < 0 else size)
+            is_end, self.quotes = not piece, self.quotes + (piece.count(self.quote) if self.quote else 0)
+            text = self.decoder.decode(piece, is_end)
+            self.marks += 0 if text.isascii() else len(re.findall(_MARKED, text))
+            data = text.encode()
+        size = len(data) if size < 0 else size
+        self.rest = data[size:]  # a mark is longer than its byte
+        return data[:size]
+
+
+def _unmarked(text: str) -> str:  # bytes that are not UTF-8 as \xff
+    "A text of the file as a person reads it."
+    halves = lambda found: f"\\x{(ord(found[0][0]) - _MARK) * 16 + ord(found[0][1]) - _MARK:02x}"
+    return re.sub(_MARKED * 2, halves, text)
 
 
 @contextmanager
@@ -127,6 +190,7 @@ def _opened(url: str, path: str) -> Iterator[pa.NativeFile]:
     with fs.open_input_stream(there, compression="gzip" if start == _GZIP else None) as file:
         yield file
 
+
 # %% ../../notebooks/05_changes/09_csv.ipynb #6495cce5
 _Skipped = dict[int, tuple[int, str]]  # rows of another length: number in the file, from 1 -> its fields, its text
 
@@ -135,7 +199,7 @@ def _reader(file: Any, how: CsvFormat, fields: int, block: int, skipped: _Skippe
     "pyarrow's reader, in order; a value is its bytes, or null."
 
     def skip(row: pacsv.InvalidRow) -> str:
-        skipped[row.number] = row.actual_columns, row.text
+        skipped[row.number] = row.actual_columns, row.text[:_TEXT]
         return "skip"
 
     names = [f"f{i}" for i in range(fields)]
@@ -154,17 +218,19 @@ def _check_quotes(path: str, how: CsvFormat, count: int) -> None:
         raise Unreadable(f"{path}: it has {count:,} quotes, an odd number: one is not closed. The file is damaged, or "
                          f"its endpoint writes values raw (Rfc4180=false): dmscdc table set … --csv quote=. {WAY}")
 
+
 # %% ../../notebooks/05_changes/09_csv.ipynb #755d0c1b
 _BLOCKS = (1 << 20, 1 << 28)  # bytes read at a time; a row must fit
+_TEXT = 2_000  # characters of a bad row that are kept
 _NO_ROWS, _TOO_LONG = "Empty CSV file", "straddling object"  # of pyarrow's errors
 
 
 def _read(url: str, path: str, how: CsvFormat, fields: int, skipped: _Skipped, block: int) -> Iterator[pa.RecordBatch]:
     "The rows with so many fields, some at a time."
     with in_file_words(path), _opened(url, path) as stream:
-        file = _Counted(stream, how.quote)
+        file = _Utf8(stream, how.quote)
         yield from _reader(file, how, fields, block, skipped)
-        _check_quotes(path, how, file.count)
+        _check_quotes(path, how, file.quotes)
 
 
 def read_rows(
@@ -203,9 +269,10 @@ def head_of(url: str, path: str, how: CsvFormat) -> list[Fields]:
     for size in _HEADS:
         with in_file_words(path), _opened(url, path) as file:
             data = file.read(size)
-        text, _ = data.decode("utf-8-sig", "replace"), csv.field_size_limit(_HEADS[-1])
+        text, _ = data.decode("utf-8-sig", "dmscdc-mark"), csv.field_size_limit(_HEADS[-1])
         found = list(csv.reader(io.StringIO(text, newline=""), delimiter=how.delimiter, **quoting))
         if len(data) < size:
+            _check_quotes(path, how, data.count(how.quote.encode()) if how.quote else 0)
             break
         found.pop()  # it may be cut
         if found:
@@ -214,81 +281,215 @@ def head_of(url: str, path: str, how: CsvFormat) -> list[Fields]:
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #78fc2115
 _STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
+_IMAGE = "BI_"  # before the name of a column: its value before an update
 
 
-def _all(values: Iterable[str | None], pattern: str) -> bool:
-    "Some values are there, and all of them match."
-    there = [value for value in values if value is not None]
-    return bool(there) and all(re.match(pattern, value) for value in there)
+def _type_of(name: str, types: Mapping[str, str]) -> str:
+    "The type of a column that a rule adds: a before image has that of its column, all others are text."
+    return types.get(name, types.get(name.removeprefix(_IMAGE), "string") if name.startswith(_IMAGE) else "string")
 
 
-def _has_ops(rows: Sequence[Fields]) -> bool:
-    "At least half of the rows begin with an operation."
-    return 2 * sum(row[0] in OPS for row in rows) >= len(rows) > 0
-
-
-def _readings(how: CsvFormat, rows: Sequence[Fields], fields: int) -> Iterator[Schema]:
-    "Every way to name the fields of rows."
-    ends = {how.more, ()}
-    if _all((row[-1] for row in rows), SEQUENCE):
-        ends = {how.more} if how.more else {(STANDARD,), ()}
-    for op in (1, 0) if _has_ops(rows) else (0,):
-        for stamp in (1, 0) if fields > op and _all((row[op] for row in rows), _STAMP) else (0,):
-            begin = (OP,) * op + (how.timestamp,) * stamp
+def _ways(how: CsvFormat, columns: Schema, is_change: bool) -> Iterator[Schema]:
+    "Every layout of a file without a header."
+    types = {c.name: c.type for c in columns}
+    ends = [how.more[:count] for count in range(len(how.more) + 1)] if how.more else [(), (STANDARD,)]
+    for op in (True, False) if not is_change or how.inserts else (True,):
+        for stamp in (True, False):
             for end in ends:
-                if 0 < (left := fields - len(begin) - len(end)) <= len(how.columns):
-                    before, behind = ([Column(name, "string") for name in names] for names in (begin, end))
-                    yield (*before, *how.columns[:left], *behind)
+                before = [Column(name, "string") for name in [OP] * op + [how.timestamp] * stamp]
+                yield (*before, *columns, *(Column(name, _type_of(name, types)) for name in end))
 
 
-def _misfits(schema: Schema, rows: Sequence[Fields]) -> int:
-    "How many values do not fit the types."
-    found = 0
-    for c, values in zip(schema, zip(*rows)):
+def _odd(name: str, raw: pa.Array, how: CsvFormat, types: Mapping[str, str]) -> tuple[pa.Array, str] | None:
+    "Which texts of a column that DMS adds are not what its name says, and what was expected; None: not known."
+    if name in types or name.startswith(_IMAGE):
+        return None
+    pattern, what = (_STAMP, "time") if name == how.timestamp else (SEQUENCE, "change sequence")
+    fits = pc.match_substring_regex(raw, pattern)
+    if what == "time" or name.upper() == STANDARD or name in how.more and pc.any(fits).as_py():
+        return pc.and_(pc.is_valid(raw), pc.invert(pc.fill_null(fits, True))), what
+    return None
+
+
+def _faults(
+    layout: Schema,
+    columns: Schema,  # of the version
+    how: CsvFormat,
+    rows: Sequence[Fields],
+    name: str = "",  # of a change file
+) -> tuple[bool, int]:
+    "Whether a layout is impossible for rows of a file, by what DMS adds; how many of them do not fit it."
+    names, types = [c.name for c in layout], {c.name: c.type for c in columns}
+    bad, is_odd = np.zeros(len(rows), bool), False
+    for place, (c, values) in enumerate(zip(layout, zip(*rows))):
         raw = pa.array([None if value is None else value.encode() for value in values], pa.binary())
-        found += pc.sum(typed(raw, c.type)[1]).as_py() or 0
-    return found
+        odd = typed(raw, c.type)[1].to_numpy(False)
+        if c.name == OP and place == 0 and names.count(OP) == 1:
+            odd = np.array([value not in OPS for value in values])
+        elif found := _odd(c.name, raw, how, types):
+            must = c.name == how.timestamp or c.name not in how.more  # has a value in every row
+            odd = found[0].to_numpy(False) | (raw.is_null().to_numpy(False) if must else False)
+        is_odd |= c not in columns and 2 * odd.sum() > len(rows)
+        is_odd |= c in columns and bool(name) and all(is_sequence(value, "", name) for value in values)
+        bad |= odd
+    return is_odd, int(bad.sum())
+
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #5115d956
-def _no_names(table: str, path: str) -> Refused:
+def _no_names(table: str, path: str, rows: Sequence[Fields] = ()) -> Refused:
     command = f"dmscdc table columns {for_shell(table)} --ddl FILE"
     return Refused(
         f"{table}: {path} is CSV without a header, so its columns have neither names nor types. Give the table's "
         f"definition: {command}. Or, if it begins with a header: dmscdc table set {for_shell(table)} --csv header=true"
+        f"{_other_delimiter(table, rows)}"
     )
 
 
-def _by_place(table: str, path: str, how: CsvFormat, rows: Sequence[Fields], fields: int) -> Schema:
-    "The columns of a file without a header. Raises `Refused`."
-    if not how.columns:
-        raise _no_names(table, path)
-    known = {c.name for c in how.columns}
-    found = [(_misfits(one, rows), len(known - {c.name for c in one}), one) for one in _readings(how, rows, fields)]
-    if not found:
-        names = ", ".join(c.name for c in how.columns)
-        raise Refused(
-            f"{table}: a row of {path} has {fields} fields; the table's definition has {len(known)} columns ({names}). "
-            f"Give the definition that its files have now: dmscdc table columns {for_shell(table)} --ddl FILE"
-        )
-    return min(found, key=lambda one: one[:2])[-1]
+def _other_delimiter(table: str, rows: Sequence[Fields], fits: Container[int] = range(2, 10_000)) -> str:
+    "The command for another delimiter, where it divides all rows into equally many fields; else empty."
+    whole = [row[0] or "" for row in rows if len(row) == 1]
+    for one, typed_as in ((";", "';'"), ("|", "'|'"), ("\t", "\\t"), (",", ",")):
+        counts = {text.count(one) + 1 for text in whole}
+        if len(whole) == len(rows) > 0 and len(counts) == 1 and counts.pop() in fits:
+            return (f". Its rows are one field each; divided at {one!r} they fit: "
+                    f"dmscdc table set {for_shell(table)} --csv delimiter={typed_as}")
+    return ""
+
+
+_SEEN = 200  # rows by which fields are told apart
+_MANY = 10  # so many rows that do not fit, more than half of them, and the definition is that of other files
+
+
+def _by_place(table: str, path: str, how: CsvFormat, rows: Sequence[Fields]) -> Schema:
+    "The columns of a file without a header. Raises `Refused`, `Unreadable`."
+    is_change, (since, columns) = parse_name(path.rpartition("/")[2]).kind == "change", version_at(how, path)
+    ways = list(_ways(how, columns, is_change))
+    counts = {len(way) for way in ways} & {len(row) for row in rows}
+    fields = max(counts, key=lambda count: sum(len(row) == count for row in rows), default=0)
+    same = [row for row in rows if len(row) == fields][:_SEEN]
+    name = path.rpartition("/")[2] if is_change else ""
+    judged = [(*_faults(way, columns, how, same, name), way) for way in ways if len(way) == fields]
+    found = sorted(((bad, way) for is_odd, bad, way in judged if not is_odd), key=lambda one: one[0])
+    if not found or _MANY <= found[0][0] and 2 * found[0][0] > len(same):
+        raise _no_way(table, path, how, same or rows, found[0][1] if found else None)
+    if len(found) > 1 and found[0][0] == found[1][0]:
+        raise _two_ways(table, path, *(way for _, way in found[:2]))
+    return found[0][1]
+
+
+# %% ../../notebooks/05_changes/09_csv.ipynb #72c1d5f4
+def _first_odd(layout: Schema, columns: Schema, how: CsvFormat, rows: Sequence[Fields]) -> str:
+    "What does not fit in the first row that does not, in words."
+    types = {c.name: c.type for c in columns}
+    for number, row in enumerate(rows, 1):
+        for c, value in zip(layout, row):
+            raw = pa.array([None if value is None else value.encode()], pa.binary())
+            found = _odd(c.name, raw, how, types) or (typed(raw, c.type)[1], c.type)
+            if found[0][0].as_py():
+                return f"row {number}: column {c.name}: {value!r:.60} is no {found[1]}"
+    return ""
+
+
+def _would_fit(table: str, how: CsvFormat, path: str, rows: Sequence[Fields]) -> str:
+    "Another version of the definition that fits the rows, in words; else empty."
+    since, is_change = version_at(how, path)[0], parse_name(path.rpartition("/")[2]).kind == "change"
+
+    def fits(way: Schema, columns: Schema) -> bool:
+        same = all(len(way) == len(row) for row in rows)
+        return same and _faults(way, columns, how, rows[:_SEEN]) == (False, 0)
+
+    mine = version_at(how, path)[1]
+    without_op = (way for way in _ways(replace(how, inserts=True), mine, is_change) if way[0].name != OP)
+    if is_change and not how.inserts and any(fits(way, mine) for way in without_op):
+        return (" Without Op it would fit; DMS leaves it out with CdcInsertsOnly=true. If so, every row is an insert: "
+                f"dmscdc table set {for_shell(table)} --csv inserts=true.")
+    for other, columns in (("", how.columns), *how.versions):
+        if other != since and any(fits(way, columns) for way in _ways(how, columns, is_change)):
+            return f" The definition {valid_from(other)} would fit ({len(columns)} columns)."
+    return ""
+
+
+def _no_way(table: str, path: str, how: CsvFormat, rows: Sequence[Fields], way: Schema | None) -> Unreadable:
+    "The error for a file that its version of the definition does not fit."
+    is_change = parse_name(path.rpartition("/")[2]).kind == "change"
+    since, columns = version_at(how, path)
+    ways = list(_ways(how, columns, is_change))
+    fits, found = sorted({len(one) for one in ways}), sorted({len(row) for row in rows})
+    valid = f", {valid_from(since)}," * bool(how.versions)
+    known = f"the table's definition{valid} has {len(columns)} columns ({', '.join(c.name for c in columns)})"
+    if way:
+        said = f"{path} does not fit its definition: {_first_odd(way, columns, how, rows)}; {known}."
+    else:
+        also = f"{', '.join(map(str, fits[:-1]))} or {fits[-1]}" if fits[1:] else f"{fits[0]}"
+        op = "after Op" if is_change and not how.inserts else "with or without Op"
+        said = (f"a row of {path} has {found[0]} fields; {known}, so {also} fields were expected: {op}, with or "
+                "without a timestamp before them and what rules add behind them, each in its place.")
+    said += _would_fit(table, how, path, rows)
+    more = ", ".join(how.more) or "none are set"
+    begins = f" --since {path.rpartition('/')[2]}" if is_change else ""
+    return Unreadable(
+        f"{said} If its columns are others: dmscdc table columns {for_shell(table)} --ddl FILE{begins}. If rules of "
+        f"the task add columns behind those of the source (now: {more}): dmscdc table set {for_shell(table)} "
+        f"--csv more=A,B"
+        f"{_other_delimiter(table, rows, fits)}")
+
+
+def _two_ways(table: str, path: str, one: Schema, other: Schema) -> Unreadable:
+    "The error for a file whose fields can be read in two ways."
+    ways = " or ".join(",".join(c.name for c in way) for way in (one, other))
+    return Unreadable(
+        f"the fields of {path} may be {ways}; both fit, so neither is taken. Say which columns rules of the "
+        f"task add: dmscdc table set {for_shell(table)} --csv more=A,B, or --csv more= for none; or let its endpoint "
+        "write headers (AddColumnName=true)")
+
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #bf1faf93
-def _is_header(row: Fields, how: CsvFormat) -> bool:
-    "Whether a row has names of columns, of before images or of what rules add, instead of values."
-    names = {c.name.lower() for c in how.columns}
-    names |= {f"bi_{name}" for name in names} | {name.lower() for name in (*how.more, how.timestamp)}
-    return row[:1] == (OP,) or 2 * sum((cell or "").lower() in names for cell in row) > len(row)
+def _names_in(how: CsvFormat, columns: Schema) -> set[str]:
+    "Every name that a header may have, in small letters."
+    names = {c.name.lower() for c in columns}
+    added = {n.lower() for n in (*how.more, how.timestamp, STANDARD)}
+    return names | {f"{_IMAGE}{name}".lower() for name in names} | added
 
 
-def _by_header(table: str, path: str, how: CsvFormat, cells: Fields, fields: int) -> Schema:
-    "The columns that a header names. Raises `Refused`."
-    names = [cell or "" for cell in cells]
-    if len(names) == fields + 1 and "" in names:
+def _has_header(table: str, path: str, how: CsvFormat, head: Sequence[Fields]) -> bool:
+    "Whether a file begins with names instead of values. Raises `Unreadable` where both are possible."
+    columns, first = version_at(how, path)[1], head[0]
+    if how.header is False or first[:1] == (OP,):
+        return how.header is not False
+    if not columns:
+        return bool(how.header) and first[0] not in OPS
+    names = [(cell or "").lower() in _names_in(how, columns) for cell in first]
+    if 2 * sum(names) <= len(first):
+        return False
+    is_change = parse_name(path.rpartition("/")[2]).kind == "change"
+    ways = [way for way in _ways(how, columns, is_change) if len(way) == len(first)]
+    if all(_faults(way, columns, how, [first]) != (False, 0) for way in ways):
+        return True
+    if all(names) and how.header is None:
+        raise Unreadable(
+            f"the first row of {path} is {','.join(map(str, first))}, which may be a header or a row of texts. "
+            "If its files begin with the names of their columns (AddColumnName=true): dmscdc table set "
+            f"{for_shell(table)} --csv header=true; if not: dmscdc table set {for_shell(table)} --csv header=false")
+    return all(names)
+
+
+def _by_header(table: str, path: str, how: CsvFormat, cells: Fields, rows: Sequence[Fields]) -> Schema:
+    "The columns that a header names. Raises `Unreadable`."
+    names, counts = [cell or "" for cell in cells], [len(row) for row in rows]
+    if "" in names and counts.count(len(names) - 1) > counts.count(len(names)):
         names.remove("")
-    if len(names) != fields:
-        raise Refused(f"{table}: the header of {path} names {len(names)} columns, its rows have {fields} fields. {WAY}")
-    types = {c.name.lower(): c.type for c in how.columns} | {c.name: c.type for c in how.columns}
-    return tuple(Column(n, types.get(n, types.get(n.lower(), "string"))) for n in (n or how.timestamp for n in names))
+    elif names[0] == "" and rows and all(row[0] in OPS for row in rows if len(row) == len(names)):
+        names[0] = OP
+    if counts and len(names) not in counts:
+        raise Unreadable(f"the header of {path} names {len(names)} columns, its rows have {counts[0]} fields. {WAY}")
+    if len(names) == 1 and (other := _other_delimiter(table, [cells, *rows])):
+        raise Unreadable(f"the header of {path} is one name, {names[0]!r:.80}{other}")
+    known = {}
+    for columns in (*(columns for _, columns in reversed(how.versions)), how.columns, version_at(how, path)[1]):
+        known |= {c.name.lower(): c.type for c in columns} | {c.name: c.type for c in columns}
+    known |= {f"{_IMAGE}{name}": kind for name, kind in known.items()}
+    return tuple(Column(n, known.get(n, known.get(n.lower(), "string"))) for n in (n or how.timestamp for n in names))
+
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #8cccaf2b
 @dataclass(frozen=True)
@@ -299,28 +500,26 @@ class CsvLayout:
     header: bool = False  # its first row has their names
 
 
-_SEEN = 200  # rows by which fields are told apart
-
-
 def layout_of(
     table: str,  # for messages
-    path: str,  # of the file, for messages
+    path: str,  # of the file
     how: CsvFormat,
     head: Sequence[Fields],  # its first rows
 ) -> CsvLayout:
-    "What the fields of a file are, by its first rows. Raises `Refused`."
-    named = how.header is not False and bool(head) and _is_header(head[0], how)
-    header = named or bool(how.header and head and not how.columns and head[0][0] not in OPS)
-    lengths = Counter(map(len, head[header:]))
-    fields = lengths.most_common(1)[0][0] if lengths else len(head[0]) if head else 0
-    rows = [row for row in head[header:] if len(row) == fields][:_SEEN]
-    if header:
-        return CsvLayout(_by_header(table, path, how, head[0], fields), True)
-    if not fields and not how.columns:
-        raise _no_names(table, path)
-    return CsvLayout(_by_place(table, path, how, rows, fields) if fields else how.columns)
+    "What the fields of a file are, by its first rows. Raises `Refused`, `Unreadable`."
+    head = [row for row in head if row]  # not the empty lines
+    columns = version_at(how, path)[1]
+    if head and _has_header(table, path, how, head):
+        return CsvLayout(_by_header(table, path, how, head[0], head[1:]), True)
+    if not columns:
+        raise _no_names(table, path, head)
+    return CsvLayout(_by_place(table, path, how, head) if head else columns)
+
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #d47372c2
+MOST = 10_000  # bad rows that are kept of a load or batch; more refuse it
+
+
 @dataclass(frozen=True)
 class BadRow:
     "A row of a CSV file that cannot be read."
@@ -328,7 +527,8 @@ class BadRow:
     path: str  # below the table's folder
     row: int  # place in the file, from 0, the header not counted
     reason: str
-    text: str  # of the row; bytes that are not UTF-8 as \xff
+    text: str  # of the row, its beginning; bytes that are not UTF-8 as \xff
+    line: int = 0  # where the row begins in the file, from 1; 0: not looked up
 
 
 @dataclass
@@ -341,20 +541,32 @@ class _Work:
     skipped: _Skipped = field(default_factory=dict)
     at: int = 0  # rows of the file that are written, the header among them
     bad: list[BadRow] = field(default_factory=list)
+    every: list[BadRow] = field(default_factory=list)  # of all files that are read together
 
     def note(self, number: int, reason: str, text: str) -> None:
-        "Keep a bad row; its number counts from 1, with the header."
-        self.bad.append(BadRow(self.path, number - 1 - self.layout.header, reason, text))
+        "Keep a bad row; its number counts from 1, with the header. Raises `Unreadable` for too many."
+        self.bad.append(BadRow(self.path, number - 1 - self.layout.header, _unmarked(reason), _unmarked(text[:_TEXT])))
+        self.every.append(self.bad[-1])
+        if len(self.every) > MOST:
+            raise Unreadable(f"{self.path}: more than {MOST:,} rows cannot be read, and counting stopped there. One of "
+                             f"them is {place_of(self.bad[0])}: {self.bad[0].reason}. {WAY}")
+
+
+def place_of(bad: Any) -> str:  # a `BadRow`, or another row with path, row and line
+    "Where a row is, as people count: row 2 (line 3) of a file."
+    line = f" (line {bad.line:,})" if getattr(bad, "line", 0) else ""
+    return f"row {bad.row + 1:,}{line} of {bad.path}"
+
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #40889b5d
 def _note_skipped(work: _Work, number: int) -> None:
     "Keep a row of another length. Raises `Unreadable`."
-    fields, text = work.skipped[number]
+    fields, text = work.skipped.pop(number)
     work.note(number, f"{fields} fields, where {len(work.layout.columns)} were expected", text)
     if "\n" in text:
         bad = work.bad[-1]
-        raise Unreadable(f"{work.path}: row {bad.row} goes over several lines and has {bad.reason}; is a quote not "
-                         f"closed, or the file cut? It begins with {text[:60]!r}. {WAY}")
+        raise Unreadable(f"{work.path}: row {bad.row + 1:,} goes over several lines and has {bad.reason}; is a quote "
+                         f"not closed, or the file cut? It begins with {bad.text[:60]!r}. {WAY}")
 
 
 def _places(work: _Work, rows: int) -> np.ndarray:
@@ -368,19 +580,41 @@ def _places(work: _Work, rows: int) -> np.ndarray:
     return np.insert(np.arange(rows), before, -1)
 
 
-def _note_misfits(work: _Work, batch: pa.RecordBatch, misfits: Sequence[pa.Array], numbers: Mapping[int, int]) -> None:
-    "Keep the rows with values that do not fit; `numbers` has the number of each in the file."
-    quoting = {"quotechar": work.how.quote} if work.how.quote else {"quoting": csv.QUOTE_NONE, "quotechar": None}
+def _note_misfits(
+    work: _Work,
+    batch: pa.RecordBatch,
+    misfits: Sequence[tuple[pa.Array, str]],  # of each column: the rows that do not fit, and what was expected
+    numbers: Mapping[int, int],  # of rows in the batch: their numbers in the file
+) -> None:
+    "Keep the rows with values that do not fit; their texts are looked up later."
     for row, number in numbers.items():
-        values = [column[row].as_py() for column in batch.columns]
-        texts = ["" if value is None else value.decode("utf-8", "backslashreplace") for value in values]
-        out, at = io.StringIO(), next((c for c, mask in enumerate(misfits) if mask[row].as_py()), None)
-        csv.writer(out, delimiter=work.how.delimiter, lineterminator="", escapechar="\\", **quoting).writerow(texts)
+        at = next((c for c, (mask, _) in enumerate(misfits) if mask[row].as_py()), None)
         reason = "no field has a value"
         if at is not None:
-            name, kind = work.layout.columns[at].name, work.layout.columns[at].type
-            reason = f"column {name}: {texts[at]:.60} is {'not UTF-8' if kind == 'string' else f'no {kind}'}"
-        work.note(number, reason, out.getvalue())
+            text = (batch.columns[at][row].as_py() or b"").decode("utf-8", "backslashreplace")
+            what = "not UTF-8" if misfits[at][1] == "string" else f"no {misfits[at][1]}"
+            reason = f"column {work.layout.columns[at].name}: {text:.60} is {what}"
+        work.note(number, reason, "")
+
+
+def _with_texts(url: str, work: _Work) -> Iterator[BadRow]:
+    "The bad rows as they stand in the file, by their place."
+    if not work.bad:
+        return
+    wanted, quote = {bad.row: bad for bad in work.bad}, work.how.quote.encode()
+    lines, quotes, record = [], 0, -work.layout.header
+    with _opened(url, work.path) as stream:
+        for number, line in enumerate(io.BufferedReader(stream, 1 << 20), 1):
+            lines, quotes = [*lines, line], quotes + (line.count(quote) if quote else 0)
+            if quotes % 2:
+                continue
+            if bad := wanted.get(record):
+                text = b"".join(lines).rstrip(b"\r\n")[:_TEXT].decode("utf-8", "backslashreplace")
+                yield replace(bad, text=text, line=number - len(lines) + 1)
+            lines, quotes, record = [], 0, record + 1
+            if record > work.bad[-1].row:
+                return
+
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #bc2c26fd
 def _without_header(work: _Work, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -402,12 +636,28 @@ def _inserted(rows: pa.Table) -> pa.Table:
     return rows.add_column(0, OP, pc.if_else(empty, pa.scalar(None, pa.string()), "I"))
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #4ecf4c98
+def _misfits(work: _Work, batch: pa.RecordBatch) -> tuple[list[pa.Array], list[tuple[pa.Array, str]]]:
+    "The values of each column; the rows that do not fit, and what was expected."
+    types = {c.name: c.type for c in version_at(work.how, work.path)[1]}
+    values, found = [], []
+    for c, raw in zip(work.layout.columns, batch.columns):
+        made, odd = typed(raw, c.type)
+        if c.type == "string":
+            odd = pc.or_(odd, pc.fill_null(pc.match_substring_regex(made, _MARKED), False))
+        kind = c.type
+        if c.name != OP and not pc.any(odd).as_py() and (other := _odd(c.name, raw, work.how, types)):
+            odd, kind = other
+        values.append(made)
+        found.append((pc.fill_null(odd, False), kind))
+    return values, found
+
+
 def _make(work: _Work, batch: pa.RecordBatch) -> pa.Table:
     "The rows of a batch in their types, in their places."
-    batch, schema = _without_header(work, batch), work.layout.columns
-    made, misfits = zip(*(typed(raw, c.type) for raw, c in zip(batch.columns, schema)))
+    batch = _without_header(work, batch)
+    made, misfits = _misfits(work, batch)
     empty = reduce(pc.and_, [pc.is_null(raw) for raw in batch.columns])
-    bad, places = pc.or_(reduce(pc.or_, misfits), empty), _places(work, batch.num_rows)
+    bad, places = reduce(pc.or_, [mask for mask, _ in misfits], empty), _places(work, batch.num_rows)
     if pc.any(bad).as_py():
         numbers = np.flatnonzero(places >= 0) + work.at + 1
         _note_misfits(work, batch, misfits, {int(row): int(numbers[row]) for row in np.flatnonzero(bad)})
@@ -415,8 +665,9 @@ def _make(work: _Work, batch: pa.RecordBatch) -> pa.Table:
     if len(places) > batch.num_rows:
         made = [values.take(pa.array(places, mask=places < 0)) for values in made]
     work.at += len(places)
-    made = pa.table(list(made), [c.name for c in schema])
+    made = pa.table(list(made), [c.name for c in work.layout.columns])
     return _inserted(made) if _lacks_op(work.path, made.column_names, work.how) else made
+
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #f3b2684b
 def _none(layout: CsvLayout) -> pa.RecordBatch:
@@ -430,15 +681,17 @@ def _write_parquet(
     how: CsvFormat,
     layout: CsvLayout,  # of this file
     out: str,  # a new file
+    every: list[BadRow],  # receives the bad rows of all files that are read together, without their texts
 ) -> list[BadRow]:  # in order
     "Write a CSV file's rows to a Parquet file. Raises `Unreadable`."
-    work, none = _Work(path, how, layout), _none(layout)
+    work, none = _Work(path, how, layout, every=every), _none(layout)
     schema, (fs, there) = _make(_Work(path, how, CsvLayout(layout.columns)), none).schema, new_fs_and_path(out)
     with pq.ParquetWriter(there, schema, filesystem=fs, compression="snappy", store_schema=False) as file:
         for batch in read_rows(url, path, how, len(layout.columns), work.skipped):
             file.write_table(_make(work, batch))
         file.write_table(_make(work, none))  # what was skipped at the end
-    return sorted(work.bad, key=lambda bad: bad.row)
+    work.bad.sort(key=lambda bad: bad.row)
+    return list(_with_texts(url, work))
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #040474dc
 @dataclass(frozen=True)
@@ -452,7 +705,8 @@ class CsvFiles:
 
 def _behind(layout: CsvLayout, how: CsvFormat) -> list[str]:
     "The columns of a file without a header that no definition has."
-    return [] if layout.header else [c.name for c in layout.columns if c not in how.columns]
+    known = {how.columns, *(columns for _, columns in how.versions)}
+    return [] if layout.header else [c.name for c in layout.columns if not any(c in columns for columns in known)]
 
 
 def is_csv(path: str) -> bool:
@@ -491,7 +745,9 @@ def as_parquet(
         layouts = {path: layout_of(table, path, how, head) for path, head in heads.items()}
         if not how.more and any(STANDARD in _behind(layout, how) for layout in layouts.values()):
             how = replace(how, more=(STANDARD,))
-        found = pool.map(lambda path: _write_parquet(urls[path], path, how, layouts[path], f"{out}/{path}"), urls)
+        every: list[BadRow] = []
+        write = lambda path: _write_parquet(urls[path], path, how, layouts[path], f"{out}/{path}", every)
+        found = pool.map(write, urls)
         bad = tuple(row for rows in found for row in rows)
     return CsvFiles({path: f"{out}/{path}" for path in (*urls, *others)}, how, bad)
 
@@ -529,9 +785,13 @@ def first_rows(
     path: str,  # of a CSV file, below the table's folder
     url: str,
     how: CsvFormat,
+    bad: list[BadRow] | None = None,  # receives those that cannot be read
 ) -> pa.Table:  # those in its first megabyte
     "The first rows of a file, typed; bad ones are empty. Raises `Refused` or `Unreadable`."
     layout = layout_of(table, path, how, head_of(url, path, how))
     work = _Work(path, how, layout)
     found = read_rows(url, path, how, len(layout.columns), work.skipped)
-    return _make(work, next(found, _none(layout)))
+    made = _make(work, next(found, _none(layout)))
+    if bad is not None:
+        bad += _with_texts(url, work)
+    return made

@@ -48,9 +48,6 @@ def _floating(text: pa.Array, kind: pa.DataType) -> pa.Array:
     return pc.if_else(too_large, pa.scalar(None, kind), values)
 
 # %% ../../notebooks/05_changes/08_csv_values.ipynb #fb7dc963
-_LONG = r"^.{29,}$|[eE][+-]?0*[1-9][0-9]+$"  # what may have more than 38 digits
-
-
 def _exact(text: str | None, kind: pa.Decimal128Type) -> Decimal | None:
     "A number that the type holds exactly; null for any other."
     if text is None:
@@ -64,14 +61,16 @@ def _exact(text: str | None, kind: pa.Decimal128Type) -> Decimal | None:
 
 
 def _decimal(text: pa.Array, kind: pa.DataType) -> pa.Array:
-    "Decimals, long ones by Python."
+    "Decimals; by Python where Arrow's arithmetic would go over 38 digits, which it does not notice."
     texts = _only(text, _DECIMAL)
-    long = pc.fill_null(pc.match_substring_regex(texts, _LONG), False)
+    short = rf"^[+-]?[0-9]{{0,{kind.precision - kind.scale}}}(\.[0-9]{{0,{kind.scale}}})?$"
+    long = pc.fill_null(pc.invert(pc.match_substring_regex(texts, short)), False)
     values = _cast(pc.if_else(long, pa.scalar(None, texts.type), texts), kind)
     if not pc.any(long).as_py():
         return values
     exact = [_exact(one, kind) for one in pc.if_else(long, texts, pa.scalar(None, texts.type)).to_pylist()]
     return pc.coalesce(values, pa.array(exact, kind))
+
 
 # %% ../../notebooks/05_changes/08_csv_values.ipynb #ff029c74
 _TRUE, _FALSE = ["1", "t", "true", "y", "yes"], ["0", "f", "false", "n", "no"]

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .schema import Column, Schema, arrow_type
-from ..errors import BadSetting
-from ..landing.files import TableRef, for_shell
+from ..errors import BadSetting, NotADmsName
+from ..landing.files import TableRef, for_shell, parse_name
 
 # %% auto #0
-__all__ = ['Definition', 'lake_type', 'read_ddl', 'read_json', 'read_catalog']
+__all__ = ['Listed', 'Definition', 'lake_type', 'read_ddl', 'tables_in', 'defines', 'read_json', 'read_catalog', 'with_version']
 
 # %% ../../notebooks/05_changes/07_definition.ipynb #72b78fef
 @dataclass(frozen=True)
@@ -304,6 +304,17 @@ def read_ddl(
     definition = next(iter(made.values()))
     return replace(definition, key=definition.key or _altered_key(text, table, [c.name for c in definition.columns]))
 
+# %% ../../notebooks/05_changes/07_definition.ipynb #6f17a7e3
+def tables_in(text: str) -> list[tuple[str, ...]]:  # each name in parts
+    "The names of all tables that a file creates, in its order."
+    return [name for name, _ in _statements(_COMMENTS.sub(lambda found: found[1] or " ", text))]
+
+
+def defines(name: tuple[str, ...], table: TableRef) -> bool:
+    "Whether a `create table` of this name is the table's."
+    return _is_table(name, table)
+
+
 # %% ../../notebooks/05_changes/07_definition.ipynb #da02e6f8
 def _check_type(kind: str) -> str:  # the same
     "Check a type of the lake. Raises `BadSetting`."
@@ -352,3 +363,41 @@ def read_catalog(
         notes += [f"column {one['name']} {loss}"] if loss else []
     told = Definition(tuple(Column(c["name"], c["type"]) for c in columns), tuple(key["constrained_columns"]))
     return replace(told, notes=tuple(notes), dialect=engine)
+
+# %% ../../notebooks/05_changes/07_definition.ipynb #e5648dcf
+Listed = Sequence[tuple[str, str]]  # name and type of each column
+_LOAD = "load"
+
+
+def with_version(
+    table: TableRef,
+    before: Sequence[tuple[str, Listed]],  # every version: its first change file, "" for the load; its columns
+    columns: Listed,
+    since: str = "",  # a change file, or `load` for all files; "": the version with the same names, or the only one
+    is_loaded: bool = False,  # files have been read by it
+) -> list[tuple[str, Listed]]:  # in order
+    "The versions with this one set. Raises `BadSetting`."
+    names, name = [n for n, _ in columns], since.rpartition("/")[2]
+    same = [start for start, listed in before if [n for n, _ in listed] == names]
+    command = f"dmscdc table columns {for_shell(table)} --ddl FILE --since"
+    if since and since != _LOAD:
+        try:
+            is_change = parse_name(name).kind == "change"
+        except NotADmsName:
+            is_change = False
+        if not is_change:
+            raise BadSetting(f"{table}: --since names the first change file with these columns, like "
+                             f"20240705-201037892.csv, or {_LOAD}; not {since!r}")
+        if not before:
+            raise BadSetting(f"{table}: it has no columns yet for the files before {name}. First: {command} {_LOAD}")
+    elif since == _LOAD or not before or not (is_loaded or before[1:]):
+        return [("", columns)]
+    elif len(same) == 1:
+        name = same[0]
+    else:
+        raise BadSetting(
+            f"{table}: files were read with other columns ({', '.join(n for n, _ in before[-1][1])}). If the new ones "
+            f"begin with a change file: {command} 20240705-201037892.csv (its name); if all files have them: "
+            f"{command} {_LOAD}")
+    return sorted([*(one for one in before if one[0] != name), (name, columns)], key=lambda one: one[0])
+

@@ -5,6 +5,7 @@
 # %% ../../notebooks/15_cli/03_tables.ipynb #cell-003
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 from pathlib import Path
@@ -97,7 +98,8 @@ def _columns_of(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from dmscdc.errors import NoPast
+    from dmscdc.changes.csv import format_from
+    from dmscdc.errors import NoPast, Refused
     from dmscdc.history.changelog import open_changelog
     from dmscdc.storage.filesystem import fs_and_path
 
@@ -105,16 +107,19 @@ def _columns_of(
         there, path = fs_and_path(url)
         return pq.read_schema(path, filesystem=there).names
 
+    how = format_from(item.columns, item.csv)
+    added = (*how.more, how.timestamp)
     if item.columns:
-        return {name for name, _ in item.columns}
+        return {*added, *(c.name for _, columns in (("", how.columns), *how.versions) for c in columns)}
     try:
-        past, found = open_changelog(config.landing, item.table, archive=config.archive, position=item.position), set()
+        known = {"archive": config.archive, "position": item.position, "csv": how}
+        past, found = open_changelog(config.landing, item.table, **known), set()
         for files in (past.load, past.changes):
             with ThreadPoolExecutor(16) as pool:
                 found.update(*pool.map(names_in, [past.urls[file.path] for file in files]))
             if wanted <= found:
                 break
-    except (NoPast, LandingEmpty, OSError, UnicodeDecodeError, pa.ArrowException):
+    except (NoPast, LandingEmpty, Refused, OSError, UnicodeDecodeError, pa.ArrowException):
         return set()
     return found - {"Op"}
 
@@ -123,6 +128,7 @@ def _check_known(
     config: Config,
     state: State,
     item: TableItem,  # the new settings
+    names: Sequence[str] = (),  # columns that are set now
 ) -> None:
     "Check that the table is in the landing or the state and has the columns. Raises `BadSetting`."
     landing, table = open_landing(config.landing), item.table
@@ -135,7 +141,7 @@ def _check_known(
         hint = f"Did you mean {near[0]}?" if near else f"There are: {some(map(str, known))}."
         raise BadSetting(f"{table}: neither {landing.root} nor the state knows this table. {hint} "
                          "If DMS is to write it later, add --new")
-    wanted = dict.fromkeys((*item.key, *item.partition))
+    wanted = dict.fromkeys(names)
     columns = _columns_of(config, item, {*wanted}) if wanted and table in known else set()
     if missing := [name for name in wanted if columns and name not in columns]:
         raise BadSetting(f"{table} has no column {', '.join(missing)}; its files have {', '.join(sorted(columns))}. "
@@ -235,8 +241,10 @@ def _merged_csv(
     given: list[str],  # NAME=VALUE, as typed
 ) -> dict[str, Any]:
     "What is set of the way CSV files are written, with what was set before."
-    found = _csv_settings(given)
-    return {**item.csv, **found} if item and found else found
+    found, had = _csv_settings(given), item.csv if item else {}
+    if found:
+        return {**had, **found}
+    return {name: had[name] for name in ("versions",) if name in had}  # of the definition
 
 # %% ../../notebooks/15_cli/03_tables.ipynb #4e6361ca
 @tables.command("set", epilog="Example: dmscdc table set sampledb.product --key id")
@@ -265,8 +273,9 @@ def table_set(
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
     given |= {"csv": _merged_csv(state.get(ref), csv)} if csv else {}
     if not new:
-        position = known.position if (known := state.get(ref)) else None
-        _check_known(config, state, with_settings(TableItem(ref, position=position), given))
+        item = with_settings(state.get(ref) or TableItem(ref), given)
+        chosen = [what for what in ("key", "partition") if what in given]
+        _check_known(config, state, item, [name for what in chosen for name in getattr(item, what)])
     before, item = state.get(ref), state.put_settings(ref, **given)
     beware = _beware(open_landing(config.landing), item) if partition and not new else ""
     for words in filter(None, [_sentence_of(item), of_deleted(before, item), of_lake(config, item), beware]):
@@ -277,6 +286,17 @@ _DDL = "A file with the create table of the table, as the source's tools print i
 _LIST = 'A file with a list: ["id int", "price decimal(10,2)"]'
 _SOURCE = "Read the catalogue of the source (--source)"
 _DIALECT = "Of the create table, where its words do not tell: mysql, postgresql, oracle, sqlserver"
+_SINCE = "The first change file with these columns; load: all files have them"
+_TABLE = "schema.table; without one --ddl sets every table of the landing that its file creates"
+
+
+def _text_of(file: str) -> str:
+    "The text of a person's file. Raises `BadSetting`."
+    path = Path(file)
+    try:
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _definition_from(
@@ -295,54 +315,101 @@ def _definition_from(
             raise BadSetting(f"no source is set: dmscdc table columns {for_shell(table)} --from-source --source URL")
         with snapshot(address(config.source, config.secret)) as look:
             return read_catalog(look.connection, table)
-    path = Path(ddl or listed or "")
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadSetting(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    text = _text_of(ddl or listed or "")
     return read_ddl(text, table, dialect) if ddl else read_json(text)
 
+
 # %% ../../notebooks/15_cli/03_tables.ipynb #821b251e
+def _versions_of(item: TableItem) -> list[tuple[str, Any]]:
+    "Every version of a table's definition: its first change file, empty for the load; its columns."
+    return [("", item.columns), *map(tuple, item.csv.get("versions", []))] if item.columns else []
+
+
+def _set_columns(
+    state: State,
+    table: TableRef,
+    told: Definition,
+    since: str,
+) -> None:
+    "Keep a definition; its key becomes the table's, if it has none. Raises `BadSetting`."
+    from dmscdc.changes.definition import with_version
+
+    had = state.get(table) or TableItem(table)
+    named = [(c.name, c.type) for c in told.columns]
+    first, *later = with_version(table, _versions_of(had), named, since, had.position is not None)
+    csv = {name: value for name, value in had.csv.items() if name != "versions"}
+    csv |= {"versions": [[start, [list(c) for c in columns]] for start, columns in later]} if later else {}
+    key = {} if had.key or had.insert_only or not told.key else {"key": told.key}
+    state.put_settings(table, columns=first[1], csv=csv, **key)
+
+
 def _show_columns(
     item: TableItem,
     notes: tuple[str, ...],  # what is lost on the way from the source
 ) -> None:
-    "Print the columns of a table's definition."
-    keys = {name: "yes" for name in item.key}
-    rows = [{"column": name, "type": kind, "key": keys.get(name, "")} for name, kind in item.columns]
-    show_table(rows, ["column", "type", "key"])
+    "Print the columns of a table's definition, by version where it has several."
+    keys, versions = {name: "yes" for name in item.key}, _versions_of(item)
+    rows = [{"column": name, "type": kind, "key": keys.get(name, ""), "from": since or "load"}
+            for since, columns in versions for name, kind in columns]
+    show_table(rows, ["column", "type", "key", *(["from"] if versions[1:] else [])])
     none = "" if item.columns else f"{item.table} has no columns set: its files have their own, or a header"
     for words in filter(None, (*notes, none, _sentence_of(item))):
         print(words)
 
 # %% ../../notebooks/15_cli/03_tables.ipynb #4d887412
+def _set_all(
+    config: Config,
+    state: State,
+    text: str,  # of a file with create tables
+    dialect: str,
+    since: str,
+) -> None:
+    "Set the columns of every known table that the file creates; the others are named."
+    from dmscdc.changes.definition import defines, read_ddl, tables_in
+
+    named, known = tables_in(text), _known_tables(config, state)
+    for table in (table for table in known if any(defines(name, table) for name in named)):
+        told = read_ddl(text, table, dialect)
+        _set_columns(state, table, told, since)
+        _show_columns(state.get(table), told.notes)
+    if unknown := [".".join(name) for name in named if not any(defines(name, table) for table in known)]:
+        print(f"not in the landing, so left alone: {some(unknown)}")
+
+
 @tables.command("columns", epilog="Example: dmscdc table columns sampledb.product --ddl shop.sql")
 @with_config
 def table_columns(
     config: Config,
-    table: Name,
+    table: Annotated[Optional[str], typer.Argument(metavar="[TABLE]", help=_TABLE)] = None,
     ddl: Annotated[Optional[str], typer.Option(help=_DDL)] = None,
     listed: Annotated[Optional[str], typer.Option("--json", help=_LIST)] = None,
     from_source: Annotated[bool, typer.Option("--from-source", help=_SOURCE)] = False,
     dialect: Annotated[str, typer.Option(help=_DIALECT)] = "",
+    since: Annotated[str, typer.Option(help=_SINCE)] = "",
     clear: Annotated[bool, typer.Option("--clear", help="Forget the columns")] = False,
     new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
 ) -> None:
     "The columns of a table of CSV files: show them, or set them from a create table, a list or the source."
     if (ways := sum(map(bool, (ddl, listed, from_source, clear)))) > 1:
         raise BadSetting("--ddl, --json, --from-source and --clear exclude each other: "
-                         f"dmscdc table columns {for_shell(table)} --ddl FILE")
-    state, ref, notes = open_state(config.state, config.landing, ask=not ways), TableRef.parse(table), ()
+                         f"dmscdc table columns {for_shell(table or 'TABLE')} --ddl FILE")
+    state = open_state(config.state, config.landing, ask=not ways)
+    if table is None:
+        if not ddl:
+            raise BadSetting("which table? dmscdc table columns TABLE; only --ddl FILE sets all tables of a file")
+        return _set_all(config, state, _text_of(ddl), dialect, since)
+    ref, notes = TableRef.parse(table), ()
     if ways and not new:
         _check_known(config, state, TableItem(ref))
     if ways and not clear:
         told = _definition_from(ref, ddl, listed, config, dialect)
-        had, notes = state.get(ref) or TableItem(ref), told.notes
-        key = {} if had.key or had.insert_only or not told.key else {"key": told.key}
-        state.put_settings(ref, columns=[(c.name, c.type) for c in told.columns], **key)
+        _set_columns(state, ref, told, since)
+        notes = told.notes
     elif clear:
-        state.put_settings(ref, columns=())
+        had = state.get(ref) or TableItem(ref)
+        state.put_settings(ref, columns=(), csv={name: value for name, value in had.csv.items() if name != "versions"})
     _show_columns(state.get(ref) or TableItem(ref), notes)
+
 
 # %% ../../notebooks/15_cli/03_tables.ipynb #cell-022
 def _instruct(

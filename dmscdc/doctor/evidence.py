@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from ..changes.csv import first_rows, format_from, is_csv
+from ..changes.csv import BadRow, first_rows, format_from, is_csv
 from ..changes.schema import WAY, Column, Footer, brief, column_type, in_words, open_raw, plain, read_footer
 from ..errors import Refused, Unreadable
 from ..landing.files import FolderLanding, Listing, RawFile
@@ -51,6 +51,7 @@ class Sample:
     rows: pa.Table = field(default_factory=lambda: pa.table({}))  # the first ones
     whole: bool = False  # all rows are there
     problem: Refused | None = None  # why it cannot be read
+    bad: tuple[BadRow, ...] = ()  # rows of CSV that cannot be read, in order; among the rows they are empty
 
     names = property(lambda self: self.rows.column_names, doc="Names of its columns.")
 
@@ -77,10 +78,11 @@ def _of_csv(file: RawFile, url: str, item: TableItem) -> Sample:
     if not file.size:
         return Sample(file, Footer(file.path, (), 0, 0), whole=True)
     how = replace(format_from(item.columns, item.csv), inserts=False)
-    rows = first_rows(str(item.table), file.path, url, how)
+    rows = first_rows(str(item.table), file.path, url, how, bad := [])
     schema = tuple(Column(one.name, column_type(one.type)) for one in rows.schema)
     whole = file.path.endswith(".csv") and file.size < _CSV_BYTES
-    return Sample(file, Footer(file.path, schema, rows.num_rows, rows.nbytes), rows.slice(0, _ROWS), whole)
+    footer = Footer(file.path, schema, rows.num_rows, rows.nbytes)
+    return Sample(file, footer, rows.slice(0, _ROWS), whole, bad=tuple(bad))
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #560186aa
 def sample(

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..changes.csv import is_csv
+from ..changes.csv import is_csv, place_of
 from ..changes.read import OPS, STANDARD, check_key, is_sequence
 from ..changes.schema import OP, WAY, Column, Schema, evolve, open_raw, read_raw, stored
 from ..errors import Refused, Unreadable
@@ -32,11 +32,19 @@ __all__ = ['SEQUENCE_RULE', 'TABLE_CHECKS', 'unreadable', 'undefined', 'no_key',
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #d3df06f8
 def unreadable(e: Evidence) -> Iterator[Finding]:
-    "Files that are damaged, or that we may not read."
+    "Files and rows that are damaged or do not fit, or that we may not read."
+    aside, setting = e.item.bad_rows == "aside", f"dmscdc table set {for_shell(e.name)} --bad-rows aside"
+    on = "" if aside else f"; or go on without what is bad: {setting}"
+    refused = "The batch is refused whole, and later files of the table wait"
+    why = "The file is put aside, and the table goes on without it" if aside else refused
     for one in (one for one in e.samples if isinstance(one.problem, Unreadable)):
-        what = str(one.problem).removesuffix(f". {WAY}").rstrip(".")
-        mend = f"{WAY}; or go on without what is bad: dmscdc table set {for_shell(e.name)} --bad-rows aside"
-        yield Finding("error", e.name, what, "Its batch is refused whole, and later files of the table wait", mend)
+        what, _, ways = str(one.problem).removesuffix(f". {WAY}").rstrip(".").partition(". If ")
+        yield Finding("error", e.name, what, why, f"If {ways}" if ways else f"{WAY}{on}")
+    for one in (one for one in e.samples if one.bad):
+        rows = [f"{place_of(bad)}: {bad.reason}" for bad in one.bad]
+        mend = f"The file, or the table's definition: dmscdc table columns {for_shell(e.name)} --ddl FILE{on}"
+        why = "Such rows are put aside, and the table goes on without them" if aside else refused
+        yield Finding("error", e.name, some(rows), why, mend)
 
 
 def undefined(e: Evidence) -> Iterator[Finding]:
@@ -44,15 +52,13 @@ def undefined(e: Evidence) -> Iterator[Finding]:
     files = [one for one in e.samples if is_csv(one.file.path)]
     refused = [one for one in files if one.problem and not isinstance(one.problem, Unreadable)]
     mend = f"dmscdc table columns {for_shell(e.name)} --ddl FILE"
-    if refused and e.item.columns:
-        words = str(refused[0].problem).removeprefix(f"{e.name}: ").partition(". Give")[0]
-        yield Finding("error", e.name, words, "Its rows cannot be told apart into columns", mend)
-    elif refused:
+    if refused:
         what = f"{refused[0].file.path} is CSV without a header, and the table has no definition"
         yield Finding("error", e.name, what, "Names and types are never guessed from data; the load is refused", mend)
     elif files and not e.item.columns:
         what = f"{files[0].file.path} is CSV, and the table has no definition"
         yield Finding("note", e.name, what, "All its columns become texts, also numbers and times", mend)
+
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #397d47e3
 def no_key(e: Evidence) -> Iterator[Finding]:
@@ -132,10 +138,15 @@ def operations(e: Evidence) -> Iterator[Finding]:
         ways = "" if said else f". If it is meant: dmscdc table set {for_shell(e.name)} --csv inserts=true"
         what = f"{without[0].file.path} has no column Op (CdcInsertsOnly)"
         yield Finding("note" if said else "error", e.name, what, why, mend + ways)
-    found = Counter(op for one in samples if OP in one.names for op in one.rows[OP].to_pylist())
-    if odd := [repr(op) for op in found if op not in OPS]:
-        why = "Only I, U and D can be applied; the batch is refused"
-        yield Finding("error", e.name, f"Op is {', '.join(sorted(odd))} in {count(len(samples), 'file')}", why, WAY)
+    told = {(bad.path, bad.row) for one in samples for bad in one.bad}  # by `unreadable`
+    listed = [(one.file.path, one.rows[OP].to_pylist()) for one in samples if OP in one.names]
+    ops = [(path, row, op) for path, values in listed for row, op in enumerate(values) if (path, row) not in told]
+    found = Counter(op for *_, op in ops)
+    bad = [(f"row {row + 1:,} of {path}", op) for path, row, op in ops if op not in OPS]
+    if odd := [f"{place}: {OP} is {'null' if op is None else repr(op)}" for place, op in bad]:
+        aside = e.item.bad_rows == "aside"
+        why = f"Only I, U and D can be applied; {'such rows are put aside' if aside else 'the batch is refused'}"
+        yield Finding("error", e.name, some(odd), why, WAY)
     elif found.total() >= _MANY and not found["D"] and not e.item.insert_only:
         setting = "CdcInsertsAndUpdates" if found["U"] else "CdcInsertsOnly"
         what = f"no delete among {found.total():,} changes{'' if found['U'] else ', and no update'}"

@@ -13,7 +13,6 @@ from ..landing.files import Listing, RawFile, TableRef, change_order, for_shell
 from ..landing.load_set import CutOff, LoadSet, clock, find_cutoff, first_cutoff, forced_cutoff, is_copy
 from ..landing.load_set import judge_load
 from ..state.position import Position, bound, take_over, tally
-from ..changes.csv import format_from, in_words
 from ..changes.quarantine import dropped, note_aside
 from .arrivals import Arrivals, Plan, advance, by_tally, count, gone_names, is_copied, some
 from .arrivals import sort_out, split_at, split_late, union
@@ -386,8 +385,6 @@ def _remarks(plan: Plan, case: Situation) -> list[str]:
         remarks.append(f"the look-back window is shortened to {names:,} names, from {start}")
     if case.asked and plan.kind in ("nothing", "attention"):
         remarks.append(f"the instruction {case.asked['kind']} waits")
-    if case.before and case.before.csv is not None:
-        remarks.append(f"its CSV files are read with {in_words(format_from(before=case.before.csv))}")
     if case.listing.foreign:
         strangers = case.listing.foreign
         remarks.append(f"{count(len(strangers), 'file')} of other names left alone ({some(strangers[:3])})")

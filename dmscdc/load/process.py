@@ -18,7 +18,7 @@ __all__ = ['HOLD', 'lost_since', 'load_state', 'needs_all', 'plan_state', 'acqui
            'steps_of', 'check_ready', 'problem_of', 'carry_out', 'process_table']
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-004
-from ..changes.csv import format_from
+from ..changes.csv import format_from, in_words, is_csv
 from ..changes.quarantine import aside_folder, dropped
 from ..changes.tasks import explained
 from ..errors import Busy, CommitConflict, DmscdcError, FilesGone, InputChanged, LakeDamaged, LandingUnreachable
@@ -156,9 +156,12 @@ def plan_state(
     plan = plan_table(item.table, files, table_state.position, commit=table_state.number, **known)
     other = set_otherwise(item.table, table_state.head, item.key, item.partition, bool(files.load))
     plan = only_load(plan, other)
+    csv = format_from(item.columns, item.csv, table_state.position.csv if table_state.position else None)
+    texts = [f.path for f in plan.inputs if is_csv(f.path)]
+    read = f"its CSV files are read with {in_words(csv, texts)}" if texts else ""
     is_old = table_state.head and table_state.head.partition == item.partition and not plan.load
     fine = note_too_fine(item.table, table_state.head) if is_old else ""
-    plan = replace(plan, remarks=(*plan.remarks, *filter(None, [fine])))
+    plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine])))
     return warn(announce(plan, table_state.lake.unmanaged_files), item.moved)
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-017

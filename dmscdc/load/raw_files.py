@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, needs_parquet
+from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, needs_parquet, place_of
 from ..changes.quarantine import SetAside, bad_changes, bad_load_rows, check_number, count_aside
 from ..changes.quarantine import WHOLE, aside_words, dropped, is_applicable, write_aside
 from ..changes.read import ChangeFiles
@@ -64,7 +64,7 @@ def _refuse_rows(task: Task, bad: Sequence[BadRow]) -> None:
     if bad:
         such = f"{len(bad):,} such row{'s' * (len(bad) != 1)} in this batch; nothing was applied"
         raise Refused(
-            f"{task.table}: row {bad[0].row} of {bad[0].path} cannot be read: {bad[0].reason}. {such}. Put the file "
+            f"{task.table}: {place_of(bad[0])} cannot be read: {bad[0].reason}. {such}. Put the file "
             f"right or take it out of the landing, or correct the table's definition: dmscdc table columns "
             f"{for_shell(task.table)} --ddl FILE. Then: dmscdc pass --only {for_shell(task.table)}",
             len(bad),

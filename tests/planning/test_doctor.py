@@ -196,7 +196,7 @@ def test_few_changes_without_a_delete_are_no_hint(tmp_path):
 
 def test_an_unknown_op_is_an_error(tmp_path):
     [one] = about(said(tmp_path, {FIRST: {"Op": ["I", "X", None], "id": [1, 2, 3]}}), "Op is ")
-    assert one.severity == "error" and "'X'" in one.what and "None" in one.what
+    assert one.severity == "error" and "row 2 of 20181215-100311204.parquet: Op is 'X'" in one.what and "row 3 of 20181215-100311204.parquet: Op is null" in one.what
 
 
 # Keys that change
