@@ -236,7 +236,30 @@ def fold(
     changes, codes, place = changes.filter(pa.array(chosen)), codes[chosen], place[chosen]
     at = chain_keys(np.unique(codes, return_inverse=True)[1], place, changes[OP].to_numpy())
     batch = _batch_rows(changes, how, at)
-    return batch, facts | _count_batch(changes, batch, how, at)
+    return batch, facts | _count_batch(changes, batch, how, at) | {"partial_move": _partial_move(changes, how)}
+
+
+def _partial_move(changes: pa.Table, how: Folding) -> list | None:  # name, file, row, the columns
+    "The first row that came from another key in a file without all columns: what the others held stays behind."
+    if MOVE not in changes.column_names:
+        return None
+    every, found = {group for groups, _ in how.sets for group in groups}, []
+    for group in every:
+        lacking = [name for groups, names in how.sets if group not in groups for name in names]
+        lacking = [name for name in lacking if name not in how.images.values()]
+        here = pc.and_(pc.equal(changes[GROUP], group), pc.not_equal(changes[KIND], "again"))
+        came = pc.fill_null(pc.and_(here, pc.equal(changes[OP], "U")), False).to_numpy() & _is_moved(changes, how)
+        if lacking and (first := first_of(changes, came)):
+            found.append([*first[:3], lacking])
+    return min(found, default=None)
+
+
+def _is_moved(changes: pa.Table, how: Folding) -> np.ndarray:
+    "Updates whose before image is another key."
+    moved = np.zeros(changes.num_rows, bool)
+    for key, before in how.images.items():
+        moved |= pc.fill_null(pc.not_equal(changes[key], changes[before]), False).to_numpy()
+    return moved
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-031
 def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:

@@ -419,6 +419,7 @@ class Evolution:
     schema: Schema  # the source's columns afterwards, without ours
     sentences: tuple[str, ...]  # what changed and by which file
     absent: tuple[str, ...] = ()  # columns of the lake that the newest file does not carry
+    left_out: Schema = ()  # columns that a table's policy does not take
 
     @property
     def is_change(self) -> bool:
@@ -530,5 +531,5 @@ def by_policy(
     new = [c for c in grown.schema if c.name not in known]
     said = [words for words in grown.sentences if not any(words.startswith(f"column {c} added by ") for c in new)]
     left = [f"column {c} is left out (--schema-policy keep)" for c in new]
-    return Evolution(tuple(c for c in grown.schema if c.name in known), (*said, *left), grown.absent)
+    return Evolution(tuple(c for c in grown.schema if c.name in known), (*said, *left), grown.absent, tuple(new))
 

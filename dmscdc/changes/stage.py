@@ -185,7 +185,7 @@ def together(
     "The facts of the whole batch."
     numbers = {name for facts in done for name, value in facts.items() if isinstance(value, int)}
     said = {name: sum(facts[name] for facts in done) for name in numbers}
-    for name in ("first_bad", "first_image", "lowest", "unfit", "against"):
+    for name in ("first_bad", "first_image", "lowest", "unfit", "against", "partial_move"):
         found = [facts[name] for facts in done if facts.get(name)]
         said[name] = min(found, key=lambda value: value[:3], default=None)
     nulls = sum((Counter(facts.get("nulls", {})) for facts in done), Counter())

@@ -11,8 +11,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
 
 from ..errors import BadSetting, Unreadable
 from .files import FolderLanding, RawFile, TableRef, day_before
@@ -20,7 +21,7 @@ from .s3 import BucketLanding, open_landing
 from ..storage.filesystem import fs_and_path, is_bucket, new_fs_and_path
 
 # %% auto #0
-__all__ = ['Transactions', 'transactions_from', 'divide', 'Done', 'change_name', 'Routed', 'waiting', 'route']
+__all__ = ['Tallies', 'Transactions', 'transactions_from', 'divide', 'Done', 'change_name', 'Routed', 'waiting', 'route']
 
 # %% ../../notebooks/02_landing/04_transactions.ipynb #37e2f596
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ def divide(content: Iterable[bytes],  # the lines of a file, not compressed
 
 # %% ../../notebooks/02_landing/04_transactions.ipynb #0fa5b7c8
 _LIST = "_dmscdc.json"
+Tallies = Mapping[str, Sequence[int]]  # by day: how many files, and the sum of their marks
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,50 @@ class Done:
     since: str                # the name before which only late files are new; "" at first
     seen: float               # the newest object time when we looked, epoch seconds
     full: float = 0.0         # when all files were listed, epoch seconds; in a bucket once a day
+    days: Tallies | None = None  # of the divided files from before `since`; None: never counted
 
     def is_new(self, file: RawFile) -> bool:
         "Whether a file was never divided."
         if file.name in self.known:
             return False
         return file.name >= self.since or file.time > self.seen
+
+
+def _day(name: str) -> str:
+    return name.removeprefix("CDC_TXN-")[:8]
+
+
+def _mark(name: str) -> int:
+    "A number for a name that no other is likely to have."
+    return int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big")
+
+
+def _tallied(days: Tallies, names: Iterable[str]) -> dict[str, Sequence[int]]:
+    "The tallies with more files."
+    found = dict(days)
+    for name in names:
+        count, marks = found.get(_day(name), (0, 0))
+        found[_day(name)] = [count + 1, marks + _mark(name)]
+    return found
+
+
+def _came_late(done: Done, files: Sequence[RawFile]  # all files from before the last 24 hours that are not new by time
+              ) -> tuple[list[RawFile], list[str]]:  # those that were never divided; days of which nobody can tell
+    "Late files with an old object time, as a restored copy has it: their day has more files than were divided."
+    by_day: dict[str, list[RawFile]] = {}
+    for file in files:
+        by_day.setdefault(_day(file.name), []).append(file)
+    late, unsure = [], []
+    for day, there in by_day.items():
+        count, marks = (done.days or {}).get(day, (0, 0))
+        sum_of_marks = sum(_mark(file.name) for file in there)
+        if not count:
+            late += there
+        elif len(there) == count + 1 and (one := [f for f in there if sum_of_marks - _mark(f.name) == marks]):
+            late += one
+        elif len(there) >= count and sum_of_marks != marks:
+            unsure.append(day)
+    return late, unsure
 
 
 def change_name(name: str  # of a file of transactions
@@ -136,7 +176,9 @@ def _later(done: Done, files: Iterable[RawFile]  # divided ones
         return done
     since = max(done.since, _window_start(max(known)))
     seen = max([done.seen, *(file.time for file in files)])
-    return Done({name: size for name, size in known.items() if name >= since}, since, seen, done.full)
+    older = [name for name in known if name < since]
+    days = _tallied(done.days or {}, older) if done.days is not None or not done.since else None
+    return Done({name: size for name, size in known.items() if name >= since}, since, seen, done.full, days)
 
 
 def _window_start(name: str) -> str:
@@ -215,12 +257,14 @@ def _route_part(landing: BucketLanding | FolderLanding, file: RawFile, table: Ta
     url = landing.url(table, name)
     there = _read(url)
     content = gzip.compress(content, mtime=0) if name.endswith(".gz") else content
-    if there is None:
+    plain = (lambda data: gzip.decompress(data)) if name.endswith(".gz") else (lambda data: data)
+    has_grown = there is not None and there != content and plain(content).startswith(plain(there))
+    if there is None or has_grown:
         _put(url, content, file.time)
     elif there != content:
         raise ValueError(f"{table}/{name} is there already and has other rows")
     near = f"{table}/{name} was put shortly before the table's load and may be older than it" * (file.time < start)
-    return Routed(written=there is None, problems=(near,) if near else ())
+    return Routed(written=there is None or has_grown, problems=(near,) if near else ())
 
 # %% ../../notebooks/02_landing/04_transactions.ipynb #1dd3703a
 def _lines(content: bytes, name: str) -> Iterable[bytes]:
@@ -259,7 +303,8 @@ class _Look:
     how: Transactions
     url: str                    # of the list
     done: Done                  # the list, with the time of this look if it listed all
-    files: tuple[RawFile, ...]  # not divided, in order
+    files: tuple[RawFile, ...]  # not divided, or grown since, in order
+    problems: tuple[str, ...] = ()  # what a person must look at
 
 
 def _look(landing: str, setting: str) -> _Look:
@@ -269,8 +314,21 @@ def _look(landing: str, setting: str) -> _Look:
     done = _done(url)
     is_full = now - done.full >= _DAY
     files = there.transactions(how.folder, "" if is_full else done.since)
-    new = tuple(file for file in files if done.is_new(file))
-    return _Look(there, how, url, replace(done, full=now if is_full else done.full), new)
+    new = {file for file in files if done.is_new(file)}
+    grown = {file for file in files if done.known.get(file.name, file.size) != file.size}
+    known = [file for file in files if file.name < done.since and file not in new]
+    days, late, unsure = done.days, [], []
+    if days is not None:
+        late, unsure = _came_late(done, known)
+    elif is_full:  # an earlier version has kept no tallies
+        days = _tallied({}, [file.name for file in known])
+    problems = [f"{how.folder}/{file.name} was {done.known[file.name]:,} bytes when it was divided, and is {file.size:,}: "
+                "its further rows are divided now; tables that had applied it say so" for file in grown]
+    problems += [f"{how.folder} has other files of {day} than were divided, so at least one came late with an old object "
+                 "time, and nobody can tell which. Its changes are in no table. Put it again, so that its time is new "
+                 "(touch it, or copy it onto itself)" for day in unsure]
+    files = tuple(sorted({*new, *grown, *late}, key=lambda file: file.name))
+    return _Look(there, how, url, replace(done, full=now if is_full else done.full, days=days), files, tuple(problems))
 
 
 def waiting(landing: str, setting: str) -> tuple[RawFile, ...]:  # in order
@@ -282,7 +340,8 @@ def route(landing: str,  # where DMS writes
           setting: str   # "cdc"; see `transactions_from`
           ) -> Routed:
     "Divide new files of transactions among their tables. Raises `LandingUnreachable`, `Unreadable`, `BadSetting`."
-    look, routed, passed, starts = _look(landing, setting), Routed(), [], {}
+    look, passed, starts = _look(landing, setting), [], {}
+    routed = Routed(problems=look.problems)
     try:
         for file in look.files:
             routed = _sum(routed, _route_file(look.landing, look.how, file, starts))

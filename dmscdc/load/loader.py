@@ -316,13 +316,21 @@ def _note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[
     "Columns that came in the file in which others went: a renaming, as likely as not. At most one note."
     old, before = {c.name for c in base.schema}, Position.from_json(base.position).absent
     carried = [{c.name for c in f.schema} for f in footers]
-    came = {c.name: [c.name in names for names in carried].index(True) for c in grown.schema if c.name not in old}
+    new = [c for c in (*grown.schema, *grown.left_out) if c.name not in old]
+    came = {c.name: [c.name in names for names in carried].index(True) for c in new}
     went = {n: [n in names for names in carried].index(False) for n in grown.absent if n not in before}
     at = set(came.values()) & set(went.values())
     if not old or not at:
         return []
     added, gone = ([name for name, i in found.items() if i in at] for found in (came, went))
     letters = " (another letter case)" if {n.lower() for n in gone} & {n.lower() for n in added} else ""
+    if grown.left_out:
+        return [
+            f"column {', '.join(gone)} comes no more and {', '.join(added)}, which is new{letters}, is left out "
+            f"(--schema-policy keep). If this is a renaming, its changes are not in the table. To take them: "
+            f"dmscdc table set {for_shell(task.table)} --schema-policy evolve, then "
+            f"dmscdc table rewind {for_shell(task.table)} --reload"
+        ]
     return [
         f"column {', '.join(gone)} comes no more and {', '.join(added)} is new{letters}. If this is a renaming, rows "
         f"that have not changed since hold their values under the old name and null under the new one. "
@@ -342,11 +350,29 @@ def _note_clashes(task: Task, written: Written) -> str:
     )
 
 
-def note_unmatched(task: Task, written: Written) -> str:
+def _note_partial_move(task: Task, batch: Batch) -> str:
+    "A row that changed its key in a file that lacks columns; else empty."
+    if not batch.facts["partial_move"]:
+        return ""
+    _, path, row, names = batch.facts["partial_move"]
+    what = f"column {names[0]}" if len(names) == 1 else f"columns {', '.join(names)}"
+    return (
+        f"row {row + 1:,} of {path} changes the key, and its file does not carry {what}: under the new key they are null, "
+        f"whatever the row held before. A reload makes it whole: dmscdc table rewind {for_shell(task.table)} --reload"
+    )
+
+
+def note_unmatched(task: Task, written: Written, left_out: Schema = ()) -> str:
     "Updates of rows that the table did not hold; else empty."
     if not written.unmatched:
         return ""
     were = "was" if written.unmatched == 1 else "were"
+    if images := [c.name for c in left_out if c.name in [f"BI_{k}" for k in task.key]]:
+        return (
+            f"{count(written.unmatched, 'update')} met no row and {were} inserted; the before images that tell of changed "
+            f"keys ({', '.join(images)}) are left out (--schema-policy keep). To follow them: dmscdc table set "
+            f"{for_shell(task.table)} --schema-policy evolve, then dmscdc table rewind {for_shell(task.table)} --reload"
+        )
     return (
         f"{count(written.unmatched, 'update')} met no row and {were} inserted: a key was changed at the source (the "
         f"row with the old key is still in the lake), or inserts are missing. Add before-image columns to the task, "
@@ -373,12 +399,12 @@ def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | Non
 
 
 def _batch_notes(
-    task: Task, base: Commit, batch: Batch, written: Written, late: Sequence[RawFile]
+    task: Task, base: Commit, batch: Batch, written: Written, late: Sequence[RawFile], left_out: Schema = ()
 ) -> tuple[str, ...]:
     "What a person must know of a batch that was applied."
     notes = [note_left_out(task, batch), _note_late(task, batch, late), _note_disorder(task, batch)]
     fine = "" if note_too_fine(task.table, base) else note_too_fine(task.table, written.commit)  # said once
-    keys = [note_unmatched(task, written), _note_clashes(task, written)]
+    keys = [note_unmatched(task, written, left_out), _note_clashes(task, written), _note_partial_move(task, batch)]
     return tuple(filter(None, [*notes, _note_sequence(task, base, batch), *keys, fine]))
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-028
@@ -404,7 +430,7 @@ def _prepare_batch(
 
     def result(written: Written) -> LoadResult:
         read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
-        notes = (*_batch_notes(task, head, batch, written, plan.late), *_note_renamed(task, head, grown, footers))
+        notes = (*_batch_notes(task, head, batch, written, plan.late, grown.left_out), *_note_renamed(task, head, grown, footers))
         notes = (*filter(None, [note]), *notes)
         told, seconds = files_of(files, footers, kinds), clock.seconds | written.seconds
         return LoadResult(written, told, read, batch.facts["keys"], grown.sentences, notes, seconds)

@@ -199,3 +199,13 @@ def test_a_statement_cut_into_two_batches_is_said(spark, way, tmp_path):
     world.changes(1, [first])
     found = world.go()
     assert found.verdict == "attention" and "1 row was given a key that another row still had" in found.words
+
+
+@pytest.mark.parametrize("partition", ["", "name"])
+def test_a_changed_key_in_a_file_that_lacks_a_column_is_attention(spark, way, tmp_path, partition):
+    world = World(tmp_path, spark, {}).set(key="id", partition=partition)
+    world.load([(1, "a", "x", None)], {"id": "int", "name": "string", "kind": "string", "BI_id": "int"})
+    world.changes(1, [("U", 9, "y", 1)], {"id": "int", "kind": "string", "BI_id": "int"})
+    found = world.go()
+    assert found.verdict == "attention" and f"row 1 of {closed(1)}.parquet changes the key, and its file does not carry column name" in " ".join(found.notes)
+    assert world.lake("id, kind") == [(9, "y")]

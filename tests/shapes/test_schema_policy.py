@@ -55,3 +55,11 @@ def test_keep_leaves_new_columns_out_of_the_table_and_of_its_versions_and_takes_
     assert "color" not in versions.columns and sorted(r["id"] for r in versions.where("is_current").collect()) == [1, 2, 1 << 40]
     world.set(schema_policy="evolve").changes(2, [("U", 2, "B", "green")], WIDER)
     assert world.go().verdict == "ok" and world.lake("id, color") == [(1, None), (2, "green"), (1 << 40, None)]
+
+
+def test_keep_asks_a_person_where_a_column_may_have_been_renamed(spark, tmp_path):
+    world = World(tmp_path, spark, {}).set(key="id", schema_policy="keep").load([(1, "a")], {"id": "int", "name": "string"})
+    world.changes(1, [("U", 1, "b")], {"id": "int", "Name": "string"})
+    found = world.go()
+    assert found.verdict == "attention" and "column name comes no more and Name, which is new (another letter case), is left out" in " ".join(found.notes)
+    assert "--schema-policy evolve" in " ".join(found.notes) and world.lake("id, name") == [(1, "a")]

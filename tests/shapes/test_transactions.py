@@ -17,7 +17,7 @@ from dmscdc.capture.settings import DmsSettings
 from dmscdc.capture.writer import write_transactions
 from dmscdc.errors import BadSetting
 from dmscdc.landing.files import TableRef
-from dmscdc.landing.transactions import route, transactions_from, waiting
+from dmscdc.landing.transactions import Routed, route, transactions_from, waiting
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import run_pass
 from dmscdc.service.status import read_statuses
@@ -264,3 +264,32 @@ def test_a_wrong_setting_is_refused(wrong):
     if wrong == "cdc?": assert transactions_from("cdc") and pytest.raises(BadSetting, transactions_from, wrong)
     else:
         with pytest.raises(BadSetting, match="expected the CdcPath"): transactions_from(wrong)
+
+
+def test_a_late_file_with_an_old_object_time_is_found_by_its_day_or_asked_about(tmp_path):
+    first, second, last = (f"CDC_TXN-2024010{day}.csv" for day in ("5100000000", "5100100000", "7100000000"))
+    for n, file in enumerate((first, second, last)): write_transactions(tmp_path, "cdc", [("I", "parent", "shop", n, "a")], file, time=START + n)
+    assert route(str(tmp_path), "cdc").written == 3 and route(str(tmp_path), "cdc") == Routed(last=last)
+    write_transactions(tmp_path, "cdc", [("I", "parent", "shop", 7, "late")], "CDC_TXN-20240105100200000.csv", time=START)  # as `cp -p` leaves it
+    assert route(str(tmp_path), "cdc").written == 1 and (tmp_path / "shop/parent/20240105-100200000.csv").read_text() == "I,7,late\n"
+    for minute in (3, 4): write_transactions(tmp_path, "cdc", [("I", "parent", "shop", minute, "late")], f"CDC_TXN-202401051{minute:02}000000.csv", time=START)
+    routed = route(str(tmp_path), "cdc")
+    assert routed.written == 0 and "cdc has other files of 20240105 than were divided" in routed.problems[0]
+    for minute in (3, 4): os.utime(tmp_path / f"cdc/CDC_TXN-202401051{minute:02}000000.csv", (START + 99, START + 99))
+    assert route(str(tmp_path), "cdc").written == 2 and route(str(tmp_path), "cdc").problems == ()
+
+
+def test_a_file_that_has_grown_is_divided_again_and_its_tables_say_so(spark, tmp_path):
+    parent = World(tmp_path, spark, PARENT, "shop.parent").set(key="id", columns=[*PARENT.items()])
+    write(tmp_path / "landing", 1, [("I", "parent", "shop", 1, "a")])
+    route(str(parent.landing), "cdc")
+    assert parent.go().verdict == "ok"
+    (parent.landing / "cdc" / name(1)).unlink()
+    write(tmp_path / "landing", 1, [("I", "parent", "shop", 1, "a"), ("I", "parent", "shop", 2, "b")])
+    (problem,) = route(str(parent.landing), "cdc").problems
+    assert f"cdc/{name(1)} was" in problem and "its further rows are divided now" in problem
+    found = parent.go()
+    assert found.verdict == "attention" and "changed after it was applied: 20181215-100100000.csv" in " ".join(found.notes)
+    parent.state.instruct(parent.ref, {"kind": "replay", "files": ["20181215-100100000.csv"]})
+    parent.go()
+    assert parent.lake("id") == [(1,), (2,)]
