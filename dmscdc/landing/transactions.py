@@ -322,11 +322,11 @@ def _look(landing: str, setting: str) -> _Look:
         late, unsure = _came_late(done, known)
     elif is_full:  # an earlier version has kept no tallies
         days = _tallied({}, [file.name for file in known])
-    problems = [f"{how.folder}/{file.name} was {done.known[file.name]:,} bytes when it was divided, and is {file.size:,}: "
-                "its further rows are divided now; tables that had applied it say so" for file in grown]
-    problems += [f"{how.folder} has other files of {day} than were divided, so at least one came late with an old object "
-                 "time, and nobody can tell which. Its changes are in no table. Put it again, so that its time is new "
-                 "(touch it, or copy it onto itself)" for day in unsure]
+    problems = [f"{how.folder}/{file.name} was {done.known[file.name]:,} bytes when it was divided, and is "
+                f"{file.size:,}: its further rows are divided now; tables that had applied it say so" for file in grown]
+    problems += [f"{how.folder} has other files of {day} than were divided, so at least one came late with an old "
+                 "object time, and nobody can tell which. Its changes are in no table. Put it again, so that its time "
+                 "is new (touch it, or copy it onto itself)" for day in unsure]
     files = tuple(sorted({*new, *grown, *late}, key=lambda file: file.name))
     return _Look(there, how, url, replace(done, full=now if is_full else done.full, days=days), files, tuple(problems))
 

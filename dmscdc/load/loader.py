@@ -357,8 +357,8 @@ def _note_partial_move(task: Task, batch: Batch) -> str:
     _, path, row, names = batch.facts["partial_move"]
     what = f"column {names[0]}" if len(names) == 1 else f"columns {', '.join(names)}"
     return (
-        f"row {row + 1:,} of {path} changes the key, and its file does not carry {what}: under the new key they are null, "
-        f"whatever the row held before. A reload makes it whole: dmscdc table rewind {for_shell(task.table)} --reload"
+        f"row {row + 1:,} of {path} changes the key, and its file does not carry {what}: under the new key they are "
+        f"null, whatever the row held before. A reload makes it whole: dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
 
@@ -369,8 +369,8 @@ def note_unmatched(task: Task, written: Written, left_out: Schema = ()) -> str:
     were = "was" if written.unmatched == 1 else "were"
     if images := [c.name for c in left_out if c.name in [f"BI_{k}" for k in task.key]]:
         return (
-            f"{count(written.unmatched, 'update')} met no row and {were} inserted; the before images that tell of changed "
-            f"keys ({', '.join(images)}) are left out (--schema-policy keep). To follow them: dmscdc table set "
+            f"{count(written.unmatched, 'update')} met no row and {were} inserted; the before images that tell of "
+            f"changed keys ({', '.join(images)}) are left out (--schema-policy keep). To follow them: dmscdc table set "
             f"{for_shell(task.table)} --schema-policy evolve, then dmscdc table rewind {for_shell(task.table)} --reload"
         )
     return (
@@ -430,7 +430,8 @@ def _prepare_batch(
 
     def result(written: Written) -> LoadResult:
         read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
-        notes = (*_batch_notes(task, head, batch, written, plan.late, grown.left_out), *_note_renamed(task, head, grown, footers))
+        notes = _batch_notes(task, head, batch, written, plan.late, grown.left_out)
+        notes = (*notes, *_note_renamed(task, head, grown, footers))
         notes = (*filter(None, [note]), *notes)
         told, seconds = files_of(files, footers, kinds), clock.seconds | written.seconds
         return LoadResult(written, told, read, batch.facts["keys"], grown.sentences, notes, seconds)
