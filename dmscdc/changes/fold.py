@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .read import GROUP, KIND, MOVE, NAME, OPS, SEQUENCE, STANDARD, ColumnGroups, sequence_span
+from .read import GROUP, KIND, MOVE, NAME, OPS, RUN, SEQUENCE, STANDARD, ColumnGroups, sequence_span
 from .schema import FILE, OP, ROW, Schema
 
 # %% auto #0
 __all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_THERE', 'CAME', 'HIVE_NULL', 'ROOM', 'ESCAPED', 'places', 'alike',
            'key_codes', 'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding', 'newest_carrier', 'next_upsert',
-           'pick', 'of_late_keys', 'needs_row', 'as_read', 'settle_moves', 'fold', 'count_changes', 'carries',
-           'first_of', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
+           'pick', 'of_late_keys', 'needs_row', 'as_read', 'with_runs', 'settle_moves', 'fold', 'count_changes',
+           'carries', 'first_of', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-008
 def places(
@@ -193,15 +193,34 @@ def as_read(changes: pa.Table) -> pa.Table:
     return changes.filter(pc.not_equal(changes[MOVE], "out")) if MOVE in changes.column_names else changes
 
 
+def with_runs(
+    changes: pa.Table,  # all rows of their files, with _cdc_move
+) -> pa.Table:  # with _cdc_run
+    "Which changed keys follow each other over the ends of files: DMS may divide the rows of one statement."
+    place, moves = places(changes), changes[MOVE].to_numpy() != ""
+    order = np.argsort(place, kind="stable")
+    files, moved = changes[FILE].to_numpy()[order], moves[order]
+    begins = np.flatnonzero(np.append(True, files[1:] != files[:-1])) if len(files) else np.zeros(0, int)
+    run, runs = np.cumsum(~moved), np.full(len(order), -1, np.int64)  # equal numbers: no other row lies between
+    for at in begins[1:]:
+        if moved[at] and moved[at - 1]:
+            runs[(run == run[at]) & moved] = run[at]
+    out = np.empty(len(order), np.int64)
+    out[order] = runs
+    return changes.append_column(RUN, pa.array(out, mask=out < 0))
+
+
 def settle_moves(
     changes: pa.Table,  # with _cdc_move
     codes: np.ndarray,  # keys as numbers
     place: np.ndarray,  # of each change
 ) -> tuple[pa.Table, np.ndarray]:  # _cdc_move as the first Op of a batch row; False for an end that is void
-    "Find the ends of keys that another row had taken before."
+    "Find the ends of keys that another row had taken before: in one file, or in one run of changed keys."
     order = np.lexsort((place, codes))
     moves, ops, files = (changes[n].to_numpy()[order] for n in (MOVE, OP, FILE))
+    runs = pc.fill_null(changes[RUN], -1).to_numpy()[order] if RUN in changes.column_names else np.full(len(order), -1)
     start, same = np.diff(codes[order], prepend=-1) != 0, np.append(False, files[1:] == files[:-1])
+    same |= np.append(False, (runs[1:] == runs[:-1]) & (runs[1:] >= 0))
     ends = ~start & same & (moves == "out") & (np.append("", moves[:-1]) == CAME)
     pair = ends | np.append(ends[1:], False)
     before = latest(~pair)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import reduce
+from operator import or_
 from urllib.parse import quote
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'ChangeFiles',
+__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'ChangeFiles',
            'before_images', 'change_files', 'quoted', 'value_of', 'read_group', 'read_changes', 'refuse_lost',
            'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column', 'check_key',
            'check_ops']
@@ -33,6 +34,7 @@ __all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'OPS', 'ColumnGroups', 'NOT_UTF8', '
 # %% ../../notebooks/05_changes/02_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
 MOVE = "_cdc_move"  # of a changed key: `in` under the new key, `out` under the old one; empty for other changes
+RUN = "_cdc_run"  # of changed keys that follow each other over the end of a file: the number of that end, else null
 OPS = ("I", "U", "D")
 ColumnGroups = tuple[tuple[tuple[int, ...], tuple[str, ...]], ...]  # groups, and the columns that exactly those carry
 
@@ -47,6 +49,7 @@ class ChangeFiles:
     place: Mapping[str, tuple[int, str]]  # path -> number of its group; new, late or again
     sets: ColumnGroups
     images: Mapping[str, str] = field(default_factory=dict)  # key column -> column of its value before an update
+    without: Mapping[str, frozenset[int]] = field(default_factory=dict)  # path -> rows that do not count
 
     @property
     def rows(self) -> int:
@@ -203,6 +206,8 @@ def read_changes(
         rows = read_group(spark, same, files.urls, files.schema)
         frames.append(rows.withColumns({GROUP: F.lit(group), KIND: F.lit(kind)}))
     rows = reduce(lambda one, other: one.unionByName(other), frames)
+    if hidden := [(F.col(FILE) == path) & F.col(ROW).isin(sorted(one)) for path, one in files.without.items() if one]:
+        rows = rows.where(~reduce(or_, hidden))
     return _with_old_keys(rows, files) if files.images else rows
 
 # %% ../../notebooks/05_changes/02_read.ipynb #00abe3d7
@@ -222,7 +227,33 @@ def _with_old_keys(
     rows = rows.withColumn(MOVE, F.explode(F.when(known & other, both).otherwise(one)))
     ends = F.col(MOVE) == "out"
     ours = {OP: F.when(ends, "D").otherwise(F.col(OP))}
-    return rows.withColumns(ours | {k: F.when(ends, v).otherwise(F.col(quoted(k))) for k, v in old.items()})
+    moved = ours | {k: F.when(ends, v).otherwise(F.col(quoted(k))) for k, v in old.items()}
+    return _with_runs(rows.withColumns(moved))
+
+
+_FIRST, _LAST, _ROWS, _GOES_ON, _HEAD, _TAIL = ("_cdc_first", "_cdc_last", "_cdc_rows", "_cdc_goes_on", "_cdc_head",
+                                                "_cdc_tail")  # of a file, see below
+
+
+def _with_runs(rows: DataFrame) -> DataFrame:  # with _cdc_run
+    "Which changed keys follow each other over the ends of files: DMS may divide the rows of one statement."
+    from pyspark.sql import Window, functions as F
+
+    line, other = Window.partitionBy(F.lit(0)).orderBy(NAME, FILE), F.when(F.col(MOVE) == "", F.col(ROW))
+    ends = {_FIRST: F.min(other), _LAST: F.max(other), _ROWS: F.max(ROW)}  # the first and last row that is no move
+    files = rows.groupBy(NAME, FILE).agg(*[value.alias(name) for name, value in ends.items()])
+    closes, begins = F.col(_LAST).isNull() | (F.col(_LAST) < F.col(_ROWS)), F.col(_FIRST).isNull() | (F.col(_FIRST) > 0)
+    goes_on = F.coalesce(F.lag(closes).over(line), F.lit(False)) & begins
+    files = files.withColumns({_GOES_ON: goes_on, _ROWS: F.row_number().over(line)})
+    own = F.when(~F.col(_GOES_ON) | F.col(_FIRST).isNotNull(), F.col(_ROWS))
+    files = files.withColumn(_TAIL, F.last(own, True).over(line.rowsBetween(Window.unboundedPreceding, 0)))
+    files = files.withColumn(_HEAD, F.when(F.col(_GOES_ON), F.lag(_TAIL).over(line)))
+    told = rows.join(F.broadcast(files.select(FILE, _FIRST, _LAST, _HEAD, _TAIL)), FILE)
+    in_head = F.col(_HEAD).isNotNull() & (F.col(_FIRST).isNull() | (F.col(ROW) < F.col(_FIRST)))
+    in_tail = F.col(_LAST).isNull() | (F.col(ROW) > F.col(_LAST))
+    run = F.when(in_head, F.col(_HEAD)).when(in_tail, F.col(_TAIL))
+    named = {RUN: F.when(F.col(MOVE) != "", run).cast("long")}
+    return told.withColumns(named).select(*map(quoted, rows.columns), RUN)
 
 
 # %% ../../notebooks/05_changes/02_read.ipynb #389008d6

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .fold import FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, CAME, Folding, as_read, fold, key_codes
+from .fold import with_runs
 from .read import GROUP, KIND, MOVE, NAME, ChangeFiles, quoted, read_changes, refuse_lost
 from .schema import FILE, OP, OURS, ROW, WAY, Column, Schema, check_rows, ddl
 from .schema import open_raw
@@ -124,7 +125,8 @@ def _fold_files(batches: Batches, url: str) -> Batches:
     staging = load_staging(url)
     for _ in numbers_in(batches):
         tables = [read_file(*file, staging.how.schema, staging.how.images) for file in staging.files]
-        yield facts_out(_write_down(pa.concat_tables(tables).combine_chunks(), staging))
+        changes = pa.concat_tables(tables).combine_chunks()
+        yield facts_out(_write_down(with_runs(changes) if staging.how.images else changes, staging))
 
 # %% ../../notebooks/05_changes/06_stage.ipynb #cell-016
 _SHARE = 64 << 20  # bytes of changes, before compression, per task

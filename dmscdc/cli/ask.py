@@ -87,12 +87,14 @@ def lives(
     **more: Any,  # stamp, since, until: see `audit.tell`
 ) -> tuple[list[RowAudit], list[str]]:  # an audit for each row; words about the question
     "The history of a row. Raises what `audit_row` raises, and `UnknownTable`."
+    from dmscdc.changes.quarantine import aside_folder
     from dmscdc.history.audit import audit_row
     from dmscdc.service.status import check_here
 
     lake, item = table_of(config, table)
     try:
-        more |= {"key": item.key, "insert_only": item.insert_only}
+        aside = aside_folder(item.out_path or config.lake, lake.table)
+        more |= {"key": item.key, "insert_only": item.insert_only, "aside": aside}
         return audit_row(config.landing, lake, key, archive=config.archive, **more)
     except NoPast:
         check_here(config, lake.table)
@@ -193,6 +195,7 @@ class TableQuestion:
     landing: str
     archive: str  # "" for none
     item: TableItem | None = None  # its settings
+    aside: str = ""  # the folder of its lists of rows put aside
 
     @property
     def position(self) -> Position | None:
@@ -206,7 +209,8 @@ class TableQuestion:
 
         item, position = self.item or TableItem(self.table), self.position
         csv = format_from(item.columns, item.csv, position.csv if position else None)
-        return open_changelog(self.landing, self.table, archive=self.archive, position=position, csv=csv)
+        more = {"archive": self.archive, "position": position, "csv": csv, "aside": self.aside}
+        return open_changelog(self.landing, self.table, **more)
 
 # %% ../../notebooks/15_cli/05_ask.ipynb #cell-009
 def asked(
@@ -214,6 +218,7 @@ def asked(
     table: str,  # schema.table
 ) -> TableQuestion:
     "The table with its key. Raises `UnknownTable` if it has no key yet, or if there is no such table."
+    from dmscdc.changes.quarantine import aside_folder
     from dmscdc.service.status import check_here
     from dmscdc.lake.table import open_lake
 
@@ -225,7 +230,9 @@ def asked(
         check_here(config, ref)
     if not head and not (item and (item.key or item.insert_only)):
         raise UnknownTable(f"{ref} has no key yet: dmscdc table set {for_shell(ref)} --key … (or --insert-only)")
-    return TableQuestion(ref, head.key if head else item.key, lake, head, config.landing, config.archive, item)
+    aside = aside_folder((item.out_path if item else "") or config.lake, ref)
+    key = head.key if head else item.key
+    return TableQuestion(ref, key, lake, head, config.landing, config.archive, item, aside)
 
 # %% ../../notebooks/15_cli/05_ask.ipynb #cell-010
 @contextmanager

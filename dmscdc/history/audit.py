@@ -17,7 +17,7 @@ import pyarrow as pa
 from ..changes.read import quoted
 from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, time_from
 from ..errors import NoPast
-from .changelog import Changelog, held_by, is_held, moment, open_changelog, stands_on
+from .changelog import Changelog, held_by, is_held, moment, open_changelog, stands_on, rows_aside
 from .lookup import WHOLE, Query, KeyIndex, inside, look, plain_key, typed, utc
 from .row import Known, RowLife, RawChange, RowChange, between, find_rows, late_files, same, steps_of
 from .row import without
@@ -279,7 +279,24 @@ def _with_known(
 ) -> tuple[RowChange, ...]:
     "Steps with the first commit that held each of them; each file is looked up once."
     first = {name: commits.first(past, file) for name, file in files.items()}
-    return tuple(replace(step, known=first[step.file]) for step in steps)
+    later = _shown_later(past, commits)
+    return tuple(replace(step, known=_later(first[step.file], later.get((step.file, step.row)))) for step in steps)
+
+
+def _shown_later(past: Changelog, commits: Commits) -> dict[tuple[str, int], Known]:  # by file and row
+    "The rows that had been put aside, with the commit that has taken them."
+    found: dict[tuple[str, int], Known] = {}
+    for path, times in (past.position.redone if past.position else {}).items():
+        for listed, number in times:
+            rows = rows_aside(past, {path: (0, listed)}) if listed else {}
+            at = commit.at if (commit := commits.at(number)) else ""
+            found |= {(path, row): Known(number, at) for row in rows.get(path, ())}
+    return found
+
+
+def _later(first: Known | None, later: Known | None) -> Known | None:
+    "The commit that holds a row: that of its file, or a later one for a row that had been put aside."
+    return replace(later, aside=first.number if first else 0) if later else first
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-025
 def _held(
@@ -382,11 +399,12 @@ def audit_row(
     until: datetime | None = None,
     stamp: str = "",  # the column of `TimestampColumnName`
     spark: SparkSession | None = None,  # for formats that only Spark reads
+    aside: str = "",  # the folder of the table's lists of rows put aside
 ) -> tuple[list[RowAudit], list[str]]:  # a life a key; what is to be said of the question
     "The lives of a key, or of the first ten keys that had these values. Raises `BadKey`, `NoPast`."
     head = lake.head()
     position, key = Position.from_json(head.position) if head else None, key or (head.key if head else ())
-    every = open_changelog(landing, lake.table, archive=archive, position=position)
+    every = open_changelog(landing, lake.table, archive=archive, position=position, aside=aside)
     past = between(every, since, until)
     keys, words = [{name: given[name] for name in key if name in given}], []
     keyless = not head.key if head else insert_only

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ..changes.csv import CsvFormat, CsvUrls, format_from, is_csv
+from ..changes.quarantine import read_aside
 from ..changes.read import KIND, ChangeFiles, change_files, read_changes
 from ..changes.schema import FILE, OP, evolve, read_footers
 from ..changes.tasks import check_sound
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_changes', 'put_again',
-           'lost_older', 'open_changelog', 'upto', 'check_told', 'closed_by', 'is_held', 'applied', 'lost_of',
-           'held_by', 'read_changelog', 'read_files']
+           'lost_older', 'rows_aside', 'open_changelog', 'upto', 'check_told', 'closed_by', 'is_held', 'applied',
+           'lost_of', 'held_by', 'read_changelog', 'read_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class Changelog:
     is_whole: bool = True  # the rows before the first change are known: a whole load, or an empty table
     moved: frozenset[str] = frozenset()  # paths in an archive: their object times are those of the move
     unread: tuple[RawFile, ...] = ()  # change files that count and cannot be read: the lake has put them aside
+    hidden: Mapping[str, frozenset[int]] = field(default_factory=dict)  # path -> rows that the lake has put aside
+    position: Position | None = None  # of the lake's newest commit
+    aside: str = ""  # the folder of the table's lists of rows put aside
 
     @property
     def files(self) -> tuple[RawFile, ...]:
@@ -243,6 +247,21 @@ def _merged(
     more = [f for f in there if f.path not in known]
     return tuple(sorted([*here, *more], key=lambda f: f.order)), frozenset(f.path for f in more)
 
+# %% ../../notebooks/10_history/01_changelog.ipynb #28136eae
+def rows_aside(
+    past: Changelog,
+    kept: Mapping[str, Sequence],  # as `Position.aside`: path -> count, name of the list
+) -> dict[str, frozenset[int]]:  # by path; a file put aside as a whole has none
+    "Which rows of which files are in these lists. A list that is gone hides nothing."
+    found: dict[str, set[int]] = {}
+    try:
+        for one in read_aside(past.aside, kept):
+            found.setdefault(one.path, set()).update([] if one.row is None else [one.row])
+    except FileNotFoundError:
+        return {}
+    return {path: frozenset(rows) for path, rows in found.items() if rows}
+
+
 # %% ../../notebooks/10_history/01_changelog.ipynb #afd54f9c
 def open_changelog(
     landing: str,  # where DMS writes: a folder, or s3://bucket/prefix
@@ -251,6 +270,7 @@ def open_changelog(
     archive: str = "",  # a folder with the same layout, to which old change files were moved
     position: Position | None = None,  # of the lake's newest commit, where there is one
     csv: CsvFormat | None = None,  # how CSV files are read; None: as that commit has read them
+    aside: str = "",  # the folder of the table's lists of rows put aside; "": they are read as the files have them
 ) -> Changelog:
     "The changelog of a table, from one listing of landing and archive. Raises `NoPast` or `LandingUnreachable`."
     here, there = open_landing(landing), open_landing(archive) if archive else None
@@ -269,7 +289,9 @@ def open_changelog(
     lost = _lost_load(table, position, load)
     past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
-    past = replace(past, gaps=(*lost, *gone, *_overwritten(table, number, before)))
+    past = replace(past, gaps=(*lost, *gone, *_overwritten(table, number, before)), position=position, aside=aside)
+    if aside and position and position.aside:
+        past = replace(past, hidden=rows_aside(past, position.aside))
     return _without_unread(past, position.unread if position else ())
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-029
@@ -369,7 +391,7 @@ def read_changelog(
     schema = evolve(str(past.table), (), footers).schema
     kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
     load = {f.path: past.urls[f.path] for f in past.load[:1]}
-    files = change_files(footers, past.urls, schema, kinds, key, load)
+    files = replace(change_files(footers, past.urls, schema, kinds, key, load), without=past.hidden)
     check_sound(spark, {f.path: past.urls[f.path] for f in footers}, files.bytes)
     return read_files(spark, past, files), files
 

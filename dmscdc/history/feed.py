@@ -9,11 +9,12 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow.fs as pafs
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
+from ..changes.quarantine import read_aside
 from ..changes.read import KIND, ChangeFiles, check_key, quoted
 from ..changes.schema import FILE, ROW
 from ..changes.tasks import get_text, put_text
@@ -23,7 +24,7 @@ from .changelog import Changelog, held_by, lost_of, read_changelog, stands_on
 from .replay import (AFTER, BEFORE, LAST, POSITION, can_apply, every_state, is_present, key_only,
                                    states, touched)
 from ..landing.files import RawFile, TableRef, change_order, day_before
-from ..state.position import Position, tally
+from ..state.position import Position, reread, tally
 from ..storage.filesystem import is_bucket, new_fs_and_path, fs_and_path, read_url, spark_url
 
 # %% auto #0
@@ -42,7 +43,8 @@ def landed(past: Changelog) -> Position:
     last = past.changes[-1].path
     start = day_before(last)
     window = tuple(f.identity for f in past.changes if f.order >= change_order(start))
-    return replace(at, last=last, window=window, window_start=start)
+    redone = past.position.redone if past.position and past.position.load == at.load else {}
+    return replace(at, last=last, window=window, window_start=start, redone=redone)
 
 # %% ../../notebooks/10_history/08_feed.ipynb #cell-013
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Span:
     known: frozenset[str]  # paths of change files that the earlier one holds as well
     reset: bool  # the reader must forget what it has
     until: Position  # the later one
+    shown: Mapping[str, frozenset[int] | None] = field(default_factory=dict)  # path -> rows, None for all of them, that
+    # the earlier one did not hold, because they had been put aside
 
     @property
     def new(self) -> tuple[RawFile, ...]:
@@ -62,7 +66,7 @@ class Span:
     @property
     def is_empty(self) -> bool:
         "There are no changes."
-        return not self.reset and not self.new
+        return not self.reset and not self.new and not self.shown
 
 
 def _whole(
@@ -78,6 +82,18 @@ def _whole(
     return held
 
 # %% ../../notebooks/10_history/08_feed.ipynb #cell-015
+def _shown(
+    past: Changelog,
+    again: Mapping[str, str],  # files that the reader has -> the list of their rows that had been put aside
+) -> dict[str, frozenset[int] | None]:  # see `Span.shown`
+    "Rows of known files that had been put aside, and are in the table now."
+    found: dict[str, frozenset[int] | None] = {}
+    for path, listed in again.items():
+        rows = {one.row for one in read_aside(past.aside, {path: (0, listed)})}
+        found[path] = None if None in rows else frozenset(rows) - past.hidden.get(path, frozenset())
+    return {path: rows for path, rows in found.items() if rows is None or rows}
+
+
 def span(
     past: Changelog,  # everything that lies there
     since: Position | None,  # where the reader stands; None: it has nothing
@@ -86,6 +102,8 @@ def span(
     "The files between two positions. Raises `NoPast` if they are not known."
     until = until or landed(past)
     line, reset = _whole(past, until), since is None or not stands_on(since, past.load)
+    again = {} if reset else reread(until, since)
+    reset = reset or not all(listed for listed, _ in again.values())  # what another file held then is not known
     known = frozenset() if reset else frozenset(f.path for f in _whole(past, since).changes)
     number = since.load + reset if since else 0
     line = replace(line, number=max(line.number, number))
@@ -95,7 +113,8 @@ def span(
     if known - here:
         odd = f"the reader has {min(known - here, key=change_order)}, which the position to go to does not hold"
         raise NoFeed(f"{past.table}: {odd}. Go to all that has landed (--to landed), or start again")
-    return Span(line, known, reset, replace(until, load=line.number))
+    shown = {} if reset else _shown(past, {path: listed for path, (listed, _) in again.items() if path in known})
+    return Span(line, known, reset, replace(until, load=line.number), shown)
 
 # %% ../../notebooks/10_history/08_feed.ipynb #cell-021
 CHANGE_TYPE, PLACE, _COMMIT_TIME = "_change_type", "_position", "_commit_time"
@@ -226,6 +245,9 @@ def feed(
     if not between.line.files:
         raise NoFeed(f"{past.table}: there is nothing to tell before its first file")
     rows, files = read_changelog(spark, between.line, between.known, key)
+    for path, some in between.shown.items():
+        is_shown = (F.col(FILE) == path) & (F.lit(True) if some is None else F.col(ROW).isin(sorted(some)))
+        rows = rows.withColumn(KIND, F.when(is_shown, "new").otherwise(F.col(KIND)))
     check_key(str(past.table), files.schema, key, files.footers)
     _check_names(str(past.table), files)
     clock = clock_of(files, key, time_column)

@@ -11,7 +11,7 @@ from operator import and_
 
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
-from ..changes.read import GROUP, KIND, MOVE, NAME, OPS, ChangeFiles, ColumnGroups, proves, quoted
+from ..changes.read import GROUP, KIND, MOVE, NAME, OPS, RUN, ChangeFiles, ColumnGroups, proves, quoted
 from ..changes.schema import FILE, OP, ROW
 
 # %% auto #0
@@ -72,12 +72,13 @@ def settled(
         return changes
     line = Window.partitionBy(*map(quoted, key)).orderBy(order)
     before = line.rowsBetween(Window.unboundedPreceding, -1)
-    follows = (F.lag(MOVE).over(line) == "in") & (F.lag(FILE).over(line) == F.col(FILE))
+    joined = F.coalesce(F.lag(RUN).over(line) == F.col(RUN), F.lit(False))
+    follows = (F.lag(MOVE).over(line) == "in") & ((F.lag(FILE).over(line) == F.col(FILE)) | joined)
     told = changes.withColumn(_ENDS, (F.col(MOVE) == "out") & F.coalesce(follows, F.lit(False)))
     is_pair = F.col(_ENDS) | F.coalesce(F.lead(_ENDS).over(line), F.lit(False))
     taken = F.coalesce(F.last(F.when(~is_pair, F.col(OP) != "D"), True).over(before), F.lit(False))
     told = told.withColumn(_TAKEN, taken)
-    return told.where(~(F.coalesce(F.col(_ENDS), F.lit(False)) & F.col(_TAKEN))).drop(_ENDS, _TAKEN, MOVE)
+    return told.where(~(F.coalesce(F.col(_ENDS), F.lit(False)) & F.col(_TAKEN))).drop(_ENDS, _TAKEN, MOVE, RUN)
 
 
 # %% ../../notebooks/10_history/06_replay.ipynb #5480adf8
@@ -125,7 +126,7 @@ def states(
     number: int = 1,  # of the load
 ) -> DataFrame:  # our columns of `rows`, the key, _cdc_position, _cdc_before, _cdc_after, _cdc_last
     "One row for each change that can be applied, with the table's row before and after it; our other columns stay."
-    ours = [name for name in rows.columns if name not in {*key, MOVE, *[c.name for c in files.schema]}]
+    ours = [name for name in rows.columns if name not in {*key, MOVE, RUN, *[c.name for c in files.schema]}]
     if not key:
         return _inserts(rows, files, number).select(*ours, POSITION, BEFORE, AFTER, LAST)
     at = Window.partitionBy(*map(quoted, key)).orderBy(POSITION)

@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..changes.read import before_images, is_sequence
-from ..changes.schema import OP
+from ..changes.schema import OP, open_raw, read_raw
 from ..errors import BadKey, Refused
 from .changelog import Changelog, is_first_put, moment
 from .lookup import Query, KeyIndex, look, utc
@@ -38,6 +40,7 @@ class RawChange:
     values: Mapping[str, Any]  # of the columns that the file carries, as the lake would hold them
     place: int = 0  # of its file among all: before the load, load, changes
     move: str = ""  # of an update that changed the key: `from id=1003` under the new one, `to id=2003` under the old
+    joined: bool = False  # a changed key; since the row before of this key, in an earlier file, there are no others
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-012
 @dataclass(frozen=True)
@@ -91,6 +94,29 @@ def _key_words(key: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in key.items())
 
 # %% ../../notebooks/10_history/03_row.ipynb #bc6b508b
+def _moves_in(past: Changelog, file: RawFile, key: Sequence[str]) -> np.ndarray:
+    "For each row of a change file, whether it is an update that changed the key."
+    found = read_raw(open_raw(past.urls[file.path], file.path), file.path)
+    moved = np.zeros(found.num_rows, bool)
+    for name, before in before_images(found.column_names, key).items():
+        differs = pc.not_equal(found[name], found[before].cast(found[name].type))
+        moved |= pc.fill_null(differs, False).to_numpy()
+    return moved & pc.fill_null(pc.equal(found[OP], "U"), False).to_numpy() if OP in found.column_names else moved
+
+
+def _with_joins(past: Changelog, asked: Query, rows: Sequence[RawChange]) -> list[RawChange]:
+    "The rows of a key; DMS may have divided one statement over two files, see `changes/fold`."
+    told = list(rows)
+    for at, (one, other) in enumerate(zip(rows, rows[1:]), 1):
+        if not (one.move.startswith("from ") and other.move.startswith("to ") and one.file != other.file):
+            continue
+        between = [f for f in past.changes if one.file.order <= f.order <= other.file.order]
+        moves = [_moves_in(past, file, asked.columns) for file in between]
+        moves[0], moves[-1] = moves[0][one.row:], moves[-1][: other.row + 1]
+        told[at] = replace(other, joined=all(part.all() for part in moves))
+    return told
+
+
 def find_rows(
     past: Changelog,
     asked: Query,
@@ -114,9 +140,12 @@ def find_rows(
         for place, (file, hits) in enumerate(zip(files, pool.map(one, files))):
             name = f"{file.path}#{past.number}" if file in loads else file.path
             for number, row, values, move in hits:
+                if row in past.hidden.get(file.path, ()):
+                    continue
                 op = "I" if file in loads else values.get(OP)
                 values = {n: value for n, value in values.items() if n != OP}
                 rows[number].append(RawChange(file, name, row, op, values, place, move))
+    rows = [_with_joins(past, asked, one) for one in rows]
     lacking = _check_files(past, asked, index)
     broken.sort(key=lambda one: files.index(one[0]))
     lost = [file for file, _ in broken]
@@ -174,7 +203,8 @@ def _settled(rows: Iterable[RawChange]) -> list[RawChange]:
     "The changes of a key without the ends that are void: another row had taken the key before, see `changes/fold`."
     told, is_there, was_there, last = [], False, False, None
     for row in rows:
-        ends = row.move.startswith("to ") and last and last.move.startswith("from ") and last.file == row.file
+        came = last and last.move.startswith("from ") and (last.file == row.file or row.joined)
+        ends = row.move.startswith("to ") and came
         if not (ends and was_there):
             told.append(row)
             was_there, is_there = is_there, is_there if row.op not in ("I", "U", "D") else row.op != "D"
@@ -230,6 +260,7 @@ class Known:
 
     number: int
     at: str  # UTC time it was made
+    aside: int = 0  # an earlier commit that held the file, but had put this row aside
 
 
 @dataclass(frozen=True)

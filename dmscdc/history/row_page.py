@@ -93,6 +93,7 @@ def _changes_of(step: RowChange) -> list[str]:
 def _line_of(step: RowChange) -> dict[str, Any]:
     "A step as a line of a table."
     made = _later(step, utc(iso_time(step.known.at))) if step.known else ""
+    before = f" (put aside in commit {step.known.aside})" if step.known and step.known.aside else ""
     put = _later(step, step.put)
     return {
         "step": step.number,
@@ -104,7 +105,7 @@ def _line_of(step: RowChange) -> dict[str, Any]:
         "file": step.file,
         "row": step.row,
         "put": f"late, {put}" if step.is_late else put,
-        "in the lake since": f"commit {step.known.number}, {made}" if step.known else "",
+        "in the lake since": f"commit {step.known.number}, {made}{before}" if step.known else "",
     }
 
 

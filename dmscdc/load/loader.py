@@ -358,7 +358,8 @@ def _note_partial_move(task: Task, batch: Batch) -> str:
     what = f"column {names[0]}" if len(names) == 1 else f"columns {', '.join(names)}"
     return (
         f"row {row + 1:,} of {path} changes the key, and its file does not carry {what}: under the new key they are "
-        f"null, whatever the row held before. A reload makes it whole: dmscdc table rewind {for_shell(task.table)} --reload"
+        "null, whatever the row held before. A reload makes it whole: dmscdc table rewind "
+        f"{for_shell(task.table)} --reload"
     )
 
 
@@ -423,9 +424,11 @@ def _prepare_batch(
         chosen = change_files(footers, urls, grown.schema, kinds, task.key, _load_file(task, plan.after.load_files))
         batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files)
     before = Position.from_json(head.position)
-    position = read_by(_with_high_watermark(plan.after, before, batch, grown), opened, before)
+    after = replace(plan.after, redone=before.redone)
+    position = read_by(_with_high_watermark(after, before, batch, grown), opened, before)
     bad = [*rows_aside(spark, task, chosen, batch, opened.bad), *(SetAside(p, None, why) for p, why in whole.items())]
-    position, note = put_aside(task, position, head, after_drop(before, plan), {*kinds, *whole, *urls}, bad)
+    others = [f for f in files if dict(before.window).get(f.path, f.size) != f.size]
+    position, note = put_aside(task, position, head, after_drop(before, plan), {*kinds, *whole, *urls}, bad, others)
     pending = task.lake.apply(spark(), batch, replace(transaction, position=position.to_commit()))
 
     def result(written: Written) -> LoadResult:
@@ -434,7 +437,8 @@ def _prepare_batch(
         notes = (*notes, *_note_renamed(task, head, grown, footers))
         notes = (*filter(None, [note]), *notes)
         told, seconds = files_of(files, footers, kinds), clock.seconds | written.seconds
-        return LoadResult(written, told, read, batch.facts["keys"], grown.sentences, notes, seconds)
+        doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch)]))
+        return LoadResult(written, told, read, batch.facts["keys"], grown.sentences, notes, seconds, doubts=doubts)
 
     return PendingLoad(pending, result)
 
@@ -444,7 +448,8 @@ def _only_aside(
 ) -> PendingLoad:
     "A batch of which no file can be read: only the position moves."
     before, rows = Position.from_json(head.position), [SetAside(path, None, why) for path, why in whole.items()]
-    position = replace(plan.after, sequence=before.sequence or "", absent=before.absent, csv=before.csv)
+    position = replace(plan.after, sequence=before.sequence or "", absent=before.absent, csv=before.csv,
+                       redone=before.redone)
     position, note = put_aside(task, position, head, after_drop(before, plan), {f.path for f in files}, rows)
     transaction = Transaction(head, position.to_commit(), task.run, head.schema, task.key, head.partition)
     message = f"{count(len(whole), 'file')} put aside"

@@ -162,7 +162,12 @@ def plan_state(
     is_old = table_state.head and table_state.head.partition == item.partition and not plan.load
     fine = note_too_fine(item.table, table_state.head) if is_old else ""
     plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine])))
-    return warn(announce(plan, table_state.lake.unmanaged_files), item.moved)
+    plan = warn(announce(plan, table_state.lake.unmanaged_files), item.moved)
+    is_over = bool(plan.load) or (plan.instruction or {}).get("kind") == "accept"
+    for doubt in () if is_over else item.status.get("doubts") or ():
+        way = f"`dmscdc table accept {for_shell(item.table)}` says that the table is right"
+        plan = warn(plan, f"since an earlier run: {doubt}; {way}")
+    return plan
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-017
 HOLD = 120.0  # seconds of a lease that the controller holds; it renews it all the time
@@ -210,7 +215,8 @@ def check_inputs(landing: FolderLanding, plan: Plan) -> None:
 def prepare_position(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
     "A commit without rows: an instruction moves the position."
     before, schema = (Position.from_json(head.position), head.schema) if head else (Position(), ())
-    position = replace(plan.after, sequence=before.sequence or "", absent=before.absent, csv=before.csv)
+    kept = {"absent": before.absent, "csv": before.csv, "redone": before.redone}
+    position = replace(plan.after, sequence=before.sequence or "", **kept)
     position = replace(position, aside=dropped(before.aside or {}, plan.instruction)).to_commit()
     return PendingLoad(task.lake.advance(Transaction(head, position, task.run, schema, task.key, task.partition)))
 
@@ -309,6 +315,19 @@ def carry_out(
         instruction = None if prepare is prepare_empty else plan.instruction  # it is carried out by this commit
         state.save_position(task.table, Position.from_json(head.position), head.number, saved, instruction)
         saved = head.number
+        _keep_doubts(state, task.table, plan, done[-1])
+
+
+def _keep_doubts(state: State, table: TableRef, plan: Plan, result: LoadResult) -> None:
+    "What makes a table doubtful stays said: the next run, which finds nothing wrong, would hide it."
+    had = tuple(state.get(table).status.get("doubts") or ())
+    is_over = bool(plan.load) or (plan.instruction or {}).get("kind") == "accept"
+    now = (*(() if is_over else had), *result.doubts)
+    if now != had:
+        state.note_run(table, {"doubts": list(dict.fromkeys(now))[-_DOUBTS:]})
+
+
+_DOUBTS = 20  # that are kept, the newest
 
 
 def _places_of(task: Task, plan: Plan) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from ..lake.table import Commit, Transaction
 from ..landing.files import RawFile, for_shell
 from .arrivals import Plan
 from .results import OpenSession, Task
-from ..state.position import Position
+from ..state.position import Position, read_again
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -140,9 +140,13 @@ def put_aside(
     before: Position,  # of it; an empty one before a load
     paths: Container[str],  # files of this batch
     rows: Sequence[SetAside],
+    others: Sequence[RawFile] = (),  # files of the batch that were applied as other ones
 ) -> tuple[Position, str]:  # with what is put aside now; what a person must know, or ""
     "Write down rows that are put aside. Files of the batch that had been put aside before are not any more."
     kept, note = {path: found for path, found in (before.aside or {}).items() if path not in paths}, ""
+    again = {path: name for path, (_, name) in (before.aside or {}).items() if path in paths}
+    again |= {file.path: "" for file in others}
+    position = read_again(position, again, (head.number if head else 0) + 1) if again else position
     if rows:
         name = f"{(head.number if head else 0) + 1:08d}-{secrets.token_hex(4)}.jsonl"
         write_aside(f"{task.aside}/{name}", rows)

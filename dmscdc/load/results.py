@@ -98,6 +98,7 @@ class LoadResult:
     notes: tuple[str, ...] = ()  # reasons for a person to look
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
     message: str = ""  # what it did, where rows read do not tell
+    doubts: tuple[str, ...] = ()  # of the notes, those that stay true until a reload, or until a person accepts them
 
     @property
     def is_load(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
+from ..changes.quarantine import aside_folder
 from ..changes.read import KIND, NAME, quoted
 from ..changes.schema import FILE, Schema, open_raw
 from ..changes.tasks import in_sentences
@@ -277,7 +278,8 @@ class ProofRequest:
     def past(self, position: Position) -> Changelog | None:
         "The landing's files now; None where there are none."
         try:
-            return open_changelog(self.landing, self.table, archive=self.archive, position=position)
+            aside = aside_folder(self.lake, self.table)
+            return open_changelog(self.landing, self.table, archive=self.archive, position=position, aside=aside)
         except NoPast:
             return None
 

@@ -16,7 +16,7 @@ from ..lake.table import VERSIONS, Commit
 from ..landing.files import RawFile, TableRef, change_order, day_before, for_shell
 from ..landing.s3 import open_landing
 from ..state.items import TableItem
-from ..state.position import Position, plus, tally
+from ..state.position import Position, less, plus, reread, tally
 
 # %% auto #0
 __all__ = ['versions_of', 'Scd2Position', 'scd2_position_of', 'check_free', 'unseen', 'target_of', 'ChangeSpan', 'first_step',
@@ -125,6 +125,7 @@ class ChangeSpan:
     reapplied: tuple[RawFile, ...] = ()  # applied files that come after a late one
     whole: tuple[RawFile, ...] = ()  # all change files of this load that will be applied, in order
     blocked: tuple[RawFile, ...] = ()  # late files that cannot be applied
+    revised: tuple[RawFile, ...] = ()  # of `late`, those that the mirror has read again
     notes: tuple[str, ...] = ()  # what is not applied, and why
 
     @property
@@ -165,11 +166,14 @@ def next_step(past: Changelog, number: int, changes: Sequence[RawFile], built: S
     old = applied(past, at)
     if number < at.load:
         return ChangeSpan(at.load, whole=old)
-    new = tuple(f for f in changes if f not in old)
+    again = reread(past.position, at) if past.position and past.position.load == at.load else {}
+    same = {f.path for f in old}
+    new = tuple(f for f in changes if f not in old or f.path in again)
     if number == at.load:
         late = tuple(f for f in new if f.order <= change_order(at.last))
         whole = tuple(sorted({*old, *new}, key=lambda f: f.order))
-        step = ChangeSpan(number, new=new, late=late, whole=whole, notes=_overtaken(past, built))
+        revised = tuple(f for f in new if f.path in again and (f.path in same or f.path in dict(at.window)))
+        step = ChangeSpan(number, new=new, late=late, whole=whole, notes=_overtaken(past, built), revised=revised)
         return _with_late(past, step, built)
     ended = tuple(f for f in past.before if f not in old and f.order > change_order(at.cut))
     late = tuple(f for f in ended if f.order <= change_order(at.last))
@@ -204,7 +208,7 @@ def _with_late(past: Changelog, step: ChangeSpan, built: Scd2Position) -> Change
         for f, gone in blocked.items()
     )
     old = applied(past, built.position)
-    again = tuple(f for f in old if late and (f.order > late[0].order or built.ignored))
+    again = tuple(f for f in old if f not in late and late and (f.order > late[0].order or built.ignored))
     load = past.load if late and built.ignored else step.load
     left = {n: tuple(f for f in getattr(step, n) if f not in blocked) for n in ("ended", "new", "whole")}
     notes = (*step.notes, *notes)
@@ -221,7 +225,8 @@ def next_scd2_position(
     before = built.position if built and built.position.load == step.number else Position(applied=(0, 0))
     last = max((before.last, *(f.path for f in step.whole)), key=change_order)
     start = day_before(last) if last else ""
-    names = sorted({*before.window, *(f.identity for f in step.whole)}, key=lambda name: change_order(name[0]))
+    names = {**dict(before.window), **dict(f.identity for f in step.whole)}
+    names = sorted(names.items(), key=lambda name: change_order(name[0]))
     window = tuple(name for name in names if change_order(name[0]) > change_order(start))
     is_there = past.number == step.number
     cut = past.before[-1].path if past.before and is_there else before.cut
@@ -229,8 +234,12 @@ def next_scd2_position(
     between = [f for f in (*past.before, *past.changes) if change_order(cut) < f.order <= change_order(last)]
     built_now = {f.identity for f in step.whole}
     out = dict.fromkeys(name for name in (*before.left_out, *(f.identity for f in between)) if name not in built_now)
-    total = before.applied and plus(before.applied, tally(f.identity for f in step.new))
-    return Position(step.number, load, last, window, start, False, listed_at, cut, (), tuple(out), total)
+    had = dict(before.window)
+    total = before.applied and less(before.applied, tally((f.path, had.get(f.path, f.size)) for f in step.revised))
+    total = total and plus(total, tally(f.identity for f in step.new))
+    redone = past.position.redone if past.position and past.position.load == step.number else {}
+    at = Position(step.number, load, last, window, start, False, listed_at, cut, (), tuple(out), total)
+    return replace(at, redone=redone)
 
 
 def load_time(past: Changelog) -> float:  # epoch seconds, 0 without a load

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
+from ..changes.quarantine import aside_folder
 from ..changes.read import KIND, ChangeFiles, change_files, check_key, proves, quoted, read_changes
 from ..changes.schema import FILE, OP, ROW, Column, Schema, ddl, evolve, read_footers
 from ..changes.stage import Batch, batch_types
@@ -71,7 +72,8 @@ def load_scd2(table: TableRef, landing: str, lake: str, state: Any, archive: str
     mirror, there = open_lake(item, lake).head(), open_lake(replace(item, table=name, folder=""), lake)
     notes, head = there.recover(), there.head()
     built, at = scd2_position_of(name, head), Position.from_json(mirror.position) if mirror else None
-    past = open_changelog(landing, table, archive=archive, position=at or (built.position if built else None))
+    position, aside = at or (built.position if built else None), aside_folder(item.out_path or lake, table)
+    past = open_changelog(landing, table, archive=archive, position=position, aside=aside)
     return Scd2State(item, there, head, None if rebuild else built, past, at, tuple(notes))
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-006
@@ -133,7 +135,7 @@ def files_of(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
     numbers = {f.path: step.number if f.is_load or f in step.whole else before for f in step.files}
     kinds = {f.path: kind_of(numbers[f.path], f in step.load, f not in step.reapplied) for f in step.files}
     load = {f.path: past.urls[f.path] for f in past.load[:1]}
-    return change_files(footers, past.urls, schema, kinds, scd2.item.key, load)
+    return replace(change_files(footers, past.urls, schema, kinds, scd2.item.key, load), without=past.hidden)
 
 
 def spec_of(
@@ -342,7 +344,7 @@ def _build_step(
     facts = look(read_changes(spark, files), how)
     by_sequence, highest = ordered(scd2, step, how, facts)
     how = replace(how, by_sequence=bool(by_sequence))
-    count = (old.files if old and old.position.load == step.number else 0) + len(step.new)
+    count = (old.files if old and old.position.load == step.number else 0) + len(step.new) - len(step.revised)
     at, current = next_scd2_position(scd2.past, step, old, listed_at), old.current if old else 0
     order = (how.clock.stamp, how.clock.sequence, by_sequence, highest)
     built = Scd2Position(at, count, current, how.load_time, *chosen, *order)

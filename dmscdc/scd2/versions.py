@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Window, functions as F
 
-from ..changes.read import KIND, MOVE, ColumnGroups, quoted
+from ..changes.read import KIND, MOVE, RUN, ColumnGroups, quoted
 from ..changes.schema import FILE, OP, ROW, Column, Schema
 from ..errors import Refused
 from ..history.as_of import CommitClock, closing_time, commit_time
@@ -101,7 +101,7 @@ def lines_of(
     load = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
     time = F.when(is_load, load).otherwise(F.coalesce(commit_time(how.clock), closing_time()))
     found = {TIME: time, **carried(sets)}
-    moves = [MOVE] * (MOVE in rows.columns)
+    moves = [MOVE, RUN] if MOVE in rows.columns else []
     return rows.withColumns(found).select(*map(quoted, how.key), OP, FILE, ROW, AT, _IS_NEW, BEGINS, *found, *moves)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-016

@@ -76,7 +76,7 @@ class TableItem:
     commit: int = 0  # number of the commit that the position belongs to
     instruction: dict | None = None  # {"kind": …, "commit": the commit it is meant for, …}
     intent: dict | None = None  # what the current run intends to commit
-    status: dict = field(default_factory=dict)  # of its last run: seen_at, last_verdict, last_run, lag, catalog
+    status: dict = field(default_factory=dict)  # of its last run: seen_at, last_verdict, last_run, lag, catalog; doubts
     moved: str = ""  # a message if somebody else changed the progress: another loader is at work
     damaged: str = ""  # why nothing else could be read
 
@@ -169,7 +169,7 @@ _ITEM_KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str,
                "bad_rows": str, "schema_policy": str,
                "commit": int, "instruction": (dict, _NONE), "intent": (dict, _NONE), "status": dict, "csv": dict}
 _STATUS_KINDS = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
-                 "refused": (dict, _NONE), "full_at": _NUMBER}
+                 "refused": (dict, _NONE), "full_at": _NUMBER, "doubts": list}
 _POSITION_KINDS = {"load": int, "last": str, "window_start": str, "shrunk": bool, "listed_at": _NUMBER, "cut": str}
 _FILE_KINDS = {"path": str, "size": int, "time": _NUMBER}
 
@@ -296,7 +296,7 @@ def without_instruction(item: TableItem, commit: int  # the table's newest commi
     return item if waits else replace(item, instruction=None)
 
 # %% ../../notebooks/06_state/02_items.ipynb #2a8c3ff3
-STATUS_FIELDS = ("seen_at", "last_verdict", "last_words", "last_run", "lag", "catalog", "refused", "full_at")
+STATUS_FIELDS = ("seen_at", "last_verdict", "last_words", "last_run", "lag", "catalog", "refused", "full_at", "doubts")
 
 
 def with_status(item: TableItem, status: Mapping  # some of `STATUS_FIELDS`

@@ -17,8 +17,8 @@ from ..errors import BadInstruction, NotADmsName
 from ..landing.files import Listing, RawFile, TableRef, change_order, parse_name
 
 # %% auto #0
-__all__ = ['LIMIT', 'MARKS', 'Position', 'pack_names', 'unpack_names', 'fit_window', 'tally', 'less', 'plus', 'identify_applied',
-           'check_instruction', 'bound', 'take_over']
+__all__ = ['LIMIT', 'Again', 'MARKS', 'Position', 'pack_names', 'unpack_names', 'fit_window', 'read_again', 'reread', 'tally',
+           'less', 'plus', 'identify_applied', 'check_instruction', 'bound', 'take_over']
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Position:
     absent: tuple[str, ...] = field(default=(), compare=False)  # columns that change files no longer have
     csv: dict | None = field(default=None, compare=False)  # how its CSV files are read; None: none was
     aside: dict | None = field(default=None, compare=False)  # files with rows put aside, see `changes.quarantine`
+    redone: dict = field(default_factory=dict, compare=False)  # files that were read again, see `read_again`
 
     has_load = property(lambda self: bool(self.load_files), doc="It is based on load files.")
 
@@ -115,6 +116,8 @@ _OF_COMMITS = ("sequence", "absent", "csv", "aside")  # kept in the lake, but no
 def _frame(position: Position) -> dict:
     "A position as JSON, without its window."
     plain = {name: getattr(position, name) for name in Position.__dataclass_fields__ if name not in _OF_COMMITS}
+    if not position.redone:
+        del plain["redone"]
     return {**plain, "load_files": [[f.path, f.size, f.time] for f in position.load_files],
             "held": pack_names(position.held), "left_out": pack_names(position.left_out), "window": {}}
 
@@ -151,6 +154,28 @@ def fit_window(position: Position,  # with any number of names
         shared.add(start)
         kept += 1
     return position
+
+# %% ../../notebooks/06_state/01_position.ipynb #4eb12fb9
+Again = tuple[str, int]  # name of the list of rows that had been aside, "" where the file was another one; the commit
+
+
+def read_again(position: Position,
+               files: Mapping[str, str],  # path -> name of the list of its rows that had been put aside, or ""
+               commit: int  # that reads them again
+               ) -> Position:
+    "The position that knows of these files."
+    more = {path: [*position.redone.get(path, ()), [listed, commit]] for path, listed in files.items()}
+    return replace(position, redone={**position.redone, **more})
+
+
+def reread(position: Position,
+           since: Position | None  # of somebody who follows
+           ) -> dict[str, Again]:  # by path: the first time that they do not know of
+    "The files that were read again since an earlier position."
+    had = since.redone if since else {}
+    return {path: tuple(times[len(had.get(path, ())):][0]) for path, times in position.redone.items()
+            if len(times) > len(had.get(path, ()))}
+
 
 # %% ../../notebooks/06_state/01_position.ipynb #tally-02
 MARKS = 2**48  # marks are smaller, so that every JSON parser reads them exactly

@@ -178,6 +178,7 @@ COMMON = {  # beside each other, what asks may use these: files, places and sess
 SHARED = {  # rooms at which the closure ends, and the names that may be taken from them: how a lake is opened, read and written, never what stands in its rows
     "lake.table": {"LakeTable", "Commit", "PendingCommit", "Transaction", "Written", "PlainFile", "VERSIONS", "open_lake", "open_table"},
     "lake.parquet.write": {"lake_columns"},  # the order of the columns
+    "changes.quarantine": {"aside_folder", "read_aside"},  # which rows the loader has put aside, as it has written them down
     "changes.stage": {"Batch", "batch_types"},  # the form in which a type-2 table hands its rows to the lake's writer
 }
 ASKS = ("history", "scd2", "reconcile")

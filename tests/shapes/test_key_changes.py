@@ -53,10 +53,12 @@ class Source:
         self.say("delete from log")
         return rows
 
-    def close(self, world: World) -> str:
-        "A change file of what has happened since."
-        self.closes += 1
-        world.changes(self.closes, self.changes())
+    def close(self, world: World, *cuts: int) -> str:
+        "Change files of what has happened since, cut after some rows."
+        rows = self.changes()
+        for start, end in zip((0, *cuts), (*cuts, len(rows))):
+            self.closes += 1
+            world.changes(self.closes, rows[start:end])
         return closed(self.closes)
 
 
@@ -87,13 +89,13 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.parametrize("what", STATEMENTS)
-def test_the_old_key_goes_and_the_new_one_comes(spark, way, tmp_path, what):
+@pytest.mark.parametrize("what, cuts", [*((what, ()) for what in STATEMENTS), ("a swap in one statement", (1,)), ("all move up", (3,)), ("all move down", (1, 3)), ("a rotation", (2,)), ("a chain", (1, 2)), ("twice moved up", (2, 6))])
+def test_the_old_key_goes_and_the_new_one_comes(spark, way, tmp_path, what, cuts):
     source = Source(5, only_changed=way == "direct")
     world = table_of(spark, tmp_path, source)
     world.go()
     for statement in STATEMENTS[what]: source.say(statement)
-    source.close(world)
+    source.close(world, *cuts)
     assert world.go().verdict == "ok"
     assert world.lake("id, name") == source.rows()
     if way == "direct": assert pairs(as_of(spark, now(world), ["id"]).rows.collect()) == source.rows()
@@ -115,7 +117,8 @@ def test_random_statements_and_every_question_about_them(spark, way, tmp_path):
             source.say({"move": f"update item set id = {free} where id = {one}", "insert": f"insert into item values ({free}, 'i{draw.randrange(4)}')",
                         "up": "update item set id = id + 1", "swap": f"update item set id = {one + other} - id where id in ({one}, {other})",
                         "delete": f"delete from item where id = {one}", "rename": f"update item set name = 'r{draw.randrange(4)}' where id = {one}"}[kind])
-        name = source.close(world)
+        logged = source.db.execute("select count(*) from log").fetchone()[0]
+        name = source.close(world, *sorted(draw.sample(range(1, logged), min(draw.randint(0, 2), logged - 1))))
         after.append((name, source.rows()))
         if number % 3 == 2:
             assert world.go().verdict == "ok"
@@ -199,6 +202,10 @@ def test_a_statement_cut_into_two_batches_is_said(spark, way, tmp_path):
     world.changes(1, [first])
     found = world.go()
     assert found.verdict == "attention" and "1 row was given a key that another row still had" in found.words
+    world.changes(2, [second])
+    assert world.go().verdict == "attention" and world.idle().verdict == "attention"  # nobody can know, so it stays said
+    world.state.instruct(world.ref, {"kind": "reload", "changes": "keep"})
+    assert world.go().verdict == "ok" and world.lake("id, name") == source.rows() and world.idle().verdict == "nothing"
 
 
 @pytest.mark.parametrize("partition", ["", "name"])

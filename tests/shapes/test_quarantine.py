@@ -209,3 +209,73 @@ def test_a_file_that_was_applied_is_never_put_aside(spark, tmp_path):
     found = world.go()
     assert found.verdict == "refused" and f"{closed(2)}.parquet" in found.words and not position(world).aside
     assert world.lake("id, name") == [(1, "A"), (2, "B")]
+
+
+def versions(world: World) -> list[tuple]:
+    from dmscdc.scd2.update import read_versions, update_versions
+
+    update_versions(*world.places, settle=0, spark=lambda: world.spark)
+    return sorted((row["id"], str(row["price"])) for row in read_versions(world.spark, world.table, world.places[2]).where("is_current").collect())
+
+
+class Reader:
+    "Somebody who follows the feed with a dictionary."
+
+    def __init__(self, world: World): self.world, self.rows, self.at = world, {}, None
+
+    def read(self) -> list[str]:
+        from dmscdc.history.feed import feed
+
+        past = open_changelog(str(self.world.landing), self.world.ref, position=position(self.world), aside=aside_folder(str(self.world.root / "lake"), self.world.ref))
+        told = feed(self.world.spark, past, ["id"], self.at, position(self.world))
+        kinds = []
+        for row in told.rows.collect():
+            kinds.append(f"{row['_change_type']} {row['id']}")
+            if row["_change_type"] == "reset": self.rows = {}
+            elif row["_change_type"] == "delete": self.rows.pop(row["id"])
+            elif row["_change_type"] != "update_preimage": self.rows[row["id"]] = str(row["price"])
+        self.at = Position.from_json(told.until.to_json())
+        return kinds
+
+
+@pytest.mark.parametrize("repair", ["definition", "file", "grown"])
+def test_a_replayed_row_reaches_the_type_2_table_and_every_follower(spark, way, tmp_path, repair):
+    narrow, wide = ([("id", "int"), ("name", "string"), ("price", kind)] for kind in ("decimal(4,2)", "decimal(10,2)"))
+    world = csv_table(spark, tmp_path).set(columns=narrow)
+    put(world, "LOAD00000001.csv", "1,a,1.00\n")
+    put(world, f"{closed(1)}.csv", "I,2,b,123.45\nI,3,c,3.00\n" if repair != "grown" else "I,3,c,3.00\n")
+    reader = Reader(world)
+    world.go(); reader.read()
+    assert versions(world) == [(1, "1.00"), (3, "3.00")] and reader.rows == {1: "1.00", 3: "3.00"}
+    put(world, f"{closed(2)}.csv", "U,1,A,1.10\n")
+    world.go(); reader.read()
+    if repair == "definition":
+        world.set(columns=wide)
+        assert reader.read() == []  # the definition alone changes nothing: the rows are still aside
+    else: put(world, f"{closed(1)}.csv", "I,2,b,12.45\nI,3,c,3.00\n" if repair == "file" else "I,3,c,3.00\nI,2,b,12.45\n")
+    world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
+    world.go()
+    wanted = {1: "1.10", 2: "123.45" if repair == "definition" else "12.45", 3: "3.00"}
+    assert dict(world.lake("id, price::varchar")) == wanted
+    told = reader.read()
+    assert told == ["insert 2"] if repair == "definition" else told[0] == "reset None"
+    assert reader.rows == wanted and dict(versions(world)) == wanted and reader.read() == []
+    put(world, f"{closed(3)}.csv", "U,2,B,2.20\nD,3,,\n")
+    world.go(); reader.read()
+    assert reader.rows == dict(versions(world)) == dict(world.lake("id, price::varchar")) == {1: "1.10", 2: "2.20"}
+
+
+def test_the_history_says_since_when_a_row_that_was_put_aside_is_in_the_lake(spark, tmp_path):
+    from dmscdc.history.audit import audit_row
+    from dmscdc.history.row_page import life_lines
+
+    world = csv_table(spark, tmp_path).set(columns=[("id", "int"), ("name", "string"), ("price", "decimal(4,2)")])
+    put(world, f"{closed(1)}.csv", "I,7,b,123.45\nI,8,c,3.00\n")
+    world.go()
+    ask = lambda key: audit_row(str(world.landing), world.lake_table, {"id": key}, aside=aside_folder(str(world.root / "lake"), world.ref))[0][0]
+    assert ask(7).life.steps == () and ask(7).verdict == "agrees"
+    world.set(columns=[*PRODUCT.items()])
+    world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
+    world.go()
+    (line,), (other,) = life_lines(ask(7).life), life_lines(ask(8).life)
+    assert line["in the lake since"].startswith("commit 3, ") and line["in the lake since"].endswith("(put aside in commit 2)") and other["in the lake since"].startswith("commit 2, ")
