@@ -213,6 +213,9 @@ class LakeReader(Protocol):
     def recover(self) -> list[str]:
         "Complete or undo what others left; returns messages for a person."
 
+    def inspect(self) -> tuple[list[str], bool]:
+        "The messages of `recover`, and whether it has something to do. Changes nothing."
+
     def unmanaged_files(self) -> list[str]:
         "Files that others wrote below the location, if the format can take them over."
 

@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any
 
 # %% auto #0
-__all__ = ['HOLD', 'lost_since', 'load_state', 'needs_all', 'plan_state', 'acquire', 'leased', 'check_inputs', 'prepare_position',
-           'steps_of', 'check_ready', 'problem_of', 'carry_out', 'process_table']
+__all__ = ['HOLD', 'lost_since', 'look_at_state', 'load_state', 'needs_all', 'plan_state', 'acquire', 'leased', 'check_inputs',
+           'prepare_position', 'steps_of', 'check_ready', 'problem_of', 'carry_out', 'process_table']
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-004
 from ..changes.csv import format_from, in_words, is_csv
@@ -79,6 +79,32 @@ def lost_since(
     return f"{known}. Nothing is touched. {asks}; or {_ways_on(item, head)}"
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-008
+def look_at_state(
+    state: State,
+    table: TableRef,
+    lake: str,  # where lake tables lie
+    format: str = "parquet",  # of a table that the state does not know yet
+) -> TableState:
+    "The table as a run would find it, for those who may only read: nothing is settled, nothing saved."
+    item = state.get(table) or TableItem(table, format=format)
+    there = open_lake(item, lake)
+    head = there.head()
+    check_mirror(str(table), head)
+    if lost := lost_since(item, there, head):
+        return TableState(item, there, head, item.position, (), lost)
+    try:
+        notes, is_left = there.inspect()
+    except FilesGone as gone:
+        words = f"{gone}. Nothing is touched. Bring it back; or {_ways_on(item, None)}"
+        return TableState(item, there, head, item.position, (), words)
+    position = Position.from_json(head.position) if head else None
+    if head and head.number != item.commit:
+        asked = item.instruction if is_migration(item.instruction) else None  # the lake is ours already
+        item = replace(item, moved=ahead_of(asked, position), instruction=None if asked else item.instruction)
+        item, is_left = replace(item, position=position, commit=head.number), True
+    return TableState(item, there, head, position, tuple(notes), unsettled=is_left)
+
+
 def load_state(
     state: State,
     table: TableRef,
@@ -86,22 +112,22 @@ def load_state(
     format: str = "parquet",  # of a table that the state does not know yet
 ) -> TableState:
     "Settle the table and bring the state in step with it. No Spark, no listing of the landing."
-    item = state.get(table) or state.put_settings(table, format=format)
-    there = open_lake(item, lake)
-    head = there.head()
-    check_mirror(str(table), head)
-    if lost := lost_since(item, there, head):
-        return TableState(item, there, head, item.position, (), lost)
+    state.get(table) or state.put_settings(table, format=format)
+    seen = look_at_state(state, table, lake)
+    if seen.lost:
+        return seen
+    head, item = seen.head, state.get(table)
     try:
-        notes, position = there.recover(), Position.from_json(head.position) if head else None
-    except FilesGone as gone:
+        notes = seen.lake.recover()
+    except FilesGone as gone:  # since we looked
         words = f"{gone}. Nothing is touched. Bring it back; or {_ways_on(item, None)}"
-        return TableState(item, there, head, item.position, (), words)
+        return TableState(item, seen.lake, head, item.position, (), words)
     if head and head.number != item.commit:
-        asked = item.instruction if is_migration(item.instruction) else None  # the lake is ours already
-        state.save_position(table, position, head.number, item.commit, asked)
-        item = replace(state.get(table), moved=ahead_of(asked, position))
-    return TableState(item, there, head, position, tuple(notes))
+        asked = item.instruction if is_migration(item.instruction) else None
+        state.save_position(table, seen.position, head.number, item.commit, asked)
+        item = replace(state.get(table), moved=seen.item.moved)
+    return TableState(item, seen.lake, head, seen.position, tuple(notes))
+
 
 # %% ../../notebooks/08_load/06_process.ipynb #d8fcb55c
 def _untouched(table_state: TableState, *notes: str  # why a reload cannot be done

@@ -39,6 +39,7 @@ class TableState:
     position: Position | None  # what it has applied
     notes: tuple[str, ...] = ()  # what settling found
     lost: str = ""  # what the lake should hold, as state or journal say, and does not, in words
+    unsettled: bool = False  # a run must complete or undo what another has left, or bring the state in step
 
     @property
     def number(self) -> int:

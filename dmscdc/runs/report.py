@@ -12,6 +12,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Callable
 from functools import lru_cache
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -181,6 +182,19 @@ def _richest(
     return {best: text}
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-034
+def _folded(
+    output: dict[str, Any],  # an error
+) -> dict[str, Any]:  # HTML
+    "An error as its message; the trace is there for who opens it."
+    from nbconvert.filters import ansi2html
+
+    said = f"{output['ename']}: {output['evalue']}"
+    first = next((line for line in said.splitlines() if line.strip()), output["ename"])
+    trace = ansi2html(shorter("\n".join(output["traceback"]) or said))
+    text = f"<details><summary>{escape(first[:300])}</summary><pre>{trace}</pre></details>"
+    return {"output_type": "display_data", "data": {"text/html": text}, "metadata": {}}
+
+
 def lean_output(
     output: dict[str, Any],  # of a cell
     room: int,  # characters that the page has left
@@ -189,8 +203,7 @@ def lean_output(
     if output["output_type"] == "stream":
         return {**output, "text": shorter("".join(output["text"]), min(ROOM, room))}
     if output["output_type"] == "error":
-        lines = shorter("\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}")
-        return {**output, "traceback": lines.split("\n")}
+        return _folded(output)
     texts = _tame(output["data"])
     if RECORD in output["data"] or not texts:
         return None
@@ -217,13 +230,15 @@ def lean(
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-040
-_BLOCKS = "blockquote br div h1 h2 h3 h4 h5 h6 hr li ol p pre ul table tbody td tfoot th thead tr"
+_BLOCKS = "blockquote br details summary div h1 h2 h3 h4 h5 h6 hr li ol p pre ul table tbody td tfoot th thead tr"
 _INLINE = "a b code em i img small span strong sub sup"
 _TAGS = [*_BLOCKS.split(), *_INLINE.split()]
 
 
 def _harmless(tag: str, name: str, value: str) -> str | None:
     "The value of an attribute that may stay, else None; of addresses, only pictures inside the page may stay."
+    if (tag, name) == ("span", "class"):  # colours of a trace
+        return value if re.fullmatch(r"(ansi-[\w-]+ ?)+", value) else None
     is_data = value.strip().lower().startswith("data:")
     if (tag, name) == ("img", "src"):
         return value if value.startswith("data:image/") else None
@@ -237,7 +252,7 @@ def plain_html(
     import nh3
 
     spans = {"colspan", "rowspan"}
-    attributes = {"a": {"href"}, "td": spans, "th": spans, "img": {"alt", "src"}}
+    attributes = {"a": {"href"}, "td": spans, "th": spans, "img": {"alt", "src"}, "span": {"class"}}
     schemes = {"http", "https", "mailto", "data"}
     return nh3.clean(text, set(_TAGS), None, attributes, _harmless, url_schemes=schemes, link_rel=None)
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from dmscdc.runs.kernel import Watch
 
 # %% auto #0
-__all__ = ['LOST', 'secret_in', 'find_job', 'check_parameters', 'ended_early', 'recorded_verdict', 'without_secrets',
-           'run_notebook', 'claimed', 'close_lost']
+__all__ = ['LOST', 'secret_in', 'find_job', 'check_parameters', 'without_trace', 'ended_early', 'recorded_verdict',
+           'without_secrets', 'run_notebook', 'claimed', 'close_lost']
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-011
 _SECRET_WORDS = r"(passw(or)?d|pwd|secret|token|credential|api_?key|access_?key|private_?key)"
@@ -122,6 +122,19 @@ def _server_words(watch: Watch, error: PapermillExecutionError) -> str:
     return ""
 
 # %% ../../notebooks/09_runs/05_run.ipynb #cell-026
+_TRACE = "Traceback (most recent call last)"
+
+
+def without_trace(text: str) -> str:
+    "The message of an error; of one that brings along a trace, as Spark's do from a task, its last line."
+    if _TRACE not in text:
+        return text[:1000]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("JVM stacktrace")]
+    errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Invalid)\b", line)]
+    last = (errors or lines)[-1][:300]
+    return f"{last}. Nobody expected that: it is a fault in dmscdc, and the trace is in the report"
+
+
 def ended_early(
     error: BaseException,  # what `executed` returned
     watch: Watch,  # of this run
@@ -139,7 +152,7 @@ def ended_early(
     if isinstance(error, PapermillExecutionError):
         if words := _server_words(watch, error):
             return "failed", server_cause(words), words
-        said = error.evalue.strip()[:1000] or "no message"
+        said = without_trace(error.evalue.strip()) or "no message"
         if error.ename == Refused.__name__:
             return "refused", "cell error", said
         return "failed", "cell error", f"{error.ename} in cell [{error.exec_count}]: {said}"

@@ -324,7 +324,8 @@ def _one_round(
     routed, left = divided(config, more["say"]), []
     unread = list(routed.problems)
     try:
-        statuses = read_statuses(config, only, retry=more["retry"], say=unread.append, tell=left.append)
+        told = {"retry": more["retry"], "say": unread.append, "tell": left.append}
+        statuses = read_statuses(config, only, **told, owner=str(this_process(begun.id, "")))
     except LandingEmpty as error:
         return _told(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
     held = hindered(statuses, unread) if consistent else ""

@@ -23,7 +23,7 @@ from ..landing.s3 import THREADS, BucketLanding, open_landing
 from ..landing.transactions import transactions_from, waiting
 from ..load.arrivals import Plan, count, some
 from ..landing.load_set import clock
-from ..load.process import load_state, needs_all, plan_state
+from ..load.process import HOLD, load_state, look_at_state, needs_all, plan_state
 from ..load.results import TableState, lag_of, then
 from .config import Config, is_wanted
 from .key_inference import Suggestion, judged_by, suggest_key
@@ -123,7 +123,12 @@ def problem_words(
 ) -> str:  # without the table's name
     "An error in words; an unexpected one with its type."
     words = str(error).removeprefix(f"{table}: ")
-    return words if is_expected(error) else f"{type(error).__name__}: {words}"
+    if is_expected(error):
+        return words
+    if isinstance(error, OSError):
+        return f"{type(error).__name__}: {words}"
+    last = next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "no message")
+    return f"{type(error).__name__}: {last:.300}. Nobody expected that: it is a fault in dmscdc"
 
 # %% ../../notebooks/13_service/03_status.ipynb #0db52bcc
 def _proposed(
@@ -146,6 +151,18 @@ def _proposed(
         raise Unreadable(f"{error}. Then: dmscdc plan --only {for_shell(table)}") from error
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-012
+def _settled(state: State, table: TableRef, config: Config, owner: str) -> TableState:
+    "The table; what others have left there is settled under a lease, unless somebody else has it."
+    seen = look_at_state(state, table, config.lake, config.format)
+    lease = state.acquire(table, owner, HOLD) if owner and seen.unsettled else None
+    if lease is None:
+        return seen
+    try:
+        return load_state(state, table, config.lake, config.format)
+    finally:
+        state.release(lease)
+
+
 def read_status(
     table: TableRef,  # with files in the landing, or known to the state
     config: Config,  # of the folder
@@ -153,19 +170,21 @@ def read_status(
     state: State,  # opened once for all tables
     now: float,  # epoch seconds
     retry: bool = False,  # ignore earlier refusals
+    owner: str = "",  # of a lease under which the table is settled first; "": only look
 ) -> TableStatus:  # of this table
     "One table: its settings, and its plan or a proposal. One listing, no Spark."
     item, kind, table_state = TableItem(table), "ready", None
     try:
-        item = state.get(table) or state.put_settings(table, format=config.format)
+        fresh = {"format": config.format}
+        item = state.get(table) or (state.put_settings(table, **fresh) if owner else TableItem(table, **fresh))
         kind = state_of(item)
         if kind == "waiting":
             return TableStatus(table, kind, item, suggestion=_proposed(landing, item))
         if kind == "paused":
             return TableStatus(table, kind, item)
-        table_state = load_state(state, table, config.lake)
+        table_state = _settled(state, table, config, owner)
         plan = plan_state(table_state, landing, config.settle, now, config.archive)
-        if is_bucket(config.landing) and needs_all(table_state.item, now) and not plan.notes:
+        if owner and is_bucket(config.landing) and needs_all(table_state.item, now) and not plan.notes:
             state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left to report
         told = table_state.item.status.get("catalog", "")
         behind = not table_state.lost and is_behind(config.catalog, table_state.head, told)
@@ -272,6 +291,7 @@ def read_statuses(
     retry: bool = False,  # ignore earlier refusals
     say: Callable[[str], None] = lambda words: None,  # called with what could not be read
     tell: Callable[[str], None] = lambda words: None,  # called with tables left out, and with a missing state
+    owner: str = "",  # of leases under which tables are settled first; "": only look
 ) -> list[TableStatus]:  # by table
     "What every table needs now."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing, ask=True)
@@ -285,10 +305,11 @@ def read_statuses(
     for words in _unused_transactions(config, landing):
         say(words)
     _tell_undivided(config, say, tell)
+    look = lambda table: read_status(table, config, landing, state, now, retry, owner)
     if not waits_for_aws(config):
-        return [read_status(table, config, landing, state, now, retry) for table in tables]
+        return list(map(look, tables))
     with ThreadPoolExecutor(THREADS, thread_name_prefix="look") as pool:
-        return list(pool.map(lambda table: read_status(table, config, landing, state, now, retry), tables))
+        return list(pool.map(look, tables))
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-030
 def _verdict_of(status: TableStatus) -> tuple[str, str]:

@@ -118,6 +118,11 @@ def rows_in(path: Path) -> int:
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as text: return rows - text.read(3).startswith("Op,")
 
 
+def fields_in(path: Path) -> int:
+    "The fields of a CSV file's first row; 0 where it has none."
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="") as text: return len(next(csv.reader(text), ()))
+
+
 @dataclass
 class File:
     "A change file, and the number of the last change in it."
@@ -166,9 +171,17 @@ class RowLife:
         return World(root or self.root, self.spark, {}, f"shop.{table}").set(**how)
 
     def definition(self, table: str) -> dict[str, Any]:
-        "What a person sets of CSV files: the columns as the database has them now, and what is unusual about the files."
+        "What a person sets of CSV files: the columns that the files have, each version from its first file on, and what is unusual about them."
         if not self.history.csv: return {}
-        return {"columns": [(name, HIVE[LAKE[kind]]) for name, kind in self.moment(table).columns], "csv": self.history.told}
+        every, versions = [(name, HIVE[LAKE[kind]]) for name, kind in self.moment(table).columns], []
+        if self.history.header: return {"columns": every, "csv": self.history.told}
+        files = [file.path if file.path.exists() else self.aside(file.path) for file in (self.tables[table].files if hasattr(self, "tables") else ())]
+        loads = sorted((self.root / "landing/shop" / table).glob("LOAD*"))[:1]
+        for path in (*loads, *sorted(files, key=lambda path: path.name)):
+            count = fields_in(path) - (path not in loads or self.history.op) - self.history.stamp - self.history.sequence
+            since, columns = "" if path in loads else path.name, every[:count]
+            if count > 0 and (not versions or versions[-1][1] != columns): versions.append((since if versions else "", columns))
+        return {"columns": versions[0][1] if versions else every, "csv": {**self.history.told, "versions": versions[1:]}}
 
     def live(self) -> RowLife:
         "Everything that happens, to the end."

@@ -304,3 +304,12 @@ def test_a_notebook_torn_inside_a_letter_still_has_its_page_and_its_line(a_job, 
     assert (run.verdict, run.records) == ("failed", {}) and "No space left on device" in run.words
     assert "The notebook of this run could not be read." in run.html.read_text()
     assert [line["run"] for line in RunLog(tmp_path).lines()] == ["torn"] and rebuild(tmp_path) == 1
+
+
+def test_an_error_out_of_a_task_of_spark_is_one_sentence_and_its_trace_stays_in_the_report(a_job, tmp_path):
+    trace = "Job aborted: Traceback (most recent call last):\\n  File \"/lib/fold.py\", line 7, in fold\\n    x = 1 / 0\\npyarrow.lib.ArrowInvalid: Failed to parse string: \\'noon\\'\\n\\nJVM stacktrace: a.b.C"
+    run = run_notebook(a_job("out_of_a_task", f"class PythonException(Exception): pass\nraise PythonException('{trace}')"), {}, runs=tmp_path)
+    assert (run.verdict, run.cause) == ("failed", "cell error") and "\n" not in run.words and "Traceback" not in run.words and "fold.py" not in run.words
+    assert run.words == "PythonException in cell [3]: pyarrow.lib.ArrowInvalid: Failed to parse string: 'noon'. Nobody expected that: it is a fault in dmscdc, and the trace is in the report"
+    page = run.html.read_text()
+    assert "/lib/fold.py" in page[page.index("<details"):] and "/lib/fold.py" not in page[:page.index("<details")]

@@ -18,8 +18,8 @@ from ...landing.files import TableRef, for_shell
 from ...storage.log_store import ENTRY_NAME, LogStore, staging_number
 
 # %% auto #0
-__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'check_kinds', 'decode', 'Journal', 'recover', 'roll_back', 'commit',
-           'located', 'whereabouts']
+__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'check_kinds', 'decode', 'Journal', 'recover', 'inspect', 'roll_back',
+           'commit', 'located', 'whereabouts']
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-012
 _OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
@@ -222,6 +222,26 @@ def recover(journal: Journal,
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
     strange, others = [name for name in names if commit_of(name) is None], _free(journal, entry)
     return _foreign(journal.folder, strange) + _foreign(journal.aside, others)
+
+
+def inspect(journal: Journal, entry: Entry | None) -> tuple[list[str], bool]:  # what `recover` would say; would it act
+    "The same without a change, for those who may only read. Raises `FilesGone` as `recover` does."
+    if entry is None:
+        return [], False
+    here, asides = set(_below(journal.store, journal.folder)), set(_below(journal.store, journal.aside))
+    listed, keep = {f.name for f in entry.files}, {f.aside for f in entry.added}
+    copied = {f.name for f in entry.added if f.aside in asides}
+    if missing := sorted(listed - here - copied):
+        raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
+    strays = [name for name in here - listed if (commit_of(name) or entry.number + 1) <= entry.number]
+    kept = () if journal.store.marks else keep
+    over = [name for name in asides if staging_number(name) < entry.number + (name not in kept)]
+    removed = here & set(entry.removes)
+    strange = sorted(name for name in here if commit_of(name) is None)
+    others = sorted(name for name in asides if staging_number(name) == float("inf"))
+    foreign = _foreign(journal.folder, strange) + _foreign(journal.aside, others)
+    return foreign, bool(strays or over or removed or listed - here)
+
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-038
 def _step(head: Entry | None, attempt: str, adds: Iterable[LakeFile], removes: Iterable[str],

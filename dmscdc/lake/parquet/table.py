@@ -17,7 +17,7 @@ from ...changes.schema import Schema, ddl
 from ...changes.stage import Batch, batch_frame
 from ...changes.tasks import in_tasks
 from .copy import check_unmanaged, cut, cut_folders, unmanaged_files
-from .journal import Entry, Journal, LakeFile, commit, commit_of, recover, whereabouts
+from .journal import Entry, Journal, LakeFile, commit, commit_of, inspect, recover, whereabouts
 from .rewrite import Inserting, UnitResult, Work, encode_work, insert_numbers, rewrite_numbers
 from ...errors import CommitConflict
 from .write import StagingDir, candidates, check_adopted, check_bounds, check_files, copy_staged
@@ -340,6 +340,9 @@ class ParquetTable:
 
     def recover(self) -> list[str]:
         return recover(self.journal, self.journal.head())
+
+    def inspect(self) -> tuple[list[str], bool]:
+        return inspect(self.journal, self.journal.head())
 
     def unmanaged_files(self) -> list[str]:
         return unmanaged_files(self.journal)
