@@ -113,10 +113,10 @@ def damages(op: str | None, first: int = 0) -> Iterator[tuple[str, bytes, list[s
     yield "empty", b"", ["a Parquet file was expected"]
     yield "a hole in the middle", sound[:600] + bytes(400) + sound[1000:], ["column", "cannot be read, it is damaged"]
     for column, row in (("name", 0), ("name", 149), ("site", 0), ("site", 71)):
-        yield f"{column} of row {row} is Latin-1", odd_bytes(rows, column, row), [f"row {row} of", f"column {column} is not UTF-8: b'caf\\xe9'"]
+        yield f"{column} of row {row} is Latin-1", odd_bytes(rows, column, row), [f"row {row + 1} of", f"column {column} is not UTF-8: b'caf\\xe9'"]
     yield "a column's name is Latin-1", sound.replace(b"price", b"pric\xe9"), ["a name is not UTF-8: b'pric\\xe9'"]
     far = pa.array([2**62 if i == 99 else 0 for i in range(ROWS)], pa.timestamp("ms", "UTC"))
-    yield "a time beyond all times", encoded(rows.set_column(rows.schema.get_field_index("at"), "at", far)), ["row 99 of", "column at holds a value that does not fit timestamp"]
+    yield "a time beyond all times", encoded(rows.set_column(rows.schema.get_field_index("at"), "at", far)), ["row 100 of", "column at holds a value that does not fit timestamp"]
 
 
 def put(path: Path, raw: bytes) -> None:

@@ -140,7 +140,7 @@ def _refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int)
     key = next(k for k in keys if row[k] is None)
     such = "such row" if number == 1 else "such rows"
     raise Refused(
-        f"{table}: row {row[ROW]} of {row[FILE]}: key column {key} is null. {number:,} {such} "
+        f"{table}: row {row[ROW] + 1:,} of {row[FILE]}: key column {key} is null. {number:,} {such} "
         "in this load; nothing was loaded. Set another key: "
         f"dmscdc table set {for_shell(table)} --key …, or --insert-only",
         number,
@@ -157,6 +157,7 @@ def _refuse_twice(table: str, frame: DataFrame, keys: Sequence[str]) -> None:
     value = ", ".join(f"{k}={row[k]}" for k in keys)
     raise Refused(
         f"{table}: the key {','.join(keys)} was expected to identify a row, but {value} stands in {row['n']} "
-        f"rows of the load, row {row['a'][1]} of {row['a'][0]} and row {row['b'][1]} of {row['b'][0]} among them; "
-        f"nothing was loaded. Set another key: dmscdc table set {for_shell(table)} --key …, or --insert-only"
+        f"rows of the load, row {row['a'][1] + 1:,} of {row['a'][0]} and row {row['b'][1] + 1:,} of {row['b'][0]} "
+        "among them; nothing was loaded. Set another key: "
+        f"dmscdc table set {for_shell(table)} --key …, or --insert-only"
     )

@@ -154,9 +154,9 @@ def check_number(
     "Raise `Refused` if there are too many to be put aside."
     if len(rows) > MOST:
         raise Refused(
-            f"{table}: more than {MOST:,} rows cannot be applied, the first is row {rows[0].row} of {rows[0].path}: "
-            f"{rows[0].reason}. So many are not put aside; nothing was applied. Look at the key and the columns: "
-            f"dmscdc table list, dmscdc table columns {for_shell(table)}",
+            f"{table}: more than {MOST:,} rows cannot be applied, the first is row {rows[0].row + 1:,} of "
+            f"{rows[0].path}: {rows[0].reason}. So many are not put aside; nothing was applied. Look at the key and "
+            f"the columns: dmscdc table list, dmscdc table columns {for_shell(table)}",
             len(rows),
         )
 

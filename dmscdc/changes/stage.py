@@ -269,7 +269,7 @@ def refuse_bad(
         what = f"key column {key} is null" if op in ("I", "U", "D") else what
     such = "such row" if facts["bad"] == 1 else "such rows"
     raise Refused(
-        f"{table}: row {row} of {path}: {what}. {facts['bad']:,} {such} in this batch; nothing was applied. "
+        f"{table}: row {row + 1:,} of {path}: {what}. {facts['bad']:,} {such} in this batch; nothing was applied. "
         f"Put the file right or take it out of the landing, then: dmscdc pass --only {for_shell(table)}",
         facts["bad"],
     )

@@ -149,12 +149,12 @@ def _typed(
     if is_string and not _is_text(column):
         row = _first_bad(column, _is_text)
         odd = column.slice(row, 1).cast(pa.large_binary())[0].as_py()
-        raise Unreadable(f"row {first + row} of {path}: column {c.name} is not UTF-8: {odd!r:.60}. {WAY}")
+        raise Unreadable(f"row {first + row + 1:,} of {path}: column {c.name} is not UTF-8: {odd!r:.60}. {WAY}")
     try:
         return column.cast(t)
     except pa.ArrowInvalid as error:
         row = _first_bad(column, lambda some: _holds(lambda: some.cast(t)))
-        words = f"row {first + row} of {path}: column {c.name} holds a value that does not fit {c.type}"
+        words = f"row {first + row + 1:,} of {path}: column {c.name} holds a value that does not fit {c.type}"
         raise Unreadable(f"{words}: {brief(error)}. {WAY}") from error
 
 # %% ../../notebooks/05_changes/03_tasks.ipynb #781d498c

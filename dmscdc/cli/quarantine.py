@@ -89,7 +89,8 @@ def quarantine_show(
     if as_json:
         show_json([vars(row) for row in rows])
         return
-    shown = [{"file": r.path, "row": "—" if r.row is None else r.row, "reason": r.reason, "text": r.text} for r in rows]
+    numbers = ["—" if r.row is None else r.row + 1 for r in rows]
+    shown = [{"file": r.path, "row": n, "reason": r.reason, "text": r.text} for n, r in zip(numbers, rows)]
     show_table(shown[:most], ["file", "row", "reason", "text"])
     if len(rows) > most:
         print(f"{len(rows) - most:,} more: --most {len(rows)}")

@@ -105,7 +105,7 @@ def _why_unfit(column: str, value: str) -> str:
 def _refuse_unfit(task: Task, path: str, row: int, column: str, value: str) -> None:
     "Raise `Refused` for a row whose partition column holds a text that no folder can be called."
     raise Refused(
-        f"{task.table}: row {row} of {path}: partition column {column} {_why_unfit(column, value)}. "
+        f"{task.table}: row {row + 1:,} of {path}: partition column {column} {_why_unfit(column, value)}. "
         f"Nothing was applied. Lay the table out by other columns: "
         f"dmscdc table set {for_shell(task.table)} --partition …, "
         f"then dmscdc table rewind {for_shell(task.table)} --reload"
@@ -121,8 +121,8 @@ def _check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles, aside: 
     odd = without_aside(task, files, rows, aside).where(~F.col(OP).eqNullSafe("I")) if carry else None
     if row := odd.select(FILE, ROW, OP).first() if odd is not None else None:
         raise Refused(
-            f"{task.table}: row {row[ROW]} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I there. A "
-            f"column {OP} of the source must be renamed on its way (rename-column, a rule of the DMS task), "
+            f"{task.table}: row {row[ROW] + 1:,} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I "
+            f"there. A column {OP} of the source must be renamed on its way (rename-column, a rule of the DMS task), "
             f"then: dmscdc table rewind {for_shell(task.table)} --reload"
         )
 
@@ -222,9 +222,9 @@ def _refuse_image(task: Task, files: ChangeFiles, path: str, row: int) -> None:
     "Raise `Refused` for an insert with a value in a column that looks like a before image."
     columns = ", ".join(files.images.values())
     raise Refused(
-        f"{task.table}: row {row} of {path}: {columns} was expected to be a before image of the key, which DMS fills "
-        "in updates only; this insert has a value there. Nothing was applied. If it is a column of the source, rename "
-        "it on its way (rename-column, a rule of the DMS task), then: "
+        f"{task.table}: row {row + 1:,} of {path}: {columns} was expected to be a before image of the key, which DMS "
+        "fills in updates only; this insert has a value there. Nothing was applied. If it is a column of the source, "
+        "rename it on its way (rename-column, a rule of the DMS task), then: "
         f"dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
@@ -307,8 +307,8 @@ def _note_disorder(task: Task, batch: Batch) -> str:
     keys = count(batch.facts["disorder"], "key")
     return (
         f"the change sequence and the files disagree about the order of changes of {keys}; "
-        f"the sequence decided. One of them: row {first_row} of {first} comes before row {row} of {path}, and has the "
-        f"later sequence. Look at the task's endpoint: two tasks may write to one folder"
+        f"the sequence decided. One of them: row {first_row + 1:,} of {first} comes before row {row + 1:,} of {path}, "
+        f"and has the later sequence. Look at the task's endpoint: two tasks may write to one folder"
     )
 
 # %% ../../notebooks/08_load/05_loader.ipynb #750a18b1

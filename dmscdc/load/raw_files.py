@@ -151,7 +151,7 @@ def put_aside(
         name = f"{(head.number if head else 0) + 1:08d}-{secrets.token_hex(4)}.jsonl"
         write_aside(f"{task.aside}/{name}", rows)
         found, first = count_aside(rows, name), rows[0]
-        where = first.path if first.row is None else f"row {first.row} of {first.path}"
+        where = first.path if first.row is None else f"row {first.row + 1:,} of {first.path}"
         see = f"dmscdc quarantine show {for_shell(task.table)}"
         note = f"{aside_words(found)} put aside: {where}: {first.reason.rstrip('.')}. All of them: {see}"
         kept |= found

@@ -258,7 +258,7 @@ def test_a_refused_batch_moves_nothing(shell, refusal):
 
 
 def test_a_refusal_names_file_row_column_and_command(shell, refusal):
-    words = f"sampledb.product: row 0 of {shell.facts['bad']}: key column id is null"
+    words = f"sampledb.product: row 1 of {shell.facts['bad']}: key column id is null"
     said = next(line for line in refusal.err.splitlines() if "refused" in line)
     assert words in said and re.search(r"then: dmscdc pass --only sampledb\.product\. The lake is as it was \(commit \d+\)$", said)
     assert next(line["words"] for line in refusal.lines if line["verdict"] == "refused").startswith(words)

@@ -32,7 +32,7 @@ def test_an_unknown_op_is_refused_without_a_key_too(tmp_path, spark):
     assert w.go().verdict == "ok"
     w.changes(1, [("I", 2, "b"), ("R", 3, "c")])
     before, done = w.table_state(), w.go()
-    assert done.verdict == "refused" and "row 1 of 20181215-100001000.parquet: column Op is 'R'" in done.words and w.table_state() == before
+    assert done.verdict == "refused" and "row 2 of 20181215-100001000.parquet: column Op is 'R'" in done.words and w.table_state() == before
 
 
 def test_a_replayed_file_leaves_no_row_behind_that_it_no_longer_holds(tmp_path, spark):

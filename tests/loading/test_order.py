@@ -59,7 +59,7 @@ def test_a_change_sequence_decides_and_a_disagreement_with_the_names_is_told(tmp
     done = w.go()
     assert w.lake("id, name, seq[-2:]") == [(1, "newest", "30"), (2, "second", "40")]
     assert done.verdict == "attention" and "disagree about the order of changes of 1 key; the sequence decided" in done.words
-    assert f"row 0 of {closed(1)}.parquet comes before row 0 of {closed(2)}.parquet, and has the later sequence" in done.words
+    assert f"row 1 of {closed(1)}.parquet comes before row 1 of {closed(2)}.parquet, and has the later sequence" in done.words
 
 
 def test_where_one_row_lacks_the_sequence_the_files_decide(tmp_path, spark):
@@ -86,7 +86,7 @@ def test_a_sequence_that_contradicts_the_rows_of_one_file_is_told_with_both_rows
     done = w.go()
     assert w.lake("id, name") == [(1, "newest"), (2, "second")] and done.verdict == "attention"
     assert "disagree about the order of changes of 1 key; the sequence decided" in done.words
-    assert f"row 1 of {closed(1)}.parquet comes before row 3 of {closed(1)}.parquet, and has the later sequence" in done.words
+    assert f"row 2 of {closed(1)}.parquet comes before row 4 of {closed(1)}.parquet, and has the later sequence" in done.words
 
 
 ACCOUNTS = {  # a text of 35 digits that is no change sequence: of the load's rows, and of three changes of row 1

@@ -115,7 +115,7 @@ def test_days_and_times_before_the_year_1_and_after_9999_lay_out_a_lake_that_goe
     shown = {n: str(story.life.state["at"]) for n, story in told.items()}
     assert [shown[3], shown[1]] == (["10000-01-01", "0000-01-01"] if kind == pa.date32() else ["10000-01-01T00:00:00.123", "-1199-02-15T14:13:20.001"])
     put(w.raw / f"{closed(4)}.parquet", far(1, "X", values[3:]))
-    assert f"row 0 of {closed(4)}.parquet: column Op is 'X'" in w.go().words
+    assert f"row 1 of {closed(4)}.parquet: column Op is 'X'" in w.go().words
 
 
 def test_all_readers_of_the_folder_agree_between_passes(tmp_path, spark):
@@ -139,14 +139,14 @@ def test_a_text_that_no_folder_can_be_called_refuses_a_load_and_a_batch_in_words
     w = World(tmp_path, spark, SCHEMA).set(key="id", partition="site")
     w.load([(1, None, None, "null"), (2, "a", None, "x"), (3, value, None, "x")])
     before, done = w.table_state(), w.go()
-    assert done.verdict == "refused" and "row 2 of LOAD00000001.parquet: partition column site " in done.words and words in done.words and w.table_state() == before
+    assert done.verdict == "refused" and "row 3 of LOAD00000001.parquet: partition column site " in done.words and words in done.words and w.table_state() == before
     w.gone("LOAD00000001").load([(1, None, None, "null"), (2, "a", None, "x"), (3, "b", None, "x")])
     assert w.go().verdict == "ok"
     w.changes(1, [("I", 4, "c", None, "good"), ("I", 5, value, None, "over"), ("U", 5, "d", None, "written")])   # a value that is never written is no harm
     assert w.go().verdict == "ok"
     w.changes(2, [("I", 6, "c", None, "good"), ("U", 1, value, None, "bad")])
     before, done = w.table_state(), w.go()
-    assert done.verdict == "refused" and f"row 1 of {closed(2)}.parquet: partition column site " in done.words and words in done.words and w.table_state() == before
+    assert done.verdict == "refused" and f"row 2 of {closed(2)}.parquet: partition column site " in done.words and words in done.words and w.table_state() == before
     assert len(done.words) < 500 and "dmscdc table set shop.item --partition" in done.words
 
 

@@ -29,11 +29,11 @@ def refuse(w, rows, schema=SCHEMA, **more):
 
 
 @pytest.mark.parametrize("rows, words", [
-    ([("I", 5, "a", "1"), ("U", None, "a", "2")], f"row 1 of {BAD}.parquet: key column id is null"),
-    ([("I", 5, "a", "1"), ("I", 6, "a", "1"), ("D", 7, None, "2")], f"row 2 of {BAD}.parquet: key column site is null"),
-    ([("I", 5, "a", "1"), (None, 6, "a", "2"), ("Z", 6, "a", "2")], f"row 1 of {BAD}.parquet: column Op is null; I, U or D was expected. 2 such rows"),
-    ([("I", 5, "a", "1"), ("X", 6, "a", "2")], f"row 1 of {BAD}.parquet: column Op is 'X'"),
-    ([("I", 5, "a", "1"), ("i", 6, "a", "2")], f"row 1 of {BAD}.parquet: column Op is 'i'"),
+    ([("I", 5, "a", "1"), ("U", None, "a", "2")], f"row 2 of {BAD}.parquet: key column id is null"),
+    ([("I", 5, "a", "1"), ("I", 6, "a", "1"), ("D", 7, None, "2")], f"row 3 of {BAD}.parquet: key column site is null"),
+    ([("I", 5, "a", "1"), (None, 6, "a", "2"), ("Z", 6, "a", "2")], f"row 2 of {BAD}.parquet: column Op is null; I, U or D was expected. 2 such rows"),
+    ([("I", 5, "a", "1"), ("X", 6, "a", "2")], f"row 2 of {BAD}.parquet: column Op is 'X'"),
+    ([("I", 5, "a", "1"), ("i", 6, "a", "2")], f"row 2 of {BAD}.parquet: column Op is 'i'"),
 ], ids=["null key", "null in the second key column", "null Op", "unknown Op", "Op in small letters"])
 def test_a_row_that_cannot_be_applied_refuses_the_batch(world, rows, words):
     done, still = refuse(world, rows)
@@ -70,8 +70,8 @@ def test_the_good_files_of_a_refused_batch_are_applied_when_the_bad_one_is_gone(
 
 
 @pytest.mark.parametrize("rows, settings, words", [
-    ([(1, "a", "1"), (None, "a", "1")], {"key": "id"}, "row 1 of LOAD00000001.parquet: key column id is null"),
-    ([(1, "a", "1"), (2, "a", "1"), (1, "b", "1")], {"key": "id"}, "id=1 stands in 2 rows of the load, row 0 of LOAD00000001.parquet and row 2 of LOAD00000001.parquet"),
+    ([(1, "a", "1"), (None, "a", "1")], {"key": "id"}, "row 2 of LOAD00000001.parquet: key column id is null"),
+    ([(1, "a", "1"), (2, "a", "1"), (1, "b", "1")], {"key": "id"}, "id=1 stands in 2 rows of the load, row 1 of LOAD00000001.parquet and row 3 of LOAD00000001.parquet"),
     ([(1, "a", "1")], {"key": "ident"}, "the key column ident was expected, its files carry id, site, price. Set the key: dmscdc table set shop.item --key"),
     ([(1, "a", "1")], {"key": "id", "partition": "day"}, "the partition column day was expected, its files carry id, site, price"),
     ([(1, "a", "1")], {}, "no key is set, so nothing can be applied. Set one: dmscdc table set shop.item --key"),
@@ -87,7 +87,7 @@ def test_a_load_whose_only_op_is_a_column_of_the_source_is_refused_and_dms_s_own
     w = World(tmp_path, spark, {"Op": "string", **SCHEMA}).set(**settings).load([("I", 1, "a", "1.00"), ("Z", 2, "b", "2.00")])
     before, done = w.table_state(), w.go()
     assert (done.verdict, w.table_state(), w.folder.exists()) == ("refused", before, False)
-    assert "row 1 of LOAD00000001.parquet: column Op is 'Z'; in a load DMS writes I there" in done.words and "rename-column" in done.words, done.words
+    assert "row 2 of LOAD00000001.parquet: column Op is 'Z'; in a load DMS writes I there" in done.words and "rename-column" in done.words, done.words
     w.gone("LOAD00000001").load([("I", 1, "a", "1.00"), ("I", 2, "b", "2.00")])
     assert w.go().verdict == "ok" and w.lake("Op, id, site") == [("I", 1, "a"), ("I", 2, "b")]
 

@@ -91,7 +91,7 @@ def test_rows_with_null_op_lost__the_batch_is_refused_by_name(w):
     assert w.go().verdict == "ok"
     w.changes(1, [("I", 2, "b"), (None, 3, "c")])
     before, done = w.table_state(), w.go()
-    assert done.verdict == "refused" and f"row 1 of {closed(1)}.parquet: column Op is null" in done.words and w.table_state() == before
+    assert done.verdict == "refused" and f"row 2 of {closed(1)}.parquet: column Op is null" in done.words and w.table_state() == before
 
 
 def test_load_started_before_all_its_parts_are_there__it_waits(w):

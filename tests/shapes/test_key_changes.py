@@ -187,7 +187,7 @@ def test_a_column_of_the_source_is_not_taken_for_a_before_image(spark, way, tmp_
     world = World(tmp_path, spark, ITEM).set(key="id").load([(1, "a", None)])
     world.changes(1, [("I", 2, "b", 7), ("U", 1, "c", 3)])
     found = world.go()
-    assert found.verdict == "refused" and "row 0 of" in found.words and "BI_id was expected to be a before image" in found.words
+    assert found.verdict == "refused" and "row 1 of" in found.words and "BI_id was expected to be a before image" in found.words
     loaded = World(tmp_path / "loaded", spark, ITEM).set(key="id").load([(1, "a", 9), (3, "x", 9)])
     loaded.changes(1, [("U", 1, "c", 3)])
     assert loaded.go().verdict == "ok" and loaded.lake("id, name, BI_id") == [(1, "c", 3), (3, "x", 9)]

@@ -69,7 +69,7 @@ def test_an_update_in_a_file_with_fewer_columns_leaves_the_others(spark, way, tm
 def test_a_key_that_two_rows_of_a_load_have_refuses_it_with_both_rows(spark, tmp_path):
     world = World(tmp_path, spark, ITEM).set(key="id").load([*ROWS, (2, "west", "other", 21)])
     found = world.go()
-    assert found.verdict == "refused" and "id=2 stands in 2 rows of the load, row 1 of" in found.words and "row 4 of" in found.words and world.files() == []
+    assert found.verdict == "refused" and "id=2 stands in 2 rows of the load, row 2 of" in found.words and "row 5 of" in found.words and world.files() == []
 
 
 def test_inserts_of_rows_that_are_there_and_changes_of_rows_that_are_not(spark, way, tmp_path):

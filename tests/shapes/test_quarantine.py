@@ -52,7 +52,7 @@ def test_bad_rows_of_csv_go_aside_and_the_table_goes_on(spark, way, tmp_path):
     world = csv_table(spark, tmp_path)
     put(world, f"{closed(1)}.csv", "U,1,A,cheap\nU,2,B\nU,3,C,3.50\nX,1,a,1.00\nD,,,\nI,4,d,4.00\n")
     found = world.go()
-    assert found.verdict == "attention" and f"4 rows of 1 file put aside: row 0 of {closed(1)}.csv: column price: cheap is no decimal(10,2)" in found.words
+    assert found.verdict == "attention" and f"4 rows of 1 file put aside: row 1 of {closed(1)}.csv: column price: cheap is no decimal(10,2)" in found.words
     assert world.lake("id, name, price") == [(1, "a", Decimal("1.00")), (2, "b", Decimal("2.00")), (3, "C", Decimal("3.50")), (4, "d", Decimal("4.00"))]
     assert [(bad.row, bad.text) for bad in aside(world)[:2]] == [(0, "U,1,A,cheap"), (1, "U,2,B")] and [bad.row for bad in aside(world)] == [0, 1, 3, 4]
     assert [bad.reason for bad in aside(world)[2:]] == ["column Op is 'X'; I, U or D was expected", "key column id is null"]
@@ -97,7 +97,7 @@ def test_rows_of_parquet_without_key_or_operation(spark, way, tmp_path):
 def test_rows_of_a_load_without_a_key(spark, tmp_path, partition):
     world = World(tmp_path, spark, ITEM).set(key="id", bad_rows="aside", partition=partition).load([(1, "a"), (None, "b"), (3, "c")])
     found = world.go()
-    assert found.verdict == "attention" and "1 row of 1 file put aside: row 1 of LOAD00000001.parquet: key column id is null" in found.words
+    assert found.verdict == "attention" and "1 row of 1 file put aside: row 2 of LOAD00000001.parquet: key column id is null" in found.words
     assert world.lake("id, name") == [(1, "a"), (3, "c")] and world.lake_table.head().rows == 2
     assert asked(spark, world) == [(1, "a"), (3, "c")]
     world.changes(1, [("U", 3, "C")])
