@@ -235,7 +235,7 @@ def test_a_file_put_before_the_look_back_is_said_within_a_day_and_until_a_person
     open_table("parquet", config.lake, T).advance(Transaction(None, position.to_json(), "test", (), ("id",))).commit()
 
     def said(hours: float):
-        [look] = read_statuses(config, now=begun + 3600 * hours)
+        [look] = read_statuses(config, now=begun + 3600 * hours, owner="a pass")
         return look.plan.kind, " ".join(look.plan.notes)
 
     assert said(0) == ("nothing", ""), "the first look is at everything"
