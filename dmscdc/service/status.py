@@ -125,7 +125,7 @@ def problem_words(
     words = str(error).removeprefix(f"{table}: ")
     if is_expected(error):
         return words
-    if isinstance(error, OSError):
+    if isinstance(error, (DmscdcError, OSError)):
         return f"{type(error).__name__}: {words}"
     last = next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "no message")
     return f"{type(error).__name__}: {last:.300}. Nobody expected that: it is a fault in dmscdc"
