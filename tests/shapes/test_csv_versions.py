@@ -213,3 +213,33 @@ def test_random_shapes_never_put_a_value_under_another_name(house):
         names = sorted({c for row in kept.values() for c in row})
         there = {row[0]: dict(zip(names, row[1:])) for row in house.lake(", ".join(["id", *(f"{n}::varchar" for n in names)]))}
         assert {n: {c: row.get(c) or None for c in names} for n, row in kept.items()} == {n: {c: row[c] or None for c in names} for n, row in there.items()}
+
+
+def test_settings_may_be_typed_in_any_order(spark, tmp_path):
+    "Some orders, each in a folder of its own; `plan` is asked after every command, and the last one is loaded."
+    ddl = tmp_path / "item.sql"
+    ddl.write_text("create table item (id int primary key, site text, price numeric(10,2));")
+    typed = {"columns": ["columns", "shop.item", "--ddl", str(ddl), "--dialect", "postgresql"], "key": ["set", "shop.item", "--key", "id"], "partition": ["set", "shop.item", "--partition", "site"],
+             "csv": ["set", "shop.item", "--csv", "nulls=,NULL"], "rows": ["set", "shop.item", "--bad-rows", "aside", "--schema-policy", "strict"]}
+    for number, order in enumerate([*itertools.permutations(typed)][::9]):
+        house = House(tmp_path / str(number), spark, {})
+        house.put("LOAD00000001.csv", "1,a,1.00\n2,b,\n")
+        write_config(house.root, landing="landing", lake="lake", settle=0)
+        for name in order:
+            house.typed("table", *typed[name])
+            plan = CliRunner().invoke(app, ["plan", "--folder", str(house.root)], env={"COLUMNS": "400"})
+            assert plan.exit_code in (0, 3) and "Traceback" not in plan.output, (order, plan.output)
+        item = house.state.get(house.ref)
+        assert (item.key, item.partition, item.bad_rows, item.schema_policy, len(item.columns)) == (("id",), ("site",), "aside", "strict", 3), order
+    assert house.go().verdict == "ok" and house.lake("id, site, price::varchar") == [(1, "a", "1.00"), (2, "b", None)]
+    house.typed("table", "set", "shop.item", "--key", "nobody", code=2)
+
+
+def test_one_dump_defines_every_table_of_the_landing(spark, tmp_path):
+    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    (tmp_path / "shop.sql").write_text("create table item (id int primary key, name text);\ncreate table shop.visit (n serial primary key, at timestamptz);\ncreate table other (a int);")
+    item, visit = House(tmp_path, spark, {}), House(tmp_path, spark, {}, "shop.visit")
+    item.put("LOAD00000001.csv", "1,a\n"), visit.put("LOAD00000001.csv", "7,2018-12-15 10:00:00\n")
+    said = item.typed("table", "columns", "--ddl", str(tmp_path / "shop.sql"), "--dialect", "postgresql")
+    assert "not in the landing, so left alone: other" in said and item.state.get(item.ref).key == ("id",) and visit.state.get(visit.ref).columns == (("n", "int"), ("at", "timestamp"))
+    assert "only --ddl FILE sets all tables" in item.typed("table", "columns", code=2)
