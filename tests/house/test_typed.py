@@ -43,7 +43,8 @@ ELSEWHERE = {  # what prose and tables name with its arguments, and what is type
     "dmscdc pass --master spark://host:7077": "dmscdc pass --master local[2]",
     'dmscdc schedule --cron "0 * * * *"': 'dmscdc schedule --cron "0 * * * *"',
     "dmscdc serve-spark --master spark://host:7077": "dmscdc serve-spark --master local[2]",
-    "dmscdc table columns sampledb.product --ddl shop.sql": "dmscdc table columns sampledb.product --ddl shop.sql",
+    "dmscdc table columns --ddl shop.sql": "dmscdc table columns --ddl shop.sql",
+    "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv": "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv",
 }
 NAMED = ("init", "plan", "history", "reconcile")  # by their names alone; the blocks have them with arguments
 
@@ -188,8 +189,10 @@ def test_what_prose_and_tables_name(clone, told, tmp_path):
     for name in ("./landing", "DIR"): in_clone(clone, "cp shop.db copy.db", f"mkdir -p c{name[-3:]} && cd c{name[-3:]} && cp ../shop.db .", f"dmscdc capture sqlite:shop.db --landing {name}")
     assert len(list(clone.glob("c*/*/shop/product/LOAD*.parquet"))) == 2
     script = "echo 'create table product (id int unsigned primary key, name varchar(40))' > shop.sql"
-    said = in_demo(clone, script, ELSEWHERE["dmscdc table columns sampledb.product --ddl shop.sql"], "dmscdc table columns sampledb.product --clear")
-    assert re.search("id +bigint +yes", said) and "no columns set" in said, said
+    newer = "sed 's/name varchar(40)/dept text, name text/' shop.sql > new.sql"
+    later = ELSEWHERE["dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv"]
+    said = in_demo(clone, script, ELSEWHERE["dmscdc table columns --ddl shop.sql"], newer, later, "dmscdc table columns sampledb.product --clear")
+    assert re.search("id +bigint +yes", said) and re.search("dept +string +20240705-201037892.csv", said) and "no columns set" in said, said
     said = in_demo(clone, ELSEWHERE["dmscdc pass --master spark://host:7077"], *sorted(f"{code}" for code in alone if code.split()[1] not in NAMED), "dmscdc runs html")
     assert "3 nothing" in said and "process_table" in said
     run = re.search(r"^([0-9a-f]{8}) +process_table", said, re.MULTILINE)[1]

@@ -96,7 +96,7 @@ def test_stopping_one_session_leaves_the_others_at_work(server):
 
 def test_a_task_that_does_not_listen_is_waited_for_and_then_said_to_go_on(server):
     session_id, monitor = str(uuid.uuid4()), ServerMonitor(server.url)
-    deaf = "SELECT levenshtein(repeat('a', 30000 + id), repeat('b', 30000)) FROM range(0, 1, 1, 1)"
+    deaf = "SELECT levenshtein(repeat('a', 50000 + id), repeat('b', 50000)) FROM range(0, 1, 1, 1)"
     thread = threading.Thread(target=query, args=(server.url, session_id, deaf))
     thread.start()
     until(lambda: len(monitor.at_work()) == 4)
