@@ -57,7 +57,6 @@ class CsvFormat:
 # %% ../../notebooks/05_changes/09_csv.ipynb #9cd24702
 _KINDS = {"delimiter": str, "quote": str, "nulls": (list, tuple), "header": (bool, type(None)), "timestamp": str,
           "more": (list, tuple), "inserts": bool}
-_Versions = Iterable[tuple[str, Iterable[Sequence[str]]]]
 
 
 def check_csv(given: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuples
@@ -151,10 +150,10 @@ _MARKED = f"[{chr(_MARK)}-{chr(_MARK + 15)}]"
 
 
 class _Utf8(io.RawIOBase):
-    "A stream of UTF-8, whatever the file holds: other bytes are marked. It counts quotes and marks."
+    "A stream of UTF-8, whatever the file holds: other bytes are marked. It counts quotes."
 
     def __init__(self, file: pa.NativeFile, quote: str):
-        self.file, self.quote, self.quotes, self.marks, self.rest = file, quote.encode(), 0, 0, b""
+        self.file, self.quote, self.quotes, self.rest = file, quote.encode(), 0, b""
         self.decoder = codecs.getincrementaldecoder("utf-8")("dmscdc-mark")
 
     def readable(self) -> bool:
@@ -165,9 +164,7 @@ class _Utf8(io.RawIOBase):
         while not data and not is_end:  # a letter may be cut at the end of a piece
             piece = self.file.read(None if size < 0 else size)
             is_end, self.quotes = not piece, self.quotes + (piece.count(self.quote) if self.quote else 0)
-            text = self.decoder.decode(piece, is_end)
-            self.marks += 0 if text.isascii() else len(re.findall(_MARKED, text))
-            data = text.encode()
+            data = self.decoder.decode(piece, is_end).encode()
         size = len(data) if size < 0 else size
         self.rest = data[size:]  # a mark is longer than its byte
         return data[:size]
@@ -597,23 +594,24 @@ def _note_misfits(
         work.note(number, reason, "")
 
 
-def _with_texts(url: str, work: _Work) -> Iterator[BadRow]:
-    "The bad rows as they stand in the file, by their place."
+def _with_texts(url: str, work: _Work, whole: bool = True) -> list[BadRow]:
+    "The bad rows with their lines and texts as they stand in the file, where lines and quotes say where each row ends."
     if not work.bad:
-        return
+        return []
     wanted, quote = {bad.row: bad for bad in work.bad}, work.how.quote.encode()
-    lines, quotes, record = [], 0, -work.layout.header
+    lines, quotes, record, texts = [], 0, -work.layout.header, {}
     with _opened(url, work.path) as stream:
         for number, line in enumerate(io.BufferedReader(stream, 1 << 20), 1):
             lines, quotes = [*lines, line], quotes + (line.count(quote) if quote else 0)
             if quotes % 2:
                 continue
-            if bad := wanted.get(record):
+            if record in wanted:
                 text = b"".join(lines).rstrip(b"\r\n")[:_TEXT].decode("utf-8", "backslashreplace")
-                yield replace(bad, text=text, line=number - len(lines) + 1)
+                texts[record] = {"text": text, "line": number - len(lines) + 1}
             lines, quotes, record = [], 0, record + 1
-            if record > work.bad[-1].row:
-                return
+    if whole and record != work.at - work.layout.header:  # pyarrow saw other rows: a lone return, a quote in a text
+        texts = {}
+    return [replace(bad, **texts.get(bad.row, {})) for bad in sorted(work.bad, key=lambda bad: bad.row)]
 
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #bc2c26fd
@@ -690,8 +688,7 @@ def _write_parquet(
         for batch in read_rows(url, path, how, len(layout.columns), work.skipped):
             file.write_table(_make(work, batch))
         file.write_table(_make(work, none))  # what was skipped at the end
-    work.bad.sort(key=lambda bad: bad.row)
-    return list(_with_texts(url, work))
+    return _with_texts(url, work)
 
 # %% ../../notebooks/05_changes/09_csv.ipynb #040474dc
 @dataclass(frozen=True)
@@ -793,5 +790,5 @@ def first_rows(
     found = read_rows(url, path, how, len(layout.columns), work.skipped)
     made = _make(work, next(found, _none(layout)))
     if bad is not None:
-        bad += _with_texts(url, work)
+        bad += _with_texts(url, work, whole=False)
     return made

@@ -277,7 +277,7 @@ def _is_moved(changes: pa.Table, how: Folding) -> np.ndarray:
     "Updates whose before image is another key."
     moved = np.zeros(changes.num_rows, bool)
     for key, before in how.images.items():
-        moved |= pc.fill_null(pc.not_equal(changes[key], changes[before]), False).to_numpy()
+        moved |= pc.fill_null(pc.not_equal(changes[key], changes[before].cast(changes[key].type)), False).to_numpy()
     return moved
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-031

@@ -13,6 +13,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
+from .csv import MOST
 from ..errors import Refused
 from ..landing.files import TableRef, for_shell
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from dmscdc.changes.read import ChangeFiles
 
 # %% auto #0
-__all__ = ['WHOLE', 'MOST', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside', 'dropped', 'aside_words',
+__all__ = ['WHOLE', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside', 'dropped', 'aside_words',
            'note_aside', 'bad_changes', 'check_number', 'is_applicable', 'bad_load_rows']
 
 # %% ../../notebooks/05_changes/10_quarantine.ipynb #890f2620
@@ -114,9 +115,6 @@ def note_aside(
     )
 
 # %% ../../notebooks/05_changes/10_quarantine.ipynb #f0052083
-MOST = 10_000  # rows that are put aside by one commit; more are refused
-
-
 def _why(keys: Sequence[str]) -> SparkColumn:
     "Why a row cannot be applied; null for one that can."
     from dmscdc.changes.read import OPS, quoted

@@ -317,6 +317,8 @@ def choose(
         return None
     ends = json.dumps([cursor.position and cursor.position.to_json(), between.until.to_json(), net], sort_keys=True)
     stem = between.until.last.rpartition("/")[2].partition(".")[0] or "0-load"
+    times = sum(map(len, between.until.redone.values()))  # a file that is read again ends where it did before
+    stem += f"-r{times:04d}" * bool(times)  # sorts behind what was read before
     part = f"{between.until.load:06d}-{stem}-{hashlib.sha256(ends.encode()).hexdigest()[:8]}"
     noted = replace(cursor, part=part, until=between.until, net=net, full_files=len(between.line.changes))
     if url:

@@ -79,6 +79,12 @@ def lost_since(
     return f"{known}. Nothing is touched. {asks}; or {_ways_on(item, head)}"
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-008
+def _gone(item: TableItem, there: LakeTable, head: Commit | None, gone: FilesGone) -> TableState:
+    "A table whose lake lacks files."
+    words = f"{gone}. Nothing is touched. Bring it back; or {_ways_on(item, None)}"
+    return TableState(item, there, head, item.position, (), words)
+
+
 def look_at_state(
     state: State,
     table: TableRef,
@@ -95,8 +101,7 @@ def look_at_state(
     try:
         notes, is_left = there.inspect()
     except FilesGone as gone:
-        words = f"{gone}. Nothing is touched. Bring it back; or {_ways_on(item, None)}"
-        return TableState(item, there, head, item.position, (), words)
+        return _gone(item, there, head, gone)
     position = Position.from_json(head.position) if head else None
     if head and head.number != item.commit:
         asked = item.instruction if is_migration(item.instruction) else None  # the lake is ours already
@@ -120,8 +125,7 @@ def load_state(
     try:
         notes = seen.lake.recover()
     except FilesGone as gone:  # since we looked
-        words = f"{gone}. Nothing is touched. Bring it back; or {_ways_on(item, None)}"
-        return TableState(item, seen.lake, head, item.position, (), words)
+        return _gone(item, seen.lake, head, gone)
     if head and head.number != item.commit:
         asked = item.instruction if is_migration(item.instruction) else None
         state.save_position(table, seen.position, head.number, item.commit, asked)

@@ -243,3 +243,12 @@ def test_one_dump_defines_every_table_of_the_landing(spark, tmp_path):
     said = item.typed("table", "columns", "--ddl", str(tmp_path / "shop.sql"), "--dialect", "postgresql")
     assert "not in the landing, so left alone: other" in said and item.state.get(item.ref).key == ("id",) and visit.state.get(visit.ref).columns == (("n", "int"), ("at", "timestamp"))
     assert "only --ddl FILE sets all tables" in item.typed("table", "columns", code=2)
+
+
+@pytest.mark.parametrize("odd", ['1,5" pipe,1.00\n2,6" pipe,2.00\n', "1,a,1.00\r2,b,2.00\n"], ids=["quotes in texts", "a lone return"])
+def test_a_bad_row_is_refused_also_where_its_line_in_the_file_cannot_be_told(house, odd):
+    house.put("LOAD00000001.csv", odd + "3,c,cheap\n4,d,4.00\n")
+    house.defined(ITEM)
+    house.typed("table", "set", "shop.item", "--insert-only")
+    found = house.go()
+    assert found.verdict == "refused" and "row 3 of LOAD00000001.csv cannot be read: column price: cheap is no decimal(10,2)" in found.words and house.files() == []

@@ -204,6 +204,8 @@ def test_a_statement_cut_into_two_batches_is_said(spark, way, tmp_path):
     assert found.verdict == "attention" and "1 row was given a key that another row still had" in found.words
     world.changes(2, [second])
     assert world.go().verdict == "attention" and world.idle().verdict == "attention"  # nobody can know, so it stays said
+    world.state.instruct(world.ref, {"kind": "accept"})
+    assert world.go().verdict == "nothing" == world.idle().verdict  # a person has decided
     world.state.instruct(world.ref, {"kind": "reload", "changes": "keep"})
     assert world.go().verdict == "ok" and world.lake("id, name") == source.rows() and world.idle().verdict == "nothing"
 

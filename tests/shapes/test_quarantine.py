@@ -279,3 +279,21 @@ def test_the_history_says_since_when_a_row_that_was_put_aside_is_in_the_lake(spa
     world.go()
     (line,), (other,) = life_lines(ask(7).life), life_lines(ask(8).life)
     assert line["in the lake since"].startswith("commit 3, ") and line["in the lake since"].endswith("(put aside in commit 2)") and other["in the lake since"].startswith("commit 2, ")
+
+
+def test_parts_of_a_feed_sort_as_they_were_told_also_where_both_end_at_one_file(spark, tmp_path):
+    from dmscdc.history.feed import follow, read_cursor
+
+    world = csv_table(spark, tmp_path).set(columns=[("id", "int"), ("name", "string"), ("price", "decimal(4,2)")])
+    put(world, f"{closed(1)}.csv", "I,7,b,123.45\nI,8,c,123.00\nI,9,d,1.00\n")
+    world.go()
+    lists, out, url, told = aside_folder(str(world.root / "lake"), world.ref), tmp_path / "parts", str(tmp_path / "cursor.json"), []
+    for kind in ("decimal(4,2)", "decimal(5,2)"):
+        world.set(columns=[("id", "int"), ("name", "string"), ("price", kind)])
+        if told:
+            world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
+            world.go()
+        past = open_changelog(str(world.landing), world.ref, position=position(world), aside=lists)
+        told += follow(spark, past, ["id"], str(out), url, read_cursor(url, world.ref), position(world), True)
+    assert [part.counts for part in told] == [{"insert": 4, "reset": 1}, {"insert": 2}] and [part.path for part in told] == sorted(part.path for part in told)
+    assert "-r0001-" in told[1].path
