@@ -35,6 +35,7 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "house": "quick",
     "house/test_fresh.py": "proof",
     "house/test_imports.py": "test",
+    "house/test_imports.py::test_words": "quick",
     "house/test_pythons.py": "proof",
     "house/test_rooms.py": "test",
     "house/test_typed.py": "proof",

@@ -13,7 +13,6 @@ from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
-from .csv import MOST
 from ..errors import Refused
 from ..landing.files import TableRef, for_shell
 
@@ -134,6 +133,7 @@ def bad_changes(
     keys: Sequence[str],  # () for a table without a key
 ) -> list[SetAside]:  # by file and row; at most one more than MOST
     "The rows of change files that cannot be applied."
+    from dmscdc.changes.csv import MOST
     from dmscdc.changes.read import quoted, read_changes
     from dmscdc.changes.schema import FILE, OP, ROW
     from pyspark.sql import functions as F
@@ -150,6 +150,8 @@ def check_number(
     rows: Sequence[SetAside],
 ) -> None:
     "Raise `Refused` if there are too many to be put aside."
+    from dmscdc.changes.csv import MOST
+
     if len(rows) > MOST:
         raise Refused(
             f"{table}: more than {MOST:,} rows cannot be applied, the first is row {rows[0].row + 1:,} of "
@@ -177,6 +179,7 @@ def bad_load_rows(
     keys: Sequence[str],
 ) -> list[SetAside]:  # by file and row; at most one more than MOST
     "The rows of a load that have no key, or no value at all."
+    from dmscdc.changes.csv import MOST
     from dmscdc.changes.read import quoted, read_changes
     from dmscdc.changes.schema import FILE, ROW
     from pyspark.sql import functions as F
