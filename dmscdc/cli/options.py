@@ -48,6 +48,7 @@ _COLORS = {
     "failed": "red",
     "refused": "red",
     "waiting": "cyan",
+    "paused": "cyan",
     "busy": "cyan",
 }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ from ..load.arrivals import count
 from ..service.config import Config
 from .evidence import SEVERITIES, Finding, look_into
 from .place_checks import PLACE_CHECKS, Survey, survey
-from ..service.status import chosen_tables, wanted_tables
+from ..service.status import chosen_tables, read_status, status_row, wanted_tables
 from .table_checks import TABLE_CHECKS
 from .task_checks import TASK_CHECKS, Settings, read_settings
 from ..state.items import TableItem
 from ..state.registry import open_state
 
 # %% auto #0
-__all__ = ['tables_to_examine', 'transactions', 'examine', 'doctor', 'exit_code', 'in_short', 'rows_of']
+__all__ = ['tables_to_examine', 'transactions', 'examine', 'undecided', 'doctor', 'exit_code', 'in_short', 'rows_of']
 
 # %% ../../notebooks/14_doctor/05_diagnosis.ipynb #cb8538ab
 def tables_to_examine(
@@ -107,6 +107,22 @@ def examine(
             found.append(Finding("note", evidence.name, what, "What it looks for is not known", "tell us of the file"))
     return found, sum(file.size for file in evidence.listing.load + evidence.listing.changes)
 
+# %% ../../notebooks/14_doctor/05_diagnosis.ipynb #3bed0e87
+def undecided(
+    config: Config,
+    landing: FolderLanding | BucketLanding,
+    items: Iterable[TableItem],
+    now: float,  # epoch seconds
+) -> Iterator[Finding]:
+    "Tables that want attention, or whose input was refused, as `plan` says it."
+    state = open_state(config.state, config.landing, ask=True) if items else None
+    for item in items:
+        row = status_row(read_status(item.table, config, landing, state, now))
+        if row["verdict"] in ("attention", "refused") and row["state"] != "waiting":
+            why = "A pass does nothing with the table until somebody has decided"
+            mend = f"the command that it names, or look: dmscdc plan --only {for_shell(item.table)}"
+            yield Finding("warning", str(item.table), row["words"], why, mend)
+
 # %% ../../notebooks/14_doctor/05_diagnosis.ipynb #cdbcc445
 def _ordered(findings: Iterable[Finding]) -> list[Finding]:
     "Errors first, then warnings and notes; each once, in their order."
@@ -127,6 +143,7 @@ def doctor(
     found += transactions(landing, config.transactions) if items else []  # an empty landing has named them
     with ThreadPoolExecutor(THREADS if isinstance(landing, BucketLanding) else 1) as pool:
         looks = list(pool.map(lambda item: examine(landing, item, now, config.settle), items))
+    found += undecided(config, landing, items, now)
     found += [one for findings, _ in looks for one in findings]
     landed = sum(size for _, size in looks)
     here = survey(config, landed) if machine is None else machine

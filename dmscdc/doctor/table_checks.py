@@ -22,13 +22,12 @@ from ..errors import Refused, Unreadable
 from ..landing.files import RawFile, for_shell
 from ..landing.load_set import clock
 from ..load.arrivals import count, some
-from ..load.plan import plan_table
 from .evidence import Evidence, Finding, Sample
 
 # %% auto #0
 __all__ = ['SEQUENCE_RULE', 'TABLE_CHECKS', 'unreadable', 'undefined', 'no_key', 'stamp_column', 'no_sequence', 'operations',
            'key_changes', 'late_stamps', 'cut_values', 'unbounded_numbers', 'columns_differ', 'times', 'zones',
-           'two_tasks', 'strangers', 'from_the_future', 'doubtful_plan']
+           'two_tasks', 'strangers', 'from_the_future']
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #d3df06f8
 def unreadable(e: Evidence) -> Iterator[Finding]:
@@ -436,21 +435,8 @@ def from_the_future(e: Evidence) -> Iterator[Finding]:
         what = f"{newest.path} was put at {clock(newest.time)}, which is in the future of this machine"
         yield Finding("warning", e.name, what, why, "set the clock: timedatectl set-ntp true")
 
-# %% ../../notebooks/14_doctor/02_table_checks.ipynb #7576f4ff
-def doubtful_plan(e: Evidence) -> Iterator[Finding]:
-    "What a plan leaves to a person."
-    item = e.item
-    if not (item.key or item.insert_only):
-        return
-    plan = plan_table(item.table, e.listing, item.position, now=e.now, settle=e.settle, insert_only=item.insert_only,
-                      instruction=item.instruction, commit=item.commit)
-    if plan.kind == "attention":
-        why = "A pass does nothing with the table until somebody has decided"
-        mend = f"the command that it names, or look: dmscdc plan --only {for_shell(e.name)}"
-        yield Finding("warning", e.name, plan.sentence.removeprefix(f"{e.name}: "), why, mend)
-
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #2adb7c81
 TABLE_CHECKS: list[Callable[[Evidence], Iterator[Finding]]] = [
     unreadable, undefined, no_key, no_sequence, operations, key_changes, late_stamps, cut_values, unbounded_numbers,
-    columns_differ, times, zones, two_tasks, strangers, from_the_future, doubtful_plan,
+    columns_differ, times, zones, two_tasks, strangers, from_the_future,
 ]

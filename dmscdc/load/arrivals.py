@@ -159,6 +159,7 @@ class Plan:
     remarks: tuple[str, ...] = ()  # worth knowing, nothing to do
     instruction: dict | None = None  # the instruction that the commit carries out
     archived: tuple[str, ...] = ()  # paths of inputs that lie in the archive
+    doubts: tuple[str, ...] = ()  # of the notes, those that stay true until a reload, or until a person accepts them
 
     inputs = property(lambda self: self.load + self.late + self.reapplied + self.changes, doc="Every file read.")
     is_empty = property(lambda self: self.kind in ("nothing", "attention"), doc="There is nothing to commit.")

@@ -25,7 +25,8 @@ from ..errors import Busy, CommitConflict, DmscdcError, FilesGone, InputChanged,
 from ..errors import Refused, is_expected
 from ..lake.glue import SyncResult, sync_table
 from ..lake.table import Clock, Commit, LakeTable, Transaction, check_mirror, open_lake, set_otherwise
-from ..landing.files import FolderLanding, TableRef, for_shell
+from ..landing.files import FolderLanding, Listing, TableRef, change_order, for_shell
+from ..landing.load_set import clock as clock_time
 from ..landing.s3 import open_landing
 from .arrivals import Plan, announce, changed_inputs, gone_names, only_load, some, union, warn
 from .loader import ahead_of, is_migration, prepare_changes, prepare_empty, prepare_load, prepare_migration
@@ -156,6 +157,54 @@ def _plan_lost(table_state: TableState, landing: FolderLanding, known: Mapping[s
         return warn(plan, f"{some(missing)} {words}")
     return plan
 
+# %% ../../notebooks/08_load/06_process.ipynb #3711fb63
+def _note_empty(
+    table_state: TableState,
+    landing: FolderLanding,
+    files: Listing,  # the newest files, or all
+    archive: Listing | None,  # None: there is none
+) -> str:  # "" where there are files, or where a person has accepted that there are none
+    "What is said of a table whose files are all gone."
+    item, position = table_state.item, table_state.position
+    there = files.load or files.changes or archive and archive.changes
+    if not position or there or item.status.get("accepted") == table_state.number:
+        return ""
+    whole = landing.files(item.table)
+    if whole.load or whole.changes:
+        return ""
+    return (
+        f"its folder {landing.url(item.table)} holds no file any more; at {clock_time(position.listed_at)} it did. "
+        "Bring the files back, or point the setting landing at them; "
+        f"`dmscdc table accept {for_shell(item.table)}` says that it is right so"
+    )
+
+
+def _is_listed(path: str, position: Position) -> bool:
+    "A file that every listing shows, if it is there: of a load, or not from before the look-back window."
+    is_load = path.rpartition("/")[2].startswith("LOAD")
+    return is_load or change_order(path) >= change_order(position.window_start)
+
+
+def _note_unapplied(
+    table_state: TableState,
+    files: Listing,
+    archive: Listing | None,
+) -> str:  # "" where none is missing
+    "What is said of files that were refused and are gone before they were applied."
+    told, position = table_state.item.status.get("refused") or {}, table_state.position or Position()
+    there = {f.path for listing in (files, archive) if listing for f in (*listing.load, *listing.changes)}
+    applied = {path for path, _ in position.window} | {f.path for f in position.load_files}
+    gone = [path for path in told.get("files") or () if path not in there | applied and _is_listed(path, position)]
+    if not gone:
+        return ""
+    are, them = ("is", "it") if len(gone) == 1 else ("are", "them")
+    return (
+        f"{some(gone)} {are} gone from the landing, refused at {told['at'][:16].replace('T', ' ')} UTC and never "
+        f"applied. Bring {them} back mended; `dmscdc table accept {for_shell(table_state.item.table)}` says that the "
+        f"table is right without {them}"
+    )
+
+
 # %% ../../notebooks/08_load/06_process.ipynb #52ab5b71
 _ALL_EVERY = 86_400.0  # seconds between two listings of all files of a table
 
@@ -193,8 +242,12 @@ def plan_state(
     fine = note_too_fine(item.table, table_state.head) if is_old else ""
     plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine])))
     plan = warn(announce(plan, table_state.lake.unmanaged_files), item.moved)
-    is_over = bool(plan.load) or (plan.instruction or {}).get("kind") == "accept"
-    for doubt in () if is_over else item.status.get("doubts") or ():
+    if plan.load or (plan.instruction or {}).get("kind") == "accept":
+        return plan
+    empty = _note_empty(table_state, landing, files, known["archive"])
+    unapplied = _note_unapplied(table_state, files, known["archive"])
+    plan = replace(warn(warn(plan, empty), unapplied), doubts=(unapplied,) if unapplied else ())
+    for doubt in item.status.get("doubts") or ():
         way = f"`dmscdc table accept {for_shell(item.table)}` says that the table is right"
         plan = warn(plan, f"since an earlier run: {doubt}; {way}")
     return plan
@@ -351,10 +404,12 @@ def carry_out(
 def _keep_doubts(state: State, table: TableRef, plan: Plan, result: LoadResult) -> None:
     "What makes a table doubtful stays said: the next run, which finds nothing wrong, would hide it."
     had = tuple(state.get(table).status.get("doubts") or ())
-    is_over = bool(plan.load) or (plan.instruction or {}).get("kind") == "accept"
-    now = (*(() if is_over else had), *result.doubts)
+    is_accepted = (plan.instruction or {}).get("kind") == "accept"
+    now = (*(() if plan.load or is_accepted else had), *plan.doubts, *result.doubts)
     if now != had:
         state.note_run(table, {"doubts": list(dict.fromkeys(now))[-_DOUBTS:]})
+    if is_accepted:
+        state.note_run(table, {"accepted": result.written.commit.number, "refused": None})
 
 
 _DOUBTS = 20  # that are kept, the newest

@@ -60,7 +60,7 @@ def _own_script() -> dict[str, str]:  # values for a template
     return {"script": Markup(text), "script_hash": f"sha256-{digest}", "version": __version__}
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-015
-WORST_FIRST = ["failed", "refused", "attention", "waiting", "busy", "ok", "nothing"]
+WORST_FIRST = ["failed", "refused", "attention", "waiting", "paused", "busy", "ok", "nothing"]
 
 
 def _rank(
@@ -334,6 +334,7 @@ _LEGEND = {
     "failed": "not done",
     "refused": "input refused",
     "waiting": "for files, or for a setting",
+    "paused": "by a person",
     "busy": "another run is at work",
 }
 

@@ -66,7 +66,8 @@ def duration(
     return f"{whole // 86_400:,} days"
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-012
-MARKS = {"ok": "✓", "nothing": "–", "attention": "!", "failed": "✕", "refused": "⊘", "waiting": "…", "busy": "↻"}
+MARKS = {"ok": "✓", "nothing": "–", "attention": "!", "failed": "✕", "refused": "⊘", "waiting": "…", "paused": "‖",
+         "busy": "↻"}
 
 
 def _mark(verdict: str) -> str:

@@ -89,8 +89,10 @@ def say_boundary(
 ) -> None:
     "Where the tables stand after a consistent pass."
     behind = [name for name, outcome in tables.items() if outcome.verdict not in ("ok", "nothing")]
+    paused = [name for name, outcome in tables.items() if outcome.paused and outcome.waits]
     if behind:
         again = "dmscdc pass --consistent"
         unread.append(f"the tables are not all at one transaction: look at {some(behind)}, then: {again}")
     elif last:
-        left.append(f"all tables hold the transactions up to {last}")
+        but = f" but {some(paused)}, paused with files that wait," if paused else ""
+        left.append(f"all tables{but} hold the transactions up to {last}")

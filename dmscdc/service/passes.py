@@ -80,11 +80,12 @@ class PassResult:
 def in_words(
     outcomes: Iterable[Outcome],
 ) -> tuple[str, str]:  # verdict and sentence of the pass
-    "The worst verdict and the number of tables by verdict; tables that wait for files are counted separately."
+    "The worst verdict and the number of tables by verdict; tables that wait, or are paused, are counted separately."
     outcomes = list(outcomes)
     worst = min((outcome.verdict for outcome in outcomes), key=WORST_FIRST.index, default="nothing")
-    known = (*WORST_FIRST[:-1], "waiting", "nothing")
-    counts = Counter("waiting" if one.waits and one.verdict == "nothing" else one.verdict for one in outcomes)
+    known = (*WORST_FIRST[:-1], "waiting", "paused", "nothing")
+    idle = {one.table: "paused" if one.paused else "waiting" for one in outcomes if one.paused or one.waits}
+    counts = Counter(idle.get(one.table, "nothing") if one.verdict == "nothing" else one.verdict for one in outcomes)
     parts = ", ".join(f"{counts[word]:,} {word}" for word in known if counts[word])
     return worst, f"{len(outcomes):,} table{'s' * (len(outcomes) != 1)}: {parts or 'none'}"
 

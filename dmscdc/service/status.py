@@ -33,7 +33,7 @@ from ..state.registry import open_state
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['TableStatus', 'state_of', 'input_mark', 'refusal_words', 'busy_words', 'problem_words', 'read_status',
+__all__ = ['TableStatus', 'state_of', 'input_mark', 'refusal_words', 'paused_words', 'busy_words', 'problem_words', 'read_status',
            'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws', 'read_statuses', 'is_mended', 'status_row']
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-006
@@ -44,8 +44,8 @@ class TableStatus:
     table: TableRef
     state: str  # ready, waiting (for its key), paused
     item: TableItem  # its settings and position
-    plan: Plan | None = None  # of a ready table
-    table_state: TableState | None = None  # of a ready table: its lake
+    plan: Plan | None = None  # of a ready table, or of a paused one
+    table_state: TableState | None = None  # its lake, where there is a plan
     suggestion: Suggestion | None = None  # of a waiting table
     problem: str = ""  # why it could not be planned
     behind: bool = False  # the catalogue does not have the newest commit
@@ -106,6 +106,16 @@ def refusal_words(
     words = status.refusal["words"].replace(then(str(status.table)), "").rstrip(".")
     since = "Nothing has changed since; the next pass tries it once a file or setting has"
     return f"{words}. {since}, and {again} tries it unchanged"
+
+
+def paused_words(
+    status: TableStatus,  # of a paused table
+) -> str:
+    "What waits until it goes on."
+    planned = status.plan.sentence.removeprefix(f"{status.table}: ").rstrip(".") if status.plan else ""
+    if status.problem or not planned or status.plan.kind == "nothing":
+        return "; ".join(filter(None, ["paused", status.problem or planned]))
+    return f"paused, and this waits: {planned}. `dmscdc table set {for_shell(status.table)} --active` goes on"
 
 
 def busy_words(
@@ -180,8 +190,7 @@ def read_status(
         kind = state_of(item)
         if kind == "waiting":
             return TableStatus(table, kind, item, suggestion=_proposed(landing, item))
-        if kind == "paused":
-            return TableStatus(table, kind, item)
+        owner = owner if kind == "ready" else ""  # a paused table is only looked at
         table_state = _settled(state, table, config, owner)
         plan = plan_state(table_state, landing, config.settle, now, config.archive)
         if owner and is_bucket(config.landing) and needs_all(table_state.item, now) and not plan.notes:
@@ -316,8 +325,10 @@ def _verdict_of(status: TableStatus) -> tuple[str, str]:
     "Verdict and words of a table that are known without a run; empty for any other."
     if status.state == "waiting" and status.problem:
         return "attention", status.problem
-    if status.state != "ready":
-        return "", ""
+    if status.state == "waiting":
+        return "waiting", ""
+    if status.state == "paused":
+        return "paused", paused_words(status)
     if status.refusal:
         return "refused", refusal_words(status)
     if status.problem:

@@ -21,7 +21,7 @@ from ..runs.log import Run
 from ..runs.run import run_notebook
 from ..runs.store import open_run_store
 from .config import Config, table_parameters
-from .status import TableStatus, busy_words, input_mark, problem_words, refusal_words
+from .status import TableStatus, busy_words, input_mark, paused_words, problem_words, refusal_words
 from ..spark.interrupts import MARK, end_all, is_gone, owner_in, print_of
 from ..spark.interrupts import session_of, session_url, spoken, stop_work, this_process
 from ..spark.server import SparkServer, serve
@@ -149,7 +149,8 @@ class Outcome:
     words: str  # the verdict in a sentence
     command: str = ""  # what a person may do next
     run: Run | None = None  # None: no notebook was needed
-    waits: bool = False  # for files of DMS, or for a key
+    waits: bool = False  # for files of DMS, for a key, or for a person who lets a paused table go on
+    paused: bool = False
 
     def __str__(self) -> str:
         return f"{self.table}: {self.verdict}, {self.words}"
@@ -166,10 +167,12 @@ def without_run(
         return Outcome(name, "nothing", "not begun: the pass was stopped", f"dmscdc pass --only {for_shell(name)}")
     if status.state == "waiting":
         return _waiting(status)
+    if status.state == "paused":
+        waits = bool(status.problem or plan and plan.kind != "nothing")
+        command = f"dmscdc table set {for_shell(name)} --active"
+        return Outcome(name, "nothing", paused_words(status), command, waits=waits, paused=True)
     if status.problem:
         return Outcome(name, "failed", status.problem, f"dmscdc pass --only {for_shell(name)}")
-    if status.state == "paused":
-        return Outcome(name, "nothing", "paused", f"dmscdc table set {for_shell(name)} --active")
     verdict, words = "attention" if plan.kind == "attention" else "nothing", plan.sentence.removeprefix(f"{name}: ")
     return Outcome(name, verdict, words, f"dmscdc plan --only {for_shell(name)}", waits=bool(plan.waits))
 
@@ -346,7 +349,11 @@ def _refused_input(
         if after.plan is None or not set(after.plan.inputs) <= set(status.plan.inputs):
             return None
     words = run.words.removeprefix(f"{status.table}: ")[:1_000]
-    return {"mark": input_mark(after), "words": words, "run": run.id, "at": run.end}
+    files = [file.path for file in after.plan.inputs][:_NAMED] if after.plan else []
+    return {"mark": input_mark(after), "words": words, "run": run.id, "at": run.end, "files": files}
+
+
+_NAMED = 100  # files of a refusal that are remembered
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-035
 def noted(
