@@ -30,7 +30,7 @@ from .csv_values import typed
 from .read import OPS, SEQUENCE, STANDARD, is_sequence
 from .schema import OP, WAY, Column, Schema, open_raw, read_raw, in_words as in_file_words
 from ..errors import BadSetting, Refused, Unreadable
-from ..landing.files import for_shell, parse_name
+from ..landing.files import for_shell, parse_name, printable
 from ..storage.filesystem import fs_and_path, new_fs_and_path
 
 # %% auto #0
@@ -419,7 +419,8 @@ def _no_way(table: str, path: str, how: CsvFormat, rows: Sequence[Fields], way: 
     else:
         also = f"{', '.join(map(str, fits[:-1]))} or {fits[-1]}" if fits[1:] else f"{fits[0]}"
         op = "after Op" if is_change and not how.inserts else "with or without Op"
-        said = (f"a row of {path} has {found[0]} fields; {known}, so {also} fields were expected: {op}, with or "
+        fields = f"{found[0]} field{'s' * (found[0] != 1)}"
+        said = (f"a row of {path} has {fields}; {known}, so {also} fields were expected: {op}, with or "
                 "without a timestamp before them and what rules add behind them, each in its place.")
     said += _would_fit(table, how, path, rows)
     more = ", ".join(how.more) or "none are set"
@@ -590,7 +591,7 @@ def _note_misfits(
         if at is not None:
             text = (batch.columns[at][row].as_py() or b"").decode("utf-8", "backslashreplace")
             what = "not UTF-8" if misfits[at][1] == "string" else f"no {misfits[at][1]}"
-            reason = f"column {work.layout.columns[at].name}: {text:.60} is {what}"
+            reason = f"column {work.layout.columns[at].name}: {printable(_unmarked(text), 60)} is {what}"
         work.note(number, reason, "")
 
 

@@ -5,13 +5,14 @@
 # %% ../../notebooks/05_changes/10_quarantine.ipynb #064aafed
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import Refused
 from ..landing.files import TableRef, for_shell
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from dmscdc.changes.read import ChangeFiles
 
 # %% auto #0
-__all__ = ['WHOLE', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside', 'dropped', 'aside_words',
-           'note_aside', 'bad_changes', 'check_number', 'is_applicable', 'bad_load_rows']
+__all__ = ['WHOLE', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside', 'good_rows', 'is_same_but_aside',
+           'dropped', 'aside_words', 'note_aside', 'bad_changes', 'check_number', 'is_applicable', 'bad_load_rows']
 
 # %% ../../notebooks/05_changes/10_quarantine.ipynb #890f2620
 WHOLE = -1  # how many rows of a file are put aside: all, because it cannot be read
@@ -49,11 +50,13 @@ def aside_folder(
 def write_aside(
     url: str,  # a new file
     rows: Sequence[SetAside],
+    good: Mapping[str, str] | None = None,  # path -> digest of the other rows, see `good_rows`
 ) -> None:
-    "Write a list, one row a line, as JSON."
+    "Write a list as JSON: a line for each row, and one for each digest."
     from dmscdc.changes.tasks import put_text
 
-    put_text(url, "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows))
+    lines = [*map(asdict, rows), *({"path": path, "good": digest} for path, digest in (good or {}).items())]
+    put_text(url, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 # %% ../../notebooks/05_changes/10_quarantine.ipynb #8488e2bc
 def count_aside(
@@ -66,17 +69,63 @@ def count_aside(
     return {path: [number, name] for path, number in found.items()} | whole
 
 
+def _lines_of(url: str) -> list[dict[str, Any]]:
+    from dmscdc.changes.tasks import get_text
+
+    return [json.loads(line) for line in get_text(url).split("\n") if line]
+
+
 def read_aside(
     folder: str,  # of the table's lists
     kept: Mapping[str, Sequence],  # of its newest commit
 ) -> list[SetAside]:
     "The rows that are missing in a table, by file and row. Raises `FileNotFoundError` if a list is gone."
-    from dmscdc.changes.tasks import get_text
-
-    lists = {name: get_text(f"{folder}/{name}").splitlines() for name in {name for _, name in kept.values()}}
-    rows = [(name, SetAside(**json.loads(line))) for name, lines in lists.items() for line in lines]
+    lists = {name: _lines_of(f"{folder}/{name}") for name in {name for _, name in kept.values()}}
+    rows = [(name, SetAside(**line)) for name, lines in lists.items() for line in lines if "good" not in line]
     mine = [row for name, row in rows if row.path in kept and kept[row.path][1] == name]
     return sorted(mine, key=lambda row: (row.path.rpartition("/")[2], row.path, row.row or 0))
+
+# %% ../../notebooks/05_changes/10_quarantine.ipynb #a18fd5da
+def good_rows(
+    url: str,  # of a file, as Parquet
+    path: str,  # name used in messages
+    aside: Collection[int],  # rows that are put aside, from 0
+) -> str:
+    "A digest of the other rows of a file: their number, their places, and their values as text, column by column."
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from dmscdc.changes.schema import open_raw, read_pieces
+
+    file, start = open_raw(url, path), 0
+    names = sorted(file.schema_arrow.names)
+    sizes, texts = ({name: hashlib.sha256() for name in names} for _ in range(2))
+    for piece in read_pieces(file, path, names, range(file.num_row_groups), 65_536):
+        places = pa.array(range(start, start + len(piece)))
+        some, start = piece.filter(pc.invert(pc.is_in(places, pa.array(sorted(aside), pa.int64())))), start + len(piece)
+        for name in names:
+            column = some[name].combine_chunks()
+            column = column if pa.types.is_binary(column.type) else column.cast(pa.string())
+            sizes[name].update(pc.fill_null(pc.binary_length(column), -1).to_numpy(False).tobytes())
+            texts[name].update(b"".join(value for value in column.cast(pa.binary()).to_pylist() if value))
+    told = [[name, sizes[name].hexdigest(), texts[name].hexdigest()] for name in names]
+    return hashlib.sha256(json.dumps([start, told]).encode()).hexdigest()[:32]
+
+
+def is_same_but_aside(
+    url: str,  # of the file as it is now, as Parquet
+    path: str,
+    folder: str,  # of the table's lists
+    kept: Sequence,  # what a commit keeps of the file: count, name of the list
+) -> bool:
+    "All rows of a file that are not in a list are as they were when the list was written."
+    try:
+        lines = _lines_of(f"{folder}/{kept[1]}")
+    except FileNotFoundError:
+        return False
+    mine = [line for line in lines if line["path"] == path]
+    aside = {line["row"] for line in mine if line.get("row") is not None}
+    return any(line["good"] == good_rows(url, path, aside) for line in mine if "good" in line)
 
 # %% ../../notebooks/05_changes/10_quarantine.ipynb #b8f70cff
 def dropped(

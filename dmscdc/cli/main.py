@@ -115,11 +115,19 @@ def _show_people(
     rows: list[dict[str, Any]],  # of `status_row`
 ) -> None:
     "Print what a person must do, one line each."
+    from dmscdc.load.arrivals import some
     from dmscdc.runs.pages import commands_in
 
+    undefined = [row["table"] for row in rows if row["needs"] == "columns"]
+    if undefined[1:]:
+        words = f"{some(undefined)} wait for their columns: their files are CSV without a header, which has neither "
+        words += "names nor types. A file with the `create table` of each sets all of them: dmscdc table columns --ddl FILE"
+        console().print(words, markup=False)
     for row in rows:
+        if undefined[1:] and row["table"] in undefined:
+            continue
         if row["state"] == "waiting" and not row["words"]:
-            words = f"{row['table']} waits for its key: {row['suggestion']}. Set it: {row['command']}"
+            words = f"{row['table']} waits for its {row['needs']}: {row['suggestion']}. Next: {row['command']}"
             console().print(words, markup=False)
         elif row["words"]:
             again = "" if row["verdict"] == "busy" or commands_in(row["words"]) else f". Try again: {row['command']}"

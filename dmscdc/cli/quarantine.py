@@ -12,7 +12,7 @@ import typer
 from ..changes.quarantine import WHOLE, SetAside, aside_folder, aside_words, read_aside
 from .options import Json, Name, show_json, show_table, with_config
 from ..errors import BadSetting, UnknownTable
-from ..landing.files import TableRef, for_shell
+from ..landing.files import TableRef, for_shell, printable
 from ..service.config import Config
 from ..state.items import TableItem
 from ..state.position import Position
@@ -90,7 +90,7 @@ def quarantine_show(
         show_json([vars(row) for row in rows])
         return
     numbers = ["—" if r.row is None else r.row + 1 for r in rows]
-    shown = [{"file": r.path, "row": n, "reason": r.reason, "text": r.text} for n, r in zip(numbers, rows)]
+    shown = [{"file": r.path, "row": n, "reason": r.reason, "text": printable(r.text)} for n, r in zip(numbers, rows)]
     show_table(shown[:most], ["file", "row", "reason", "text"])
     if len(rows) > most:
         print(f"{len(rows) - most:,} more: --most {len(rows)}")

@@ -119,7 +119,7 @@ def undecided(
     for item in items:
         row = status_row(read_status(item.table, config, landing, state, now))
         if row["verdict"] in ("attention", "refused") and row["state"] != "waiting":
-            why = "A pass does nothing with the table until somebody has decided"
+            why = "It stays so until somebody has decided"
             mend = f"the command that it names, or look: dmscdc plan --only {for_shell(item.table)}"
             yield Finding("warning", str(item.table), row["words"], why, mend)
 

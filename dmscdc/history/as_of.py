@@ -16,7 +16,7 @@ from ..changes.read import (KIND, NAME, OPS, ChangeFiles, check_key, first_texts
                                  proves, quoted)
 from ..changes.schema import FILE, OP
 from ..errors import CommitConflict, FilesGone, NoPast
-from .changelog import Changelog, check_told, closed_by, held_by, lost_of, read_files
+from .changelog import Changelog, check_told, closed_by, held_by, lost_of, read_files, rows_aside
 from .changelog import read_changelog, upto
 from .replay import current_rows, every_state, has_key
 from ..lake.table import LakeTable
@@ -215,7 +215,7 @@ def _replayed(
     key: Sequence[str],
 ) -> tuple[DataFrame, str, str, tuple[str, ...]]:  # rows, by what, from where on, gaps
     "The rows of the files that a position holds."
-    held = held_by(past, position)
+    held = replace(held_by(past, position), hidden=rows_aside(past, position.aside or {}))
     if gone := lost_of(past, position):
         raise NoPast("; ".join(gone))
     told = as_of(spark, held, key)

@@ -359,13 +359,23 @@ def applied(
     return tuple(f for f in every if cut < f.order <= last and told(f))
 
 
+def _mended(past: Changelog, position: Position) -> set[str]:
+    "Files that differ from what a position has applied only in rows that had been put aside, as a loader has seen."
+    times = past.position.redone if past.position else {}
+    since = {path: again[len(position.redone.get(path, ())):] for path, again in times.items()}
+    return {path for path, again in since.items() if again and all(listed for listed, _ in again)}
+
+
 def lost_of(
     past: Changelog,
     position: Position,
 ) -> tuple[str, ...]:
     "Sentences about change files that a position has applied and that are gone or have changed."
-    there = (*past.changes, *past.unread)
-    return (*lost_changes(past.table, position, there), *lost_older(replace(past, changes=there), position))
+    there, same = (*past.changes, *past.unread), _mended(past, position)
+    sizes = {f.path: f.size for f in there if f.path in same}
+    window = tuple((path, sizes.get(path, size)) for path, size in position.window)
+    older = lost_older(replace(past, changes=there), position)
+    return (*lost_changes(past.table, replace(position, window=window), there), *older)
 
 
 def held_by(

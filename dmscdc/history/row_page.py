@@ -103,7 +103,7 @@ def _line_of(step: RowChange) -> dict[str, Any]:
         "what": step.meant,
         "changes": "; ".join(_changes_of(step)),
         "file": step.file,
-        "row": step.row,
+        "row": step.row + 1,
         "put": f"late, {put}" if step.is_late else put,
         "in the lake since": f"commit {step.known.number}, {made}{before}" if step.known else "",
     }
@@ -120,9 +120,11 @@ def lake_sentence(audit: RowAudit) -> str:
         return "The lake holds no commit of this table."
     row = audit.rows[0] if audit.rows else None
     where = f"The lake (commit {audit.head.number})"
-    is_there = f"{where} holds the row, from {row.file} row {row.row}" if row else f"{where} does not hold the row"
+    is_there = f"{where} does not hold the row"
+    if row:
+        is_there = f"{where} holds the row, from {row.file} row {row.row + 1:,}"
     if row and row.op == "D":
-        is_there = f"{where} holds the row marked as deleted, by {row.file} row {row.row}"
+        is_there = f"{where} holds the row marked as deleted, by {row.file} row {row.row + 1:,}"
     if audit.rows is None:
         is_there = f"{where} was not read"
     many = len(audit.rows or ()) > 1

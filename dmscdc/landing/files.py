@@ -19,8 +19,8 @@ from ..errors import LandingUnreachable, NotADmsName
 
 
 # %% auto #0
-__all__ = ['OURS', 'TableRef', 'for_shell', 'DmsName', 'parse_name', 'is_transactions', 'RawFile', 'change_order', 'day_before',
-           'Listing', 'classify', 'FolderLanding', 'holds_dms', 'describe_empty']
+__all__ = ['OURS', 'TableRef', 'for_shell', 'printable', 'DmsName', 'parse_name', 'is_transactions', 'RawFile', 'change_order',
+           'day_before', 'Listing', 'classify', 'FolderLanding', 'holds_dms', 'describe_empty']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 @dataclass(frozen=True, order=True)
@@ -48,6 +48,15 @@ class TableRef:
 def for_shell(table: TableRef | str) -> str:
     "A table, or another word, as it is typed in a shell: in quotes if they are needed."
     return shlex.quote(str(table))
+
+
+def printable(
+    text: str,  # somebody's data
+    most: int = 80,  # characters
+) -> str:
+    "A value in a message: what a terminal would obey, or cannot show, is escaped, and a long one is cut."
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-013
 _SUFFIX = r"\.(?P<format>csv|parquet)(?P<gz>\.gz)?"

@@ -24,8 +24,9 @@ from ..lake.parquet.copy import check_folders, lake_footers
 from ..lake.table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Written
 from ..landing.files import RawFile, change_order, for_shell
 from .arrivals import Plan, count
-from .raw_files import after_drop, files_of, load_rows_aside, open_files, put_aside, read_by, rows_aside
-from .raw_files import unreadable, without_aside
+from .plan import note_replaced
+from .raw_files import after_drop, changed_elsewhere, files_of, load_rows_aside, open_files
+from .raw_files import put_aside, read_by, rows_aside, unreadable, without_aside
 from .results import LoadResult, OpenSession, PendingLoad, Task, note_too_fine
 from ..state.position import Position
 
@@ -171,7 +172,9 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
         files = files_of(plan.load, footers, {f.path: "load" for f in plan.load})
         notes = tuple(filter(None, [note, note_too_fine(task.table, written.commit)]))
         changed, seconds = replaced_columns(head, schema), clock.seconds | written.seconds
-        return LoadResult(written, files, written.inserted, written.inserted, changed, notes, seconds)
+        return LoadResult(
+            written, files, written.inserted + len(aside), written.inserted, changed, notes, seconds, aside=len(aside)
+        )
 
     return PendingLoad(pending, result)
 
@@ -290,7 +293,7 @@ def _note_sequence(task: Task, base: Commit, batch: Batch) -> str:
 
 def _note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
     "A late file that met applied changes, where nothing but names orders them; else empty."
-    if not batch.facts["met"] or _is_proven(batch):
+    if not late or not batch.facts["met"] or _is_proven(batch):
         return ""
     return (
         f"late file {late[0].path} met {count(batch.facts['met'], 'key')} that newer files had changed; by file names "
@@ -427,18 +430,24 @@ def _prepare_batch(
     after = replace(plan.after, redone=before.redone)
     position = read_by(_with_high_watermark(after, before, batch, grown), opened, before)
     bad = [*rows_aside(spark, task, chosen, batch, opened.bad), *(SetAside(p, None, why) for p, why in whole.items())]
-    others = [f for f in files if dict(before.window).get(f.path, f.size) != f.size]
-    position, note = put_aside(task, position, head, after_drop(before, plan), {*kinds, *whole, *urls}, bad, others)
+    others = changed_elsewhere(task, before, files, urls)
+    batch_paths = {*kinds, *whole, *urls}
+    position, note = put_aside(task, position, head, after_drop(before, plan), batch_paths, bad, others, urls)
+    replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
     pending = task.lake.apply(spark(), batch, replace(transaction, position=position.to_commit()))
 
     def result(written: Written) -> LoadResult:
         read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
-        notes = _batch_notes(task, head, batch, written, plan.late, grown.left_out)
+        came_late = [f for f in plan.late if f.path not in dict(before.window)]  # a file read again was in time once
+        notes = _batch_notes(task, head, batch, written, came_late, grown.left_out)
         notes = (*notes, *_note_renamed(task, head, grown, footers))
-        notes = (*filter(None, [note]), *notes)
+        notes = (*filter(None, [note, replaced]), *notes)
         told, seconds = files_of(files, footers, kinds), clock.seconds | written.seconds
-        doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch)]))
-        return LoadResult(written, told, read, batch.facts["keys"], grown.sentences, notes, seconds, doubts=doubts)
+        doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch), replaced]))
+        parts = {"aside": sum(row.row is not None and kinds.get(row.path) != "again" for row in bad),
+                 "left_out": batch.facts["left_out"], "moved": batch.facts["renamed"]}
+        keys = batch.facts["keys"]
+        return LoadResult(written, told, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
 
     return PendingLoad(pending, result)
 

@@ -20,7 +20,7 @@ from .arrivals import sort_out, split_at, split_late, union
 # %% auto #0
 __all__ = ['Situation', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',
            'load_times', 'redo', 'choose_cutoff', 'gone_since', 'ways_out', 'in_doubt', 'plan_load', 'plan_start',
-           'plan_table', 'finish']
+           'plan_table', 'note_replaced', 'finish']
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-007
 @dataclass(frozen=True)
@@ -82,9 +82,13 @@ def note_blocked(case: Situation, files: Sequence[RawFile], gone: Sequence[str])
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-020
 def note_other(case: Situation, files: Sequence[RawFile]) -> str:
-    "Applied files that are other ones now."
+    "Applied files that are other ones now; those with rows put aside were most likely repaired."
     was = dict(case.before.window)
     sizes = ", ".join(f"{f.path} had {was[f.path]:,} bytes and has {f.size:,}" for f in files[:10])
+    if all(f.path in (case.before.aside or {}) for f in files):
+        return (f"changed after rows of it were put aside: {sizes}. "
+                f"`dmscdc quarantine replay {for_shell(case.table)}` applies it as it is now; "
+                f"{case.command('accept')} leaves the table as it is")
     return (f"changed after it was applied: {sizes}. "
             f"{case.command('replay', files[0].path)} applies it as it is now, "
             f"while what only its former rows changed stays; {case.command('accept')} leaves the table as it is, "
@@ -344,25 +348,32 @@ def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
             f"`dmscdc reconcile {for_shell(case.table)}` tells, {case.command('rewind', '--reload')} makes it certain",)
 
 
+def note_replaced(table: TableRef, files: Sequence[RawFile]) -> str:
+    "What is said of files that are applied again and have other rows now; empty for none."
+    if not files:
+        return ""
+    return (f"applied as it is now: {some(files)}; what only its former rows changed stays as it made it. "
+            f"`dmscdc table rewind {for_shell(table)} --reload` makes it certain")
+
+
 def _note_replaced(plan: Plan, case: Situation) -> tuple[str, ...]:
     "A file is applied again that is another one now: the keys of its present rows follow it, others keep what it made."
     other = {f.path for f in (case.arrivals.other if case.before and plan.instruction else ())}
-    other -= case.before.unread if case.before else set()
+    other -= set(case.before.aside or {} if case.before else {})  # the loader reads them, and says what is true of them
     files = [f for f in plan.late + plan.changes if f.path in other]
-    if not files or plan.load or case.insert_only:
-        return ()
-    return (f"applied as it is now: {some(files)}; what only its former rows changed stays as it made it. "
-            f"{case.command('rewind', '--reload')} makes it certain",)
+    found = "" if plan.load or case.insert_only else note_replaced(case.table, files)
+    return (found,) if found else ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #finish-1
 def finish(plan: Plan, case: Situation, void: tuple[str, ...]) -> Plan:
     "Adds the kind and what all plans have in common."
     work = {(True, True): "both", (True, False): "initial", (False, True): "incremental"}
     moves = any(map(case.asks, ("accept", "adopt", "drop"))) and plan.instruction is not None
-    notes = (*void, *plan.notes, *_note_unknown(plan, case), *_note_replaced(plan, case), *_note_aside(plan, case))
+    doubts = (*_note_unknown(plan, case), *_note_replaced(plan, case))
+    notes = (*void, *plan.notes, *doubts, *_note_aside(plan, case))
     idle = "incremental" if moves else "attention" if notes else "nothing"
     kind = work.get((bool(plan.load), bool(plan.changes or plan.late)), idle)
-    plan = replace(plan, kind=kind, before=case.before, notes=notes)
+    plan = replace(plan, kind=kind, before=case.before, notes=notes, doubts=doubts)
     plan = replace(plan, after=case.before or Position(), instruction=None) if plan.is_empty else plan
     archived = tuple(f.path for f in plan.inputs if f.path in case.archived)
     return replace(plan, archived=archived, remarks=(*plan.remarks, *_remarks(plan, case)))

@@ -246,7 +246,7 @@ def plan_state(
         return plan
     empty = _note_empty(table_state, landing, files, known["archive"])
     unapplied = _note_unapplied(table_state, files, known["archive"])
-    plan = replace(warn(warn(plan, empty), unapplied), doubts=(unapplied,) if unapplied else ())
+    plan = replace(warn(warn(plan, empty), unapplied), doubts=(*plan.doubts, *filter(None, [unapplied])))
     for doubt in item.status.get("doubts") or ():
         way = f"`dmscdc table accept {for_shell(item.table)}` says that the table is right"
         plan = warn(plan, f"since an earlier run: {doubt}; {way}")

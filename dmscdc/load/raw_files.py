@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, needs_parquet, place_of
 from ..changes.quarantine import SetAside, bad_changes, bad_load_rows, check_number, count_aside
-from ..changes.quarantine import WHOLE, aside_words, dropped, is_applicable, write_aside
+from ..changes.quarantine import WHOLE, aside_words, dropped, good_rows, is_applicable, is_same_but_aside
+from ..changes.quarantine import write_aside
 from ..changes.read import ChangeFiles
 from ..changes.schema import Footer, open_raw, promised_nulls, read_footers
 from ..changes.stage import Batch
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['OpenFiles', 'open_files', 'read_by', 'files_of', 'load_rows_aside', 'without_aside', 'rows_aside', 'unreadable',
-           'put_aside', 'after_drop']
+           'put_aside', 'changed_elsewhere', 'after_drop']
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #dc099d64
 @dataclass(frozen=True)
@@ -141,6 +142,7 @@ def put_aside(
     paths: Container[str],  # files of this batch
     rows: Sequence[SetAside],
     others: Sequence[RawFile] = (),  # files of the batch that were applied as other ones
+    urls: Mapping[str, str] | None = None,  # path -> where it is read, of change files
 ) -> tuple[Position, str]:  # with what is put aside now; what a person must know, or ""
     "Write down rows that are put aside. Files of the batch that had been put aside before are not any more."
     kept, note = {path: found for path, found in (before.aside or {}).items() if path not in paths}, ""
@@ -149,13 +151,36 @@ def put_aside(
     position = read_again(position, again, (head.number if head else 0) + 1) if again else position
     if rows:
         name = f"{(head.number if head else 0) + 1:08d}-{secrets.token_hex(4)}.jsonl"
-        write_aside(f"{task.aside}/{name}", rows)
+        write_aside(f"{task.aside}/{name}", rows, _good_of(rows, urls or {}))
         found, first = count_aside(rows, name), rows[0]
         where = first.path if first.row is None else f"row {first.row + 1:,} of {first.path}"
         see = f"dmscdc quarantine show {for_shell(task.table)}"
         note = f"{aside_words(found)} put aside: {where}: {first.reason.rstrip('.')}. All of them: {see}"
         kept |= found
     return replace(position, aside=kept), note
+
+
+def _good_of(rows: Sequence[SetAside], urls: Mapping[str, str]) -> dict[str, str]:  # path -> digest
+    "Digests of the rows that are not put aside, of files of which some are."
+    places: dict[str, set[int]] = {}
+    for row in rows:
+        if row.row is not None and row.path in urls:
+            places.setdefault(row.path, set()).add(row.row)
+    return {path: good_rows(urls[path], path, found) for path, found in places.items()}
+
+
+def changed_elsewhere(
+    task: Task,
+    before: Position,
+    files: Sequence[RawFile],  # of the batch
+    urls: Mapping[str, str],  # path -> where it is read
+) -> list[RawFile]:
+    "Files that have another size than when they were applied, and other rows too than those that had been put aside."
+    known, kept = dict(before.window), before.aside or {}
+    others = [f for f in files if known.get(f.path, f.size) != f.size and f.path in urls]
+    mended = [f for f in others if f.path in kept and kept[f.path][0] != WHOLE]
+    mended = [f for f in mended if is_same_but_aside(urls[f.path], f.path, task.aside, kept[f.path])]
+    return [f for f in others if f not in mended and f.path not in before.unread]
 
 
 def after_drop(before: Position, plan: Plan) -> Position:

@@ -100,6 +100,9 @@ class LoadResult:
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
     message: str = ""  # what it did, where rows read do not tell
     doubts: tuple[str, ...] = ()  # of the notes, those that stay true until a reload, or until a person accepts them
+    aside: int = 0  # of the rows read, those that are put aside
+    left_out: int = 0  # of the rows read, updates and deletes of a table without a key
+    moved: int = 0  # changes of the key: such a row speaks of two keys
 
     @property
     def is_load(self) -> bool:
@@ -123,16 +126,21 @@ class PendingLoad:
 
 # %% ../../notebooks/08_load/03_results.ipynb #cell-009
 COUNTED = ("inserted", "updated", "deleted", "unchanged")
+_BECAME = {
+    **{name: name for name in COUNTED}, "folded": "folded into later ones", "aside": "put aside", "left_out": "left out"
+}
 
 
 def rows_of(
     loads: Sequence[LoadResult],
     refused: int = 0,
 ) -> dict[str, int]:
-    "Rows read, keys they speak of, what became of those, and rows refused."
+    "Rows read, keys they speak of, what became of those, and of the other rows; rows refused."
     read, keys = sum(load.read for load in loads), sum(load.keys for load in loads)
     done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
-    return {"read": read, "keys": keys, **done, "refused": refused}
+    rest = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out", "moved")}
+    folded = read + rest.pop("moved") - sum(rest.values()) - sum(done.values())
+    return {"read": read, "keys": keys, **done, "folded": max(0, folded), **rest, "refused": refused}
 
 
 def lake_of(
@@ -160,7 +168,7 @@ def did(
 ) -> str:  # "" where nothing was loaded
     "What loads have done, in words."
     rows = rows_of(loads)
-    became = ", ".join(f"{rows[name]:,} {name}" for name in COUNTED if rows[name]) or "no row changed"
+    became = ", ".join(f"{rows[name]:,} {said}" for name, said in _BECAME.items() if rows[name]) or "no row changed"
     said = [load.message for load in loads if load.message]
     if files := sum(len(load.files) for load in loads):
         said.append(f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {became}")

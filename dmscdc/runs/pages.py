@@ -249,7 +249,7 @@ def table_line(
     }
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-026
-_VERB = r"(?:pass|plan|status|init|schedule|(?:table|runs) [a-z]+)"
+_VERB = r"(?:pass|plan|status|init|schedule|reconcile|doctor|(?:table|runs|quarantine) [a-z]+)"
 _QUOTED = r"""'[^']*'(?:"'"'[^']*')*"""  # as `for_shell` writes a name, also one with a quote in it
 _VALUE = rf"(?:…|{_QUOTED}|\w(?:[\w.,:@%+=$/-]*[\w@%+=-])?)"  # a full stop or comma after it is not part of it
 _PART = rf" (?:--[a-z-]+(?: (?!(?:or|then|and)\b){_VALUE})?|{_QUOTED}|(?=\S*\.[\w@%+=-]){_VALUE})"
@@ -273,13 +273,13 @@ def with_code(
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-032
 def _asks_for_key(line: dict[str, Any]) -> tuple[str, str]:
-    "The words of a table that waits for its key, and the command that sets the key."
+    "The words of a table that waits for its key or its columns, and the command that sets them."
     found = line.get("suggested") or ()
     guess = found if isinstance(found, str) else ",".join(found)
     said = line.get("suggestion") or f"its data suggests {guess or 'none'}"
     key = f"--key {shlex.quote(guess)}" if guess else "--insert-only"
     command = line.get("command") or f"dmscdc table set {for_shell(line['table'])} {key}"
-    return f"New, and waits for its key: {said.rstrip('.')}.", command
+    return f"New, and waits for its {line.get('needs') or 'key'}: {said.rstrip('.')}.", command
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-033
 def needs_person(

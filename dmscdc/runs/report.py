@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 # %% auto #0
-__all__ = ['MARKS', 'ROOM', 'ROWS', 'LAKE', 'MOST', 'LIMIT', 'size', 'duration', 'moment', 'took', 'sum_of', 'share', 'render',
-           'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of', 'page_values',
-           'report_html']
+__all__ = ['MARKS', 'ROOM', 'ROWS', 'LABELS', 'LAKE', 'MOST', 'LIMIT', 'size', 'duration', 'moment', 'took', 'sum_of', 'share',
+           'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of',
+           'page_values', 'report_html']
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-007
 def size(
@@ -318,7 +318,8 @@ def parameters_of(
     return [{"name": name, "value": say(value, 20), "given": name in given} for name, value in values.items()]
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-054
-ROWS = ("read", "keys", "inserted", "updated", "deleted", "unchanged", "refused")
+ROWS = ("read", "keys", "inserted", "updated", "deleted", "unchanged", "folded", "aside", "left_out", "refused")
+LABELS = {"read": "rows read", "folded": "folded into later ones", "aside": "put aside", "left_out": "left out"}
 _LAKE_FILES = ("files_rewritten", "files_added", "files_removed", "files_kept", "files_opened")
 LAKE = (*_LAKE_FILES, "bytes_read", "bytes_written", "rows")
 
@@ -344,6 +345,7 @@ def page_values(
         "run": run,
         "done": done,
         "rows": in_order(done.get("rows") or {}, ROWS),
+        "labels": LABELS,
         "lake": in_order(done.get("lake") or {}, LAKE),
         "took": took(run["start"], run["end"]) if run.get("end") else None,
         "notes": [note for note in done.get("notes") or [] if note not in run.get("words", "")][:MOST],

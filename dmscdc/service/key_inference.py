@@ -106,6 +106,7 @@ class Suggestion:
     key: tuple[str, ...]  # columns, empty where there is no proposal
     words: str  # what was seen
     command: str  # the command that sets it
+    sets: str = "key"  # or columns, which must be known first
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-022
 NEVER = "--insert-only is for rows that are never updated or deleted"
@@ -136,7 +137,7 @@ def suggest_key(
         if csv.columns or isinstance(error, Unreadable):
             raise
         words = f"{file.path} is CSV without a header: its names and types come from the table's definition"
-        return Suggestion((), words, f"dmscdc table columns {for_shell(table)} --ddl FILE")
+        return Suggestion((), words, f"dmscdc table columns {for_shell(table)} --ddl FILE", "columns")
     key = guess(rows, table.name)
     if rows.num_rows < 2:
         seen = f"{'1 row was' if rows.num_rows else 'no row was'} seen in {file.path}, too few to tell"

@@ -346,8 +346,9 @@ def _proposal_of(status: TableStatus) -> dict[str, Any]:
     if guess is None:
         verb = "plan" if status.state == "waiting" else "pass"
         command = f"dmscdc {verb} --only {for_shell(status.table)}"
-        return {"suggested": [], "suggestion": status.problem, "command": command}
-    return {"suggested": list(guess.key), "suggestion": guess.words, "command": guess.command}
+        return {"suggested": [], "suggestion": status.problem, "command": command, "needs": ""}
+    found = {"suggested": list(guess.key), "suggestion": guess.words, "command": guess.command}
+    return {**found, "needs": guess.sets}
 
 
 def _plan_words(plan: Plan | None) -> dict[str, str]:

@@ -184,7 +184,7 @@ def _waiting(
     guess, name = status.suggestion, str(status.table)
     if guess is None:
         return Outcome(name, "attention", status.problem, f"dmscdc plan --only {for_shell(name)}", waits=True)
-    return Outcome(name, "attention", f"new, waits for its key; {guess.words}", guess.command, waits=True)
+    return Outcome(name, "attention", f"new, waits for its {guess.sets}; {guess.words}", guess.command, waits=True)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-026
 @dataclass

@@ -165,25 +165,6 @@ def test_a_refusal_after_a_load_of_the_same_run_is_not_tried_again_either(tmp_pa
     assert (result.verdict, result.tables["shop.a"].run) == ("refused", None)
 
 
-def test_a_refusal_ends_when_its_file_is_gone_and_nothing_is_left_to_do(tmp_path):
-    config, state = a_house(tmp_path, {"a": ""})
-    settings(config)
-    job = the_job(tmp_path)
-    run_pass(config, job=job, on_event=quiet, classic=True)
-    (tmp_path / "a.does").write_text(SAYS_NO)
-    bad = write_changes(config.landing, TableRef("shop", "a"), [("U", 2, "c")], "20301213-110000000", COLUMNS)
-    assert run_pass(config, job=job, on_event=quiet, classic=True).verdict == "refused"
-    assert '<tr data-verdict="refused">' in Path(config.runs, "index.html").read_text() and told(tmp_path, "status")[0] == 3
-    bad.unlink()
-    result = run_pass(config, job="there is no such job", on_event=quiet, start=None)
-    assert (result.verdict, result.words) == ("nothing", "1 table: 1 nothing")
-    code, said = told(tmp_path, "status")
-    assert code == 0 and "refused" not in said and "row 2" not in said
-    page = Path(config.runs, "index.html").read_text()
-    assert '<tr data-verdict="nothing">' in page and "to look at" not in page and "nothing to do" in page
-    assert "refused" not in told(tmp_path, "plan")[1]
-
-
 def test_status_says_the_sentence_and_the_command_once_with_exit_code_3(tmp_path):
     config, state = a_house(tmp_path, {"a": "raise ValueError('row 3')", "b": ""})
     settings(config)
@@ -277,9 +258,9 @@ def test_a_pass_with_nothing_to_do_frees_what_the_dead_held_and_only_that(tmp_pa
         state.acquire(TableRef("shop", name), owner, 600)
     lines = []
     result = run_pass(config, job="there is no such job", on_event=lines.append, start=None)
-    assert (result.verdict, result.words) == ("nothing", "3 tables: 3 nothing")
+    assert (result.verdict, result.words) == ("nothing", "3 tables: 3 paused")
     assert {lease.table.name: lease.owner for lease in state.holders()} == {name: owners[name] for name in "bc"}
-    assert [line for line in lines if "nothing of it is at work any more" in line] == lines and len(lines) == 1
+    assert [line for line in lines if "paused, and this waits" not in line] == [line for line in lines if "nothing of it is at work any more" in line] and len(lines) == 4
 
 
 def test_a_lease_stays_while_work_of_the_dead_may_go_on(tmp_path, monkeypatch):

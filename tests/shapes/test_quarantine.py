@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from dmscdc.cli.main import app
 from dmscdc.changes.csv import format_from
 from dmscdc.changes.quarantine import SetAside, aside_folder, read_aside
 from dmscdc.history.as_of import as_of
@@ -40,6 +42,11 @@ def aside(world: World) -> list[SetAside]: return read_aside(aside_folder(str(wo
 def asked(spark, world: World) -> list[tuple]:
     past = open_changelog(str(world.landing), world.ref, position=position(world))
     return sorted((row["id"], row["name"]) for row in as_of(spark, past, ["id"]).rows.collect())
+
+
+def typed(world: World, *words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [*words, "--folder", str(world.root), "--landing", str(world.landing), "--lake", str(world.root / "lake")])
+    return done.exit_code, done.stdout
 
 
 @pytest.fixture(params=["direct", "shuffled"])
@@ -76,6 +83,45 @@ def test_a_repaired_file_is_replayed_in_its_place_and_a_newer_change_wins(spark,
     assert world.lake("id, name, price") == [(1, "A", Decimal("1.50")), (2, "newer", Decimal("9.00"))], found.words
     assert not position(world).aside and world.idle().verdict == "nothing"
     assert asked(spark, world) == world.lake("id, name")
+
+
+def test_a_file_repaired_as_advised_is_certain_and_earlier_commits_can_still_be_told(spark, way, tmp_path):
+    world = csv_table(spark, tmp_path)
+    put(world, f"{closed(1)}.csv", "U,1,A,cheap\nU,2,B,2.50\nU,3,c,3.00\n")
+    put(world, f"{closed(2)}.csv", "U,2,newer,9.00\n")
+    world.go()
+    put(world, f"{closed(1)}.csv", "U,1,A,1.50\nU,2,B,2.50\nU,3,c,3.00\n")
+    assert f"`dmscdc quarantine replay shop.item` applies it as it is now" in world.idle().words
+    assert typed(world, "quarantine", "replay", "shop.item")[0] == 0
+    found = world.go()
+    assert (found.verdict, found.rows["updated"], found.rows["unchanged"]) == ("ok", 1, 2), found.words
+    assert world.idle().verdict == "nothing" and world.lake("id, name") == [(1, "A"), (2, "newer"), (3, "c")]
+    code, said = typed(world, "as-of", "shop.item", "--commit", "2")
+    assert code == 0 and sorted(line.split()[:2] for line in said.splitlines()[1:4]) == [["1", "a"], ["2", "newer"], ["3", "c"]]
+
+
+def test_a_repair_that_changes_other_rows_too_stays_in_doubt_until_somebody_decides(spark, way, tmp_path):
+    world = csv_table(spark, tmp_path)
+    put(world, f"{closed(1)}.csv", "U,1,A,cheap\nI,4,d,2.50\n")
+    world.go()
+    put(world, f"{closed(1)}.csv", "U,1,A,1.50\nI,5,other,12.50\n")  # 4 is gone from the file, and stays in the table
+    world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
+    words = f"applied as it is now: {closed(1)}.csv; what only its former rows changed stays as it made it"
+    assert world.go().verdict == "attention" and (4, "d") in world.lake("id, name") and words in world.idle().words
+    put(world, f"{closed(2)}.csv", "U,2,B,2.00\n")
+    assert words in world.go().words and words in world.idle().words
+    world.state.instruct(world.ref, {"kind": "accept"})
+    assert world.go().verdict == "nothing" and world.idle().verdict == "nothing"
+
+
+def test_what_a_terminal_would_obey_is_shown_escaped(spark, tmp_path):
+    world = csv_table(spark, tmp_path)
+    put(world, f"{closed(1)}.csv", b"U,\x1b[31m1,A,1.00\nU,2\xc2\x85,B,2.00\nU,3\x00," + b"x" * 200 + b",3.00\n")
+    found = world.go()
+    assert found.verdict == "attention" and "column id: \\x1b[31m1 is no int" in found.words
+    code, said = typed(world, "quarantine", "show", "shop.item")
+    assert code == 0 and r"U,\x1b[31m1,A,1.00" in said and r"U,2\x85,B,2.00" in said and "x" * 60 in said and "x" * 80 not in said
+    assert not {"\x1b", "\x85", "\x00"} & set(said)
 
 
 def test_a_repaired_definition_needs_no_other_file(spark, tmp_path):
@@ -261,7 +307,7 @@ def test_a_replayed_row_reaches_the_type_2_table_and_every_follower(spark, way, 
     wanted = {1: "1.10", 2: "123.45" if repair == "definition" else "12.45", 3: "3.00"}
     assert dict(world.lake("id, price::varchar")) == wanted
     told = reader.read()
-    assert told == ["insert 2"] if repair == "definition" else told[0] == "reset None"
+    assert told == ["insert 2"] if repair != "grown" else told[0] == "reset None"
     assert reader.rows == wanted and dict(versions(world)) == wanted and reader.read() == []
     put(world, f"{closed(3)}.csv", "U,2,B,2.20\nD,3,,\n")
     world.go(); reader.read()

@@ -334,7 +334,8 @@ class UnitResult:
     gone: int = 0  # rows that are removed
     deleted: int = 0  # rows that are removed or marked
     updated: int = 0
-    unchanged: int = 0
+    unchanged: int = 0  # rows whose values are as they were, whichever change they come from now
+    idle: int = 0  # of these, rows that come from the same change as before
     adds: tuple[str, ...] = ()  # new files, below the staging folder
     removes: tuple[str, ...] = ()  # files of the table that they replace
     matched: tuple[str, ...] = ()  # files of the keys that were found
@@ -358,19 +359,21 @@ def _clashes(old: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np.nd
 
 def _counts_of(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
     "Counts of the matched rows, and the files of matched keys and moved rows."
-    write, same = _flag(new, WRITE), ~differs(old, after, work.names) & ~removed
+    write, idle = _flag(new, WRITE), ~differs(old, after, work.names) & ~removed
+    dead = [pc.equal(rows[OP], "D").to_numpy() for rows in (old, after)]
+    same = ~differs(old, after, [n for n in work.names if n not in (OP, FILE, ROW)]) & (dead[0] == dead[1]) & ~removed
     fresh = write & ~needs_row(new[FIRST_OP]).to_numpy()
     moved = differs(old, after, work.partition) & ~removed
-    dies = removed | (pc.equal(after[OP], "D").to_numpy() & pc.not_equal(old[OP], "D").to_numpy())
+    dies = removed | (dead[1] & ~dead[0])
     patches = write & ~_flag(new, IS_INSERT) & pc.fill_null(pc.equal(new[FIRST_OP], "U"), False).to_numpy()
     counts = {"writes": fresh, "patches": patches, "moves": moved, "gone": removed}
     counts["clashes"] = _clashes(old, new, after, work)
-    counts |= {"deleted": dies, "unchanged": same, "updated": ~same & ~dies}
+    counts |= {"deleted": dies, "unchanged": same, "idle": idle, "updated": ~same & ~dies}
     files = {
         "matched": tuple(_put_down(new.filter(pa.array(write)).select(work.keys), "matched", work)),
         "moved": tuple(_put_down(after.filter(pa.array(moved)), "moved", work)),
     }
-    return {**files, "hits": len(same), **{n: int(mask.sum()) for n, mask in counts.items()}}
+    return {**files, "hits": len(idle), **{n: int(mask.sum()) for n, mask in counts.items()}}
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-037
 def rewrite(
@@ -391,7 +394,7 @@ def rewrite(
     after, removed = apply_rows(old, new, work)
     done = replace(done, **_counts_of(old, new, after, removed, work))
     done = replace(done, gone=done.gone + len(stale), deleted=done.deleted + len(stale))
-    if done.unchanged == len(hit) and not len(stale) and not unit.force:
+    if done.idle == len(hit) and not len(stale) and not unit.force:
         return done
     leaves = removed | differs(old, after, work.partition)
     return _replaced(done, _built(rows, hit, after, leaves, stale, work), unit, work)
