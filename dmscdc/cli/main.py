@@ -121,7 +121,8 @@ def _show_people(
     undefined = [row["table"] for row in rows if row["needs"] == "columns"]
     if undefined[1:]:
         words = f"{some(undefined)} wait for their columns: their files are CSV without a header, which has neither "
-        words += "names nor types. A file with the `create table` of each sets all of them: dmscdc table columns --ddl FILE"
+        words += "names nor types. A file with the `create table` of each sets them all: "
+        words += "dmscdc table columns --ddl FILE"
         console().print(words, markup=False)
     for row in rows:
         if undefined[1:] and row["table"] in undefined:
