@@ -116,7 +116,7 @@ class Written:
     inserted: int = 0  # rows that did not exist
     updated: int = 0  # rows that existed and are different now
     deleted: int = 0  # rows removed or marked
-    unchanged: int = 0  # batch rows that changed nothing
+    unchanged: int = 0  # batch rows whose values the table had, and deletes of rows it had not
     unmatched: int = 0  # inserted rows whose first change was an update: a key change, or a lost insert
     clashes: int = 0  # rows that came from another key and replaced other values
     files: Mapping[str, int] = field(default_factory=dict)  # how many rewritten, added, removed, kept, opened
@@ -198,6 +198,7 @@ class LakeReader(Protocol):
     can_time_travel: bool  # `read` gives the rows of any commit, not only the newest
     can_migrate: bool  # it can take over files of others: `unmanaged_files`, `migrate`
     readers_see_one_commit: bool  # even if they list the folder during a commit
+    hive_folders: bool  # a partition's values name folders, as Hive's do: not every text can be one
     hive_storage: str  # how a Hive catalogue opens its files: "parquet"; "" if it cannot
     spark_conf: Mapping[str, str]  # what a Spark session needs for the format
 
@@ -242,6 +243,9 @@ class LakeTable(LakeReader, Protocol):
         self, spark: SparkSession, frame: DataFrame, transaction: Transaction, rows: int, bytes: int
     ) -> PendingCommit:
         "Replace the table by the frame, with its number of rows and approximate bytes."
+
+    def to_migrate(self, partition: Sequence[str]) -> LoadFiles:
+        "The unmanaged files as `migrate` takes them. Raises `Refused` where they are laid out by other columns."
 
     def migrate(self, spark: SparkSession, files: LoadFiles, transaction: Transaction) -> PendingCommit:
         "Make the unmanaged files the first commit, with our columns. Raises `Refused` if the key is not unique."

@@ -20,7 +20,6 @@ from ..changes.schema import read_footers
 from ..changes.stage import Batch, refuse_bad, stage
 from ..changes.tasks import check_sound
 from ..errors import LostRows, Refused, Unreadable
-from ..lake.parquet.copy import check_folders, lake_footers
 from ..lake.table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Written
 from ..landing.files import RawFile, change_order, for_shell
 from .arrivals import Plan, count
@@ -60,9 +59,9 @@ def _check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> Non
         if p not in types:
             carried = ", ".join(types)
             raise Refused(f"{task.table}: the partition column {p} was expected, its files carry {carried}. {other}")
-        if types[p] == "binary":
+        if types[p] == "binary" and task.lake.hive_folders:
             raise Refused(f"{task.table}: the partition column {p} is binary, folders are called by texts. {other}")
-        if (left := bytes_left(p)) < ROOM:
+        if (left := bytes_left(p)) < ROOM and task.lake.hive_folders:
             raise Refused(
                 f"{task.table}: the name of the partition column {p[:40]}… leaves {max(left, 0)} bytes of a folder's "
                 f"name to its values; {ROOM} were expected, which a decimal may need, and 26 of them a null. {other}"
@@ -76,11 +75,12 @@ def _check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> Non
 
 # %% ../../notebooks/08_load/05_loader.ipynb #633eee0e
 def partition_texts(
+    task: Task,
     schema: Schema,
-    partition: Sequence[str],
 ) -> tuple[str, ...]:
-    "Partition columns that hold texts."
-    return tuple(c.name for c in schema if c.name in partition and c.type == "string")
+    "Partition columns that hold texts, where these become names of folders."
+    wanted = task.partition if task.lake.hive_folders else ()
+    return tuple(c.name for c in schema if c.name in wanted and c.type == "string")
 
 
 def _has_unfit(column: str) -> SparkColumn:
@@ -136,7 +136,7 @@ def _check_rows(spark: SparkSession, task: Task, files: ChangeFiles, aside: Sequ
         check_counted(str(task.table), rows, task.key, files.rows - len(aside))
     elif task.key:
         check_unique(spark, str(task.table), files, task.key)
-    for name in partition_texts(files.schema, task.partition):
+    for name in partition_texts(task, files.schema):
         unfit = read_changes(spark, files).where(_has_unfit(name)).select(FILE, ROW, quoted(name))
         if row := unfit.first():
             _refuse_unfit(task, row[FILE], row[ROW], name, row[name])
@@ -240,7 +240,7 @@ def _fold_files(
     load: Sequence[RawFile] = (),  # the load set that the table stands on
 ) -> Batch:
     "Stage the fold; a batch with rows that cannot be applied is refused."
-    texts, sequence = partition_texts(files.schema, task.partition), _change_sequence(task, files, load)
+    texts, sequence = partition_texts(task, files.schema), _change_sequence(task, files, load)
     how = {"soft": task.soft, "only_inserts": not task.key, "texts": texts}
     batch = stage(spark, files, task.row_key, url, sequence, **how)
     if batch.facts["bad"] and not task.aside:
@@ -524,21 +524,19 @@ def migrated_schema(task: Task, plan: Plan, footers: list[Footer]) -> Schema:
 # %% ../../notebooks/08_load/05_loader.ipynb #adf0dbaa
 def prepare_migration(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
     "The lake of the 2019 solution becomes the table's first commit, at the position before. Raises `Refused`."
-    clock, names = Clock(), task.lake.unmanaged_files()
-    check_folders(str(task.table), names, task.partition)
+    clock = Clock()
     try:
         with clock.step("footers"):
-            urls = {name: f"{task.lake.location}/{name}" for name in names}
-            footers = lake_footers(urls)
-        schema = migrated_schema(task, plan, footers)
+            files = task.lake.to_migrate(task.partition)
+        schema = migrated_schema(task, plan, list(files.footers))
         transaction = Transaction(None, plan.before.to_commit(), task.run, schema, task.key, task.partition)
-        pending = task.lake.migrate(spark(), LoadFiles(tuple(footers), urls, 0), transaction)
+        pending = task.lake.migrate(spark(), files, transaction)
     except Refused as error:
         ways = f"`dmscdc table rewind {for_shell(task.table)} --reload --keep-changes` loads the table again instead"
         raise Refused(f"the lake of the 2019 solution cannot be taken over: {error}. {ways}", error.rows) from error
 
     def result(written: Written) -> LoadResult:
-        message = f"{count(len(names), 'file')} of the 2019 lake taken over, {count(written.commit.rows, 'row')}"
+        message = f"{count(len(files.urls), 'file')} of the 2019 lake taken over, {count(written.commit.rows, 'row')}"
         certain = "equal to the source for certain only after a reconcile or a reload"
         return LoadResult(written, seconds=clock.seconds | written.seconds, message=f"{message}, {certain}")
 

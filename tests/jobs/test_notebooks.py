@@ -83,7 +83,7 @@ def product_of(lake: Path) -> list[tuple]:
 
 
 def test_the_tour_runs_from_its_first_cell_to_its_last(tour):
-    assert tour[0].error is None and len(tour[0].shown()) == 8
+    assert tour[0].error is None and len(tour[0].shown()) == 9
 
 
 def test_the_tour_ends_with_a_lake_that_equals_the_shop(tour):
@@ -93,10 +93,11 @@ def test_the_tour_ends_with_a_lake_that_equals_the_shop(tour):
 
 
 def test_the_tour_shows_files_plan_changes_and_where_rows_come_from(tour):
-    shop, files, plan, first, before, changes, after, equal = tour[0].shown()
+    shop, files, plan, first, before, changes, after, equal, report = tour[0].shown()
     assert "Trail Lantern 300" in shop and "landing/sampledb/productorder/LOAD00000001.parquet" in files
     assert plan.count("initial load (1 file") == 3 and "ok: 3 tables: 3 ok" in first and "sampledb.store: ok, 1 file, 8 rows read: 8 inserted" in first
     assert "LOAD00000001.parquet#1" in before and "1002" in before
+    assert "2 rows read: 1 updated, 1 deleted" in report and "'read': 2, 'updated': 1}" in report
     assert "D  1002" in changes and "Sample Product" in after and "1002" not in after
 
 

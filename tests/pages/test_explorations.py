@@ -19,9 +19,12 @@ from dmscdc.capture.shop import COLUMNS, PRODUCTS
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli.main import checked
 from dmscdc.history.statistics import spread
+from dmscdc.landing.files import TableRef
+from dmscdc.load.process import process_table
 from dmscdc.runs.kernel import Watch, executed
 from dmscdc.runs.log import RunLog
 from dmscdc.service.config import write_config
+from dmscdc.state.registry import open_state
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from front_page import a_line, stamp  # noqa: E402
@@ -138,16 +141,28 @@ def test_an_exploration_reads_the_nearest_settings_else_the_demo(name, house, ru
 
 
 @pytest.fixture(scope="module")
-def lived(tmp_path_factory) -> Path:
-    "A load, and what happens to product 1001: two new names, its end, and a return."
+def lived(tmp_path_factory, spark) -> Path:
+    "A load, and what happens to product 1001: two new names, its end, and a return. The lake is made five minutes after the load, and two hours later."
     home, (key, name, *kind, price) = tmp_path_factory.mktemp("lived"), PRODUCTS[0]
     write_config(home, landing="landing", lake="lake", settle=0)
     write_load(home / "landing", TABLE, PRODUCTS, COLUMNS["product"], time=BEGIN)
+    open_state(f"sqlite:{home}/state.db").put_settings(TableRef.parse(TABLE), key="id")
+    _passed(spark, home, BEGIN + timedelta(minutes=5))
     happened = [("U", "Sample Product", price), ("U", "Trail Lantern 350", "44.00"), ("D", "Trail Lantern 350", "44.00"), ("I", "Trail Lantern 400", "49.00")]
     for number, (op, name, price) in enumerate(happened):
         time = BEGIN + timedelta(minutes=20 * number + 3)
         write_changes(home / "landing", TABLE, [(op, key, name, *kind, price)], time, COLUMNS["product"], time=time)
+    _passed(spark, home, BEGIN + timedelta(hours=2))
     return home
+
+
+def _passed(spark, home: Path, at: datetime) -> None:
+    "The table brought up to date, by a clock that says when."
+    clock = type("Clock", (datetime,), {"now": classmethod(lambda cls, zone=None: at)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dmscdc.lake.parquet.write.datetime", clock)
+        done = process_table(TABLE, str(home / "landing"), str(home / "lake"), f"sqlite:{home}/state.db", settle=0, spark=lambda: spark)
+    assert done.verdict == "ok", done.words
 
 
 @pytest.mark.parametrize("name", LOOKING)

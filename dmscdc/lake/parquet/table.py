@@ -16,7 +16,7 @@ from ...changes.read import quoted
 from ...changes.schema import Schema, ddl
 from ...changes.stage import Batch, batch_frame
 from ...changes.tasks import in_tasks
-from .copy import check_unmanaged, cut, cut_folders, unmanaged_files
+from .copy import check_folders, check_unmanaged, cut, cut_folders, lake_footers, unmanaged_files
 from .journal import Entry, Journal, LakeFile, commit, commit_of, inspect, recover, whereabouts
 from .rewrite import Inserting, UnitResult, Work, encode_work, insert_numbers, rewrite_numbers
 from ...errors import CommitConflict
@@ -324,6 +324,7 @@ def _commit_at(table: ParquetTable, number: int) -> Commit:
 class ParquetTable:
     "A table of plain Parquet files; see `lake.table.LakeTable` for the interface."
     can_time_travel, can_migrate, readers_see_one_commit = False, True, False  # while files are switched
+    hive_folders = True
     hive_storage, spark_conf = "parquet", {}
 
     def __init__(self, lake: str, table: TableRef, target_bytes: int = 64 << 20, folder: str = ""):
@@ -346,6 +347,11 @@ class ParquetTable:
 
     def unmanaged_files(self) -> list[str]:
         return unmanaged_files(self.journal)
+
+    def to_migrate(self, partition: Sequence[str]) -> LoadFiles:
+        urls = {name: f"{self.location}/{name}" for name in self.unmanaged_files()}
+        check_folders(str(self.table), list(urls), partition)
+        return LoadFiles(tuple(lake_footers(urls)), urls, 0)
 
     def plain(self) -> tuple[Commit, list[PlainFile]] | None:
         return plain_files(self.journal)
