@@ -209,7 +209,8 @@ class TableQuestion:
 
         item, position = self.item or TableItem(self.table), self.position
         csv = format_from(item.columns, item.csv, position.csv if position else None)
-        more = {"archive": self.archive, "position": position, "csv": csv, "aside": self.aside}
+        kept = tuple(c.name for c in self.head.schema) if self.head and item.schema_policy == "keep" else ()
+        more = {"archive": self.archive, "position": position, "csv": csv, "aside": self.aside, "columns": kept}
         return open_changelog(self.landing, self.table, **more)
 
 # %% ../../notebooks/15_cli/05_ask.ipynb #cell-009

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F
 
@@ -138,11 +140,15 @@ def left_out(
 ) -> dict[str, int]:  # by reason; one row comes back
     "Count the rows that cannot be applied."
     known = F.coalesce(F.col(OP).isin(*OPS), F.lit(False))
-    reasons = {"rows without a known Op": ~known, "rows without their key": known & ~has_key(key)}
+    values = [F.col(quoted(name)).isNotNull() for name in rows.columns if name == OP or not name.startswith("_cdc_")]
+    empty = ~reduce(or_, values)  # as a row of CSV is that cannot be read
+    reasons = {"rows that cannot be read (dmscdc doctor names them)": empty, "rows without a known Op": ~known & ~empty}
+    reasons |= {"rows without their key": known & ~has_key(key)}
     if not key:
         reasons["updates and deletes of a table without a key"] = known & (F.col(OP) != "I")
     counts = [F.count(F.when(why, 1)).alias(f"n{i}") for i, why in enumerate(reasons.values())]
-    return dict(zip(reasons, rows.agg(*counts).collect()[0]))
+    found = zip(reasons, rows.agg(*counts).collect()[0])
+    return {why: number for why, number in found if number}
 
 
 def _said(past: Changelog) -> str:

@@ -47,6 +47,7 @@ class Changelog:
     hidden: Mapping[str, frozenset[int]] = field(default_factory=dict)  # path -> rows that the lake has put aside
     position: Position | None = None  # of the lake's newest commit
     aside: str = ""  # the folder of the table's lists of rows put aside
+    columns: tuple[str, ...] = ()  # those that the table keeps, where it leaves others out; () for all
 
     @property
     def files(self) -> tuple[RawFile, ...]:
@@ -271,6 +272,7 @@ def open_changelog(
     position: Position | None = None,  # of the lake's newest commit, where there is one
     csv: CsvFormat | None = None,  # how CSV files are read; None: as that commit has read them
     aside: str = "",  # the folder of the table's lists of rows put aside; "": they are read as the files have them
+    columns: tuple[str, ...] = (),  # those that the table keeps (schema policy `keep`); () for all
 ) -> Changelog:
     "The changelog of a table, from one listing of landing and archive. Raises `NoPast` or `LandingUnreachable`."
     here, there = open_landing(landing), open_landing(archive) if archive else None
@@ -289,7 +291,8 @@ def open_changelog(
     lost = _lost_load(table, position, load)
     past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
-    past = replace(past, gaps=(*lost, *gone, *_overwritten(table, number, before)), position=position, aside=aside)
+    gaps = (*lost, *gone, *_overwritten(table, number, before))
+    past = replace(past, gaps=gaps, position=position, aside=aside, columns=columns)
     if aside and position and position.aside:
         past = replace(past, hidden=rows_aside(past, position.aside))
     return _without_unread(past, position.unread if position else ())
@@ -399,6 +402,7 @@ def read_changelog(
     "Rows of all files: Op, source columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
     footers = read_footers({f.path: past.urls[f.path] for f in past.files})
     schema = evolve(str(past.table), (), footers).schema
+    schema = tuple(c for c in schema if not past.columns or c.name in past.columns)
     kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
     load = {f.path: past.urls[f.path] for f in past.load[:1]}
     files = replace(change_files(footers, past.urls, schema, kinds, key, load), without=past.hidden)

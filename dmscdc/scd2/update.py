@@ -351,7 +351,7 @@ def _build_step(
     found = new_versions(spark, scd2, step, files, how, facts)
     transaction = Transaction(scd2.head, {}, run, version_schema(str(scd2.table), files.schema), (*how.key, FROM))
     pending = stage_versions(spark, scd2, transaction, found, files.bytes, built)
-    bad = f"{scd2.table}: {facts['bad']:,} rows without a known Op or without their key are not applied"
+    bad = f"{scd2.table}: {facts['bad']:,} rows that cannot be read, or lack a known Op or their key, are not applied"
     return replace(pending, notes=(bad,) * bool(facts["bad"]))
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #b7cced37

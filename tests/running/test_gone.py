@@ -106,3 +106,28 @@ def test_a_forgotten_table_waits_for_its_key_in_every_list(home):
     assert home.said("table", "forget", "shop.item")[0] == 0
     home.said("pass")
     assert home.row()["verdict"] == "waiting" and "1 table: 1 waiting." in home.page()
+
+
+def test_a_consistent_pass_brings_tables_to_one_transaction_also_where_it_lies_in_two_files(tmp_path):
+    "An order and its lines are one transaction, which DMS has cut: nobody sees the order without its lines once both files are there."
+    cdc, shop = tmp_path / "landing" / "cdc", "create table orders (id int primary key, total int); create table line (id int primary key, orders int);"
+    cdc.mkdir(parents=True)
+    (tmp_path / "shop.sql").write_text(shop)
+    write_config(tmp_path, landing="landing", lake="lake", settle=0, workers=0, transactions="cdc")
+    (cdc / "CDC_TXN-20181215100000000.csv").write_text("I,orders,shop,1,10\nI,line,shop,1,1\nI,orders,shop,2,20\nI,line,shop,21,2\n")
+    (cdc / "CDC_TXN-20181215100100000.csv").write_text("I,line,shop,22,2\nU,orders,shop,1,11\nD,line,shop,1,1\nI,line,shop,11,1\n")
+
+    def said(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, [*words, "--folder", str(tmp_path)])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done.exit_code, " ".join(done.stdout.split())
+
+    said("pass")  # divides the files, so that there are tables
+    assert said("table", "columns", "--ddl", str(tmp_path / "shop.sql"), "--dialect", "mysql")[0] == 0
+    for table in ("orders", "line"): assert said("table", "set", f"shop.{table}", "--key", "id")[0] == 0
+    assert said("pass", "--consistent", "--classic") == (0, "2 tables: 2 ok; all tables hold the transactions up to CDC_TXN-20181215100100000.csv")
+    orders, lines = (query(f"select * exclude (Op, _cdc_file, _cdc_row) from read_parquet('{tmp_path}/lake/shop/{table}/**/*.parquet') order by id") for table in ("orders", "line"))
+    assert orders == [(1, 11), (2, 20)] and lines == [(11, 1), (21, 2), (22, 2)]
+    said("table", "set", "shop.line", "--paused")
+    (cdc / "CDC_TXN-20181215100200000.csv").write_text("I,orders,shop,3,30\nI,line,shop,31,3\n")
+    assert said("pass", "--consistent", "--classic")[1].endswith("all tables but shop.line, paused with files that wait, hold the transactions up to CDC_TXN-20181215100200000.csv")

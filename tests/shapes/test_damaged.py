@@ -74,12 +74,17 @@ DAMAGES = {
 }
 
 
-def read(path: Path, out: Path) -> tuple[list[tuple], list]:
-    "The good rows of a file and its bad ones, by the code that is tried."
+NAMED = set("no UTF-8|a header in the middle|an empty line|blanks|a row of another table|too few fields|columns in another order|a huge number|a huge price|Latin-1".split("|"))  # one row, in each file
+REFUSED = {"a quote", "a huge field", "an open quote"}  # each file; where the others end is not known
+MOST_REFUSED = {"cut": 7, "a flipped bit": 4, "a zero byte": 0}  # of eight files, by what is hit; three of the other damages
+
+
+def read(path: Path, out: Path) -> tuple[list[tuple], int]:
+    "The good rows of a file and the number of its bad ones, by the code that is tried; a row without Op is one of these, and named when it is applied."
     files = as_parquet("shop.item", {path.name: str(path)}, format_from(COLUMNS), str(out))
     bad = {one.row for one in files.bad}
-    rows = pq.read_table(files.urls[path.name]).to_pylist()
-    return [(row["Op"], row["id"], row["name"], row["price"]) for n, row in enumerate(rows) if n not in bad], list(files.bad)
+    rows = [(row["Op"], row["id"], row["name"], row["price"]) for n, row in enumerate(pq.read_table(files.urls[path.name]).to_pylist()) if n not in bad]
+    return [row for row in rows if row[0]], len(bad) + sum(not row[0] for row in rows)
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -94,25 +99,27 @@ def test_no_damage_makes_a_wrong_row_or_loses_a_good_one_unsaid(tmp_path, name, 
             assert path.name in str(error) and len(str(error)) > 40; refused += 1
             continue
         good, may = Counter(parsed(b"".join(before)) + parsed(b"".join(after))), Counter(parsed(touched) + parsed(touched + b"".join(after)))
-        strange = Counter(found) - good - may
+        strange, lost = Counter(found) - good - may, good - Counter(found)
         assert not strange, f"{name} {number}: rows that nobody wrote: {strange}"
-        lost = good - Counter(found)
-        assert not lost or bad, f"{name} {number}: lost and not said: {lost}"
-        if lost and name not in ("a quote", "an open quote", "a flipped bit"): raise AssertionError(f"{name} {number}: {lost} lost by damage elsewhere: {bad}")
-        bad_rows += len(bad)
+        assert sum(lost.values()) <= (bad if name == "a flipped bit" else 0), f"{name} {number}: lost by damage elsewhere: {lost}, {bad} rows named"
+        assert bad == 1 if name in NAMED else bad <= 2, f"{name} {number}: {bad} rows named"
+        bad_rows += bad
+    least, most = (8, 8) if name in REFUSED else (0, 0) if name in NAMED else (0, MOST_REFUSED.get(name, 3))
+    assert least <= refused <= most, f"{name}: {refused} of 8 files refused, from {least} to {most} were expected"
     record_property("looked at", f"8 files with {name}: {refused} refused, {bad_rows} rows named")
 
 
 @pytest.mark.parametrize("damage", ["cut", "rubbish behind", "a flipped byte", "no gzip", "empty"])
-def test_a_damaged_gzip_file_is_refused_by_name(tmp_path, damage):
+def test_a_damaged_gzip_file_is_refused_by_name_and_one_that_is_whole_is_read(tmp_path, damage):
     rng = random.Random(f"{seed_of('HISTORY_SEED')} {damage}")
     for number in range(6):
         lines = lines_of(rng, 200); whole = gzip.compress(b"".join(lines)); at = rng.randrange(20, len(whole) - 9)
         content = {"cut": whole[:at], "rubbish behind": whole + b"rubbish", "a flipped byte": whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1:], "no gzip": b"".join(lines), "empty": b""}[damage]
         path = tmp_path / f"20181215-1003{number:02}000.csv.gz"; path.write_bytes(content)
-        try: found, bad = read(path, tmp_path / f"out{number}")
-        except Refused as error: assert path.name in str(error); continue
-        assert damage in ("rubbish behind", "no gzip", "empty") and (Counter(found) == Counter(parsed(b"".join(lines))) or damage == "empty" and not found) and not bad, (damage, len(found))
+        if damage in ("no gzip", "empty"):  # a name is no proof: rows that are not compressed are rows
+            assert read(path, tmp_path / f"out{number}") == ([] if damage == "empty" else parsed(b"".join(lines)), 0)
+        else:
+            with pytest.raises(Refused, match=path.name): read(path, tmp_path / f"out{number}")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "cp037"])
@@ -121,12 +128,12 @@ def test_a_file_in_another_encoding_is_refused_or_all_its_rows_are_named(tmp_pat
     path.write_bytes(b"".join(lines_of(random.Random(1))).decode().encode(encoding, "replace"))
     try: found, bad = read(path, tmp_path / "out")
     except Refused as error: assert path.name in str(error)
-    else: assert not found and bad
+    else: assert not found and bad > 0
 
 
 @pytest.mark.parametrize("bad_rows", ["stop", "aside"])
 def test_damaged_files_of_many_tables_cost_no_other_table_and_no_other_file_anything(spark, tmp_path, bad_rows):
-    rng = random.Random(seed_of("HISTORY_SEED")); applied = 0
+    rng, applied, refused = random.Random(seed_of("HISTORY_SEED")), set(), set()
     for number, name in enumerate(["a flipped bit", "cut", "an open quote", "a row of another table", "a zero byte", "a huge price"]):
         world = World(tmp_path, spark, dict(COLUMNS), f"shop.t{number}").set(key="id", columns=COLUMNS, bad_rows=bad_rows); world.raw.mkdir(parents=True)
         (world.raw / "LOAD00000001.csv").write_text("1001,first,1.00\n1002,second,2.00\n")
@@ -135,7 +142,9 @@ def test_damaged_files_of_many_tables_cost_no_other_table_and_no_other_file_anyt
         (world.raw / f"{closed(2)}.csv").write_text("U,1001,later,1.50\n")
         done = world.go()
         assert done.verdict in ("ok", "refused", "attention"), (name, done.words)
-        if done.verdict == "refused": assert bad_rows == "stop" and f"{closed(1)}.csv" in done.words, (name, done.words)
+        if done.verdict == "refused":
+            assert bad_rows == "stop" and f"{closed(1)}.csv" in done.words, (name, done.words)
+            refused.add(name)
         found = {key: (text, price) for key, text, price in world.lake("id, name, price")}
         if done.verdict != "refused":
             assert found[1001] == ("later", Decimal("1.50")) and found[1002] == ("second", Decimal("2.00")), name
@@ -144,9 +153,10 @@ def test_damaged_files_of_many_tables_cost_no_other_table_and_no_other_file_anyt
             there = {key: row for key, row in found.items() if key in kept and key not in others}
             wanted = {key: row for key, row in kept.items() if key not in others}
             assert there == wanted or not there and "put aside" in done.words, (name, done.words)  # some damage makes the whole file unreadable
-            applied += there == wanted
+            if there == wanted: applied.add(name)
         else: assert found == {1001: ("first", Decimal("1.00")), 1002: ("second", Decimal("2.00"))}, name
-    assert applied >= 4 if bad_rows == "aside" else applied < 6
+    named = {"a row of another table", "a huge price"}
+    assert applied >= {"a zero byte", *named} if bad_rows == "aside" else refused >= {"an open quote", *named}
 
 
 def test_numbers_of_any_length_are_those_of_python_or_named(record_property):

@@ -218,3 +218,20 @@ def test_a_changed_key_in_a_file_that_lacks_a_column_is_attention(spark, way, tm
     found = world.go()
     assert found.verdict == "attention" and f"row 1 of {closed(1)}.parquet changes the key, and its file does not carry column name" in " ".join(found.notes)
     assert world.lake("id, kind") == [(9, "y")]
+
+
+def test_a_proof_compares_the_source_s_columns_and_finds_a_row_that_kept_its_old_key(spark, tmp_path):
+    import sqlite3
+
+    from dmscdc.reconcile.explain import ProofRequest, prove
+
+    world = World(tmp_path, spark, {"id": "int", "name": "string"}).set(key="id").load([(1, "a"), (2, "b")])
+    world.go()
+    world.changes(1, [("U", 9, "a", 1), ("U", 2, "c", 2)], {"id": "int", "name": "string", "BI_id": "int"})
+    with sqlite3.connect(tmp_path / "shop.db") as db:
+        db.execute("create table item (id int primary key, name text)")
+        db.executemany("insert into item values (?, ?)", [(9, "a"), (2, "c")])
+    proof = lambda: prove(ProofRequest(world.ref, str(world.landing), world.places[2], world.places[3], f"sqlite:{tmp_path / 'shop.db'}", source_table="main.item"), lambda: spark)
+    assert world.go().verdict == "ok" and proof().verdict == "ok"
+    with sqlite3.connect(tmp_path / "shop.db") as db: db.execute("insert into item values (1, 'a')")  # as if the lake had lost it
+    assert proof().verdict == "attention" and "1 missing" in proof().words

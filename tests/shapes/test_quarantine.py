@@ -209,6 +209,14 @@ def test_unless_told_otherwise_a_bad_row_refuses_its_batch(spark, tmp_path):
     assert world.go().verdict == "refused" and not (tmp_path / "lake/_quarantine").exists()
 
 
+def test_an_answer_over_files_with_a_row_that_cannot_be_read_counts_it_as_such(spark, tmp_path):
+    world = csv_table(spark, tmp_path).set(bad_rows="stop")
+    put(world, f"{closed(1)}.csv", "U,1,A,cheap\nQ,2,b,1.00\nU,3,C,3.50\n")
+    world.go()
+    said = typed(world, "as-of", "shop.item")[1]
+    assert "not applied: 1 rows that cannot be read (dmscdc doctor names them)" in said and "not applied: 1 rows without a known Op" in said, said
+
+
 def test_ten_thousand_bad_rows_are_a_wrong_definition(spark, tmp_path):
     world = csv_table(spark, tmp_path)
     put(world, f"{closed(1)}.csv", "U,1,A,1.00\n" * 10_001 + "U,1,A,x\n" * 10_001)

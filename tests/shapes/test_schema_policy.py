@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import pytest
+from typer.testing import CliRunner
 
+from dmscdc.cli.main import app
 from dmscdc.scd2.update import read_versions, update_versions
-from world import World
+from world import World, closed, query
 
 ITEM = {"id": "int", "name": "string"}
 WIDER = {"id": "bigint", "name": "string", "color": "string"}
@@ -63,3 +65,39 @@ def test_keep_asks_a_person_where_a_column_may_have_been_renamed(spark, tmp_path
     found = world.go()
     assert found.verdict == "attention" and "column name comes no more and Name, which is new (another letter case), is left out" in " ".join(found.notes)
     assert "--schema-policy evolve" in " ".join(found.notes) and world.lake("id, name") == [(1, "a")]
+
+
+def said(world: World, *words: str) -> str:
+    done = CliRunner().invoke(app, [*words, "--folder", str(world.root), "--landing", str(world.landing), "--lake", str(world.root / "lake")])
+    assert done.exit_code in (0, 3), done.output
+    return done.stdout
+
+
+def test_keep_leaves_a_column_out_of_every_answer_too(spark, tmp_path):
+    world = item(spark, tmp_path, schema_policy="keep").changes(1, [("U", 1, "A", "red")], WIDER)
+    world.go()
+    assert "color" not in said(world, "as-of", "shop.item") and "red" not in said(world, "as-of", "shop.item")
+    assert "1 reset" in said(world, "feed", "shop.item", "--out", str(tmp_path / "feed"))
+    told = query(f"select column_name from (describe select * from read_parquet('{tmp_path}/feed/**/*.parquet'))")
+    assert {"id", "name"} <= {name for name, in told} and ("color",) not in told
+
+
+@pytest.mark.parametrize("policy", ["evolve", "strict", "keep"])
+def test_a_csv_table_whose_definition_grows_obeys_the_policy(spark, tmp_path, policy):
+    narrow, wide = [("id", "int"), ("name", "string")], [("id", "int"), ("color", "string"), ("name", "string")]
+    world = World(tmp_path, spark, ITEM).set(key="id", columns=narrow, schema_policy=policy)
+    world.raw.mkdir(parents=True)
+    (world.raw / "LOAD00000001.csv").write_text("1,a\n2,b\n")
+    (world.raw / f"{closed(1)}.csv").write_text("U,1,A\n")
+    world.go()
+    (world.raw / f"{closed(2)}.csv").write_text("U,2,red,B\n")
+    (tmp_path / "wide.sql").write_text("create table item (id int, color varchar(9), name varchar(9))")
+    said(world, "table", "columns", "shop.item", "--ddl", str(tmp_path / "wide.sql"), "--dialect", "mysql", "--since", f"{closed(2)}.csv")
+    found = world.go()
+    if policy == "strict":
+        assert found.verdict == "refused" and "column color string added" in found.words and world.lake("id, name") == [(1, "A"), (2, "b")]
+        return
+    assert found.verdict == "ok" and world.lake("id, name") == [(1, "A"), (2, "B")], found.words
+    assert ("color string" in names(world)) == (policy == "evolve")
+    if policy == "evolve": assert world.lake("id, color") == [(1, None), (2, "red")]
+    assert ("red" in said(world, "as-of", "shop.item")) == (policy == "evolve")
