@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -30,9 +31,10 @@ __all__ = ['is_installed', 'quoted', 'transaction', 'type_word', 'table_names', 
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-008
 _LOG = (
-    # one row per change: n orders all changes, shape names the columns, v0, v1… hold the values exactly as stored
+    # one row per change: n orders all changes, shape names the columns, v0, v1… hold the values exactly as stored;
+    # before is the old row of an update, a JSON list of SQL literals
     "CREATE TABLE IF NOT EXISTS dmscdc_changes (n INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT, "
-    "shape INTEGER, op TEXT, place INTEGER, seen TEXT, bytes INTEGER, file TEXT)",
+    "shape INTEGER, op TEXT, place INTEGER, seen TEXT, bytes INTEGER, file TEXT, before TEXT)",
     # one row for each set of columns that a table has had
     "CREATE TABLE IF NOT EXISTS dmscdc_shapes (shape INTEGER PRIMARY KEY, source TEXT, columns TEXT)",
     # one row per captured table: when it was loaded, its last change file
@@ -121,9 +123,11 @@ def _triggers(table: str, shape: int, columns: list[list[str]], has_key: bool) -
     for op, event, row in (("I", "INSERT", "NEW"), ("U", "UPDATE", "NEW"), ("D", "DELETE", "OLD")):
         name, place = f"dmscdc_{table}_{op}", "NULL" if has_key else f"{row}.rowid"
         values = ", ".join(f"{row}.{quoted(column)}" for column, _ in columns)
+        old = ", ".join(f"quote(OLD.{quoted(column)})" for column, _ in columns)
+        before = f"json_array({old})" if op == "U" else "NULL"
         made[name] = (f"CREATE TRIGGER {quoted(name)} AFTER {event} ON {quoted(table)} BEGIN "
-                      f"INSERT INTO dmscdc_changes (source, shape, op, place, {slots}) "
-                      f"VALUES ({text}, {shape}, '{op}', {place}, {values}); END")
+                      f"INSERT INTO dmscdc_changes (source, shape, op, place, before, {slots}) "
+                      f"VALUES ({text}, {shape}, '{op}', {place}, {before}, {values}); END")
     return made
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-030
@@ -135,6 +139,8 @@ def refresh(db: sqlite3.Connection,  # inside a write transaction
     log_new = log_new and is_installed(db)
     for statement in _LOG:
         db.execute(statement)
+    if "before" not in [name for _, name, *_ in db.execute("PRAGMA table_info(dmscdc_changes)")]:  # an older log
+        db.execute("ALTER TABLE dmscdc_changes ADD COLUMN before TEXT")
     tables = [t for t in table_names(db) if not only or t in only]
     triggers = _keep_triggers(db, tables)
     for table in tables:
@@ -298,21 +304,28 @@ def _all_of(writers: Iterable[Callable[[], Iterable[Path]]]) -> Iterator[Path]:
         raise WrongValue("; ".join(errors))
 
 
+def _old_row(db: sqlite3.Connection, before: str | None, columns: Iterable[str]) -> dict[str, Any] | None:
+    "The row before an update, from its literals; columns that came later are left out."
+    literals = json.loads(before) if before else ()
+    return dict(zip(columns, db.execute(f"SELECT {', '.join(literals)}").fetchone())) if literals else None
+
+
 def _write_batch(db: sqlite3.Connection, landing: Path, table: TableRef,
                  file: str, shape: int, settings: DmsSettings) -> list[Path]:  # none: another capture was faster
     "Writes the file of one batch, then deletes its changes."
     found = db.execute("SELECT columns FROM dmscdc_shapes WHERE shape = ?", (shape,)).fetchone()
     columns = dict(json.loads(found[0]))
     slots = ", ".join(f"v{i}" for i in range(len(columns)))
-    rows = db.execute(f"SELECT n, op, seen, {slots} FROM dmscdc_changes "
+    rows = db.execute(f"SELECT n, op, seen, before, {slots} FROM dmscdc_changes "
                       "WHERE source = ? AND file = ? ORDER BY n", (table.name, file)).fetchall()
     if not rows:
         return []
     ops, commits = [row[1] for row in rows], [moment_of(row[2]) for row in rows]
     sequences = [change_sequence(commit, row[0]) for commit, row in zip(commits, rows)]
     key = key_of(db, table.name)
-    data = _typed(table, columns, [row[3:] for row in rows], key, [row[0] for row in rows])
-    data = change_columns(data, ops, settings, commits, sequences, key=key)
+    data = _typed(table, columns, [row[4:] for row in rows], key, [row[0] for row in rows])
+    before = [_old_row(db, row[3], columns) for row in rows] if settings.before_image else None
+    data = change_columns(data, ops, settings, commits, sequences, key=key, before=before)
     path, paths = f"{date_folder(commits[0], settings)}/{file}".lstrip("/"), []
     if data.num_rows:  # else the settings let none of these changes through
         paths = [put_file(landing, table, path, data, settings, replace=True, time=parse_name(file).stamp)]
@@ -463,7 +476,6 @@ def open_source(url: str,  # "sqlite:shop.db", "sqlite:///shop.db", "sqlite:////
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #29cf0248
 _UNFOLLOWED = {  # settings that need more than the log has; what to do instead
-    "before_image": "the log has no old rows: leave the rule add-before-image-columns out",
     "preserve_transactions": "a batch belongs to one table: PreserveTransactions=false",
     "date_partition_timezone": "files are named in UTC: leave DatePartitionTimezone out",
     "bucket_folder": "name the folder as --landing, and leave BucketFolder out",

@@ -115,6 +115,7 @@ class Folding:
     only_inserts: bool = False  # a table without a key: updates and deletes are counted and left out
     texts: tuple[str, ...] = ()  # text columns of the partition; their values must be valid folder names
     images: Mapping[str, str] = field(default_factory=dict)  # before images of the key, see `ChangeFiles`
+    had: tuple[str, ...] = ()  # columns that the table has already
 
 # %% ../../notebooks/05_changes/04_fold.ipynb #cell-020
 def newest_carrier(
@@ -259,18 +260,22 @@ def fold(
 
 
 def _partial_move(changes: pa.Table, how: Folding) -> list | None:  # name, file, row, the columns
-    "The first row that came from another key in a file without all columns: what the others held stays behind."
+    "The first row that came from another key in a file without columns that its row had: what they held stays behind."
     if MOVE not in changes.column_names:
         return None
-    every, found = {group for groups, _ in how.sets for group in groups}, []
-    for group in every:
-        lacking = [name for groups, names in how.sets if group not in groups for name in names]
-        lacking = [name for name in lacking if name not in how.images.values()]
-        here = pc.and_(pc.equal(changes[GROUP], group), pc.not_equal(changes[KIND], "again"))
-        came = pc.fill_null(pc.and_(here, pc.equal(changes[OP], "U")), False).to_numpy() & _is_moved(changes, how)
-        if lacking and (first := first_of(changes, came)):
-            found.append([*first[:3], lacking])
-    return min(found, default=None)
+    came = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
+    came, found = pc.fill_null(came, False).to_numpy() & _is_moved(changes, how), []
+    for groups, names in how.sets:
+        known = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy()
+        first = pc.min(changes[NAME].filter(pa.array(known))).as_py()  # until then no row had such a value
+        for name in names:
+            lacks = came & ~known
+            if name not in how.had:
+                lacks &= pc.greater(changes[NAME], first).to_numpy() if first else False
+            if name not in how.images.values() and (one := first_of(changes, lacks)):
+                found.append([*one[:3], [name]])
+    alike = [one for one in found if one[:3] == min(found)[:3]]
+    return [*alike[0][:3], sorted(name for one in alike for name in one[3])] if alike else None
 
 
 def _is_moved(changes: pa.Table, how: Folding) -> np.ndarray:

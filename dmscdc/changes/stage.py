@@ -56,7 +56,7 @@ def load_staging(url: str) -> Staging:
     how = said["how"]
     schema = tuple(Column(**c) for c in how.pop("schema"))
     sets = tuple((tuple(groups), tuple(names)) for groups, names in how.pop("sets"))
-    lists = {name: tuple(how.pop(name)) for name in ("keys", "texts")}
+    lists = {name: tuple(how.pop(name)) for name in ("keys", "texts", "had")}
     return Staging(said["out"], Folding(schema, sets=sets, **lists, **how), tuple(map(tuple, said["files"])))
 
 # %% ../../notebooks/05_changes/06_stage.ipynb #cell-010
@@ -245,7 +245,7 @@ def stage(
     keys: Sequence[str],  # the columns that identify a row
     url: str,  # a new folder
     sequence: str = "",  # the column of the change sequence, "" when there is none
-    **more: Any,  # of `Folding`: soft, only_inserts, texts
+    **more: Any,  # of `Folding`: soft, only_inserts, texts, had
 ) -> Batch:  # the written fold
     "Fold and write. If a row lacks the sequence, the files' order decides."
     at = f"{url}/by-{'sequence' if sequence else 'file'}"

@@ -238,10 +238,11 @@ def _fold_files(
     files: ChangeFiles,
     url: str,  # a new folder
     load: Sequence[RawFile] = (),  # the load set that the table stands on
+    had: Schema = (),  # the columns of the table
 ) -> Batch:
     "Stage the fold; a batch with rows that cannot be applied is refused."
     texts, sequence = partition_texts(task, files.schema), _change_sequence(task, files, load)
-    how = {"soft": task.soft, "only_inserts": not task.key, "texts": texts}
+    how = {"soft": task.soft, "only_inserts": not task.key, "texts": texts, "had": tuple(c.name for c in had)}
     batch = stage(spark, files, task.row_key, url, sequence, **how)
     if batch.facts["bad"] and not task.aside:
         refuse_bad(str(task.table), batch.facts)
@@ -397,7 +398,15 @@ def _columns_after(task: Task, head: Commit | None, footers: Sequence[Footer]) -
 
 def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
     "The first commit of a table without a load: no rows, and no file applied. Raises `Refused`."
-    _columns_after(task, head, open_files(task, plan.changes, head).footers)  # refused before anything is there
+    try:
+        footers = open_files(task, plan.changes, head).footers
+    except Unreadable:
+        whole = unreadable(task, plan, head, plan.changes) if task.aside else {}
+        if not whole:
+            raise
+        footers = open_files(task, [f for f in plan.changes if f.path not in whole], head).footers
+    if footers:
+        _columns_after(task, head, footers)  # refused before anything is there
     position = Position(applied=(0, 0)).to_commit()
     return PendingLoad(task.lake.advance(Transaction(head, position, task.run, (), task.key, task.partition)))
 
@@ -425,7 +434,7 @@ def _prepare_batch(
     staged = f"{task.lake.staging_dir(transaction)}/staged"
     with clock.step("fold"):
         chosen = change_files(footers, urls, grown.schema, kinds, task.key, _load_file(task, plan.after.load_files))
-        batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files)
+        batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files, head.schema)
     before = Position.from_json(head.position)
     after = replace(plan.after, redone=before.redone)
     position = read_by(_with_high_watermark(after, before, batch, grown), opened, before)

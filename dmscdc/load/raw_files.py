@@ -122,9 +122,9 @@ def rows_aside(
     return rows
 
 
-def unreadable(task: Task, plan: Plan, head: Commit, files: Sequence[RawFile]) -> dict[str, str]:  # path -> why
+def unreadable(task: Task, plan: Plan, head: Commit | None, files: Sequence[RawFile]) -> dict[str, str]:  # path -> why
     "The files of a batch that cannot be read; none where one of them has been applied before."
-    found, known = {}, Position.from_json(head.position).aside or {}
+    found, known = {}, (Position.from_json(head.position).aside if head else None) or {}
     for file in files:
         try:
             look_through(file.path, open_files(task, [file], head).urls[file.path])

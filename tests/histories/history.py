@@ -4,6 +4,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Sequence, Union
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dmscdc.capture.sqlite import SqliteSource
@@ -58,8 +60,10 @@ class History:
     CLOSE [bytes]           DMS writes what waits into change files: one a table, or a new one after so many bytes
     AWAY number             one of the change files that no pass has seen is held back
     BACK                    what was held back arrives
+    SPOIL number            the first row of one of the change files that no pass has seen gets an Op that is none
+    MEND                    spoiled files are repaired, and replayed
     PASS                    every table is processed, and must be what the database says
-    At the end come CLOSE, BACK and PASS. A step that is not possible is left out, as a statement is that SQLite refuses.
+    At the end come CLOSE, BACK, MEND and PASS. A step that is not possible is left out, as a statement is that SQLite refuses.
     """
     steps: tuple[Step, ...]
     sequence: bool = False  # change files carry a change sequence
@@ -70,6 +74,7 @@ class History:
     csv: bool = False  # DMS writes CSV
     header: bool = False  # with a header, if it writes CSV
     zipped: bool = False  # compressed, if it writes CSV
+    images: bool = False  # updates carry the key before them
 
     def __repr__(self) -> str:
         said = "".join(f", {f.name}=True" for f in fields(self)[1:] if getattr(self, f.name))
@@ -78,14 +83,17 @@ class History:
     @property
     def task(self) -> DmsSettings:
         "As DMS is told."
-        names = {"sequence_column": "seq" * self.sequence, "timestamp_column": "ts" * self.stamp}
+        names = {"sequence_column": "seq" * self.sequence, "timestamp_column": "ts" * self.stamp, "before_image": "pk-only" * self.images}
         if self.csv: names |= {"data_format": "csv", "add_column_name": self.header, "gzip": self.zipped}
         return DmsSettings(**names, include_op_for_full_load=self.op, max_file_size=0.02 if self.parts else 1024)
 
-    @property
-    def told(self) -> dict[str, Any]:
+    def added(self, table: str) -> list[str]:
+        "The columns that rules of the task add behind those of the source."
+        return ["seq"] * self.sequence + [f"BI_{k}" for k in KEYS[table]] * self.images
+
+    def told(self, table: str) -> dict[str, Any]:
         "What a person sets of the CSV files, where they have no header."
-        return {"nulls": [""], "timestamp": "ts", **({"more": ["seq"]} if self.sequence else {})}
+        return {"nulls": [""], "timestamp": "ts", **({"more": more} if (more := self.added(table)) else {})}
 
 
 # What the database says
@@ -118,6 +126,19 @@ def rows_in(path: Path) -> int:
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as text: return rows - text.read(3).startswith("Op,")
 
 
+def spoiled(path: Path) -> None:
+    "Another Op in the first row."
+    if path.suffix == ".parquet":
+        rows = pq.read_table(path)
+        ops = ["X", *rows["Op"].to_pylist()[1:]]
+        pq.write_table(rows.set_column(rows.schema.get_field_index("Op"), "Op", pa.array(ops)), path)
+        return
+    how = gzip.open if path.suffix == ".gz" else open
+    with how(path, "rb") as file: text = file.read()
+    begin = text.index(b"\n") + 1 if text.startswith(b"Op,") else 0
+    with how(path, "wb") as file: file.write(text[:begin] + b"X" + text[begin + 1:])
+
+
 def fields_in(path: Path) -> int:
     "The fields of a CSV file's first row; 0 where it has none."
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="") as text: return len(next(csv.reader(text), ()))
@@ -128,6 +149,7 @@ class File:
     "A change file, and the number of the last change in it."
     path: Path
     last: int
+    sound: bytes | None = None  # of a spoiled file: what it should hold
 
 
 @dataclass
@@ -144,7 +166,8 @@ class SyncResult:
 
     @property
     def due(self) -> int | None:
-        "The change up to which the lake holds everything and nothing else; None while load and changes overlap, or while a file before the newest is missing."
+        "The change up to which the lake holds everything and nothing else; None while load and changes overlap, or while a file before the newest is missing or spoiled."
+        if any(file.sound is not None for file in self.files): return None  # its other rows are applied
         there = [file.path.exists() for file in self.files]
         newest = self.files[there.count(True) - 1].last if any(there) else 0
         if there != sorted(there, reverse=True) or not (self.load or newest): return None
@@ -167,33 +190,33 @@ class RowLife:
 
     def world(self, table: str, root: Path | None = None) -> World:
         "Where a table's files come and go, with a state that knows its settings."
-        how = {"key": KEYS[table], "delete": "soft" if self.history.soft else "hard", **SETTINGS[table], **self.definition(table)}
+        how = {"key": KEYS[table], "delete": "soft" if self.history.soft else "hard", "bad_rows": "aside", **SETTINGS[table], **self.definition(table)}
         return World(root or self.root, self.spark, {}, f"shop.{table}").set(**how)
 
     def definition(self, table: str) -> dict[str, Any]:
         "What a person sets of CSV files: the columns that the files have, each version from its first file on, and what is unusual about them."
         if not self.history.csv: return {}
         every, versions = [(name, HIVE[LAKE[kind]]) for name, kind in self.moment(table).columns], []
-        if self.history.header: return {"columns": every, "csv": self.history.told}
+        if self.history.header: return {"columns": every, "csv": self.history.told(table)}
         files = [file.path if file.path.exists() else self.aside(file.path) for file in (self.tables[table].files if hasattr(self, "tables") else ())]
         loads = sorted((self.root / "landing/shop" / table).glob("LOAD*"))[:1]
         for path in (*loads, *sorted(files, key=lambda path: path.name)):
-            count = fields_in(path) - (path not in loads or self.history.op) - self.history.stamp - self.history.sequence
+            count = fields_in(path) - (path not in loads or self.history.op) - self.history.stamp - len(self.history.added(table))
             since, columns = "" if path in loads else path.name, every[:count]
             if count > 0 and (not versions or versions[-1][1] != columns): versions.append((since if versions else "", columns))
-        return {"columns": versions[0][1] if versions else every, "csv": {**self.history.told, "versions": versions[1:]}}
+        return {"columns": versions[0][1] if versions else every, "csv": {**self.history.told(table), "versions": versions[1:]}}
 
     def live(self) -> RowLife:
         "Everything that happens, to the end."
         TRIED["histories"] += 1
-        for step in (*self.history.steps, "CLOSE", "BACK", "PASS"): self.take(step)
+        for step in (*self.history.steps, "CLOSE", "BACK", "MEND", "PASS"): self.take(step)
         return self
 
     def take(self, step: Step) -> None:
         "One step."
         self.now += STEP
         word, *rest = step.split() if isinstance(step, str) else [""]
-        act = {"LOAD": self.load, "CLOSE": self.close, "AWAY": self.away, "BACK": self.back, "PASS": self.go}.get(word)
+        act = {"LOAD": self.load, "CLOSE": self.close, "AWAY": self.away, "BACK": self.back, "SPOIL": self.spoil, "MEND": self.mend, "PASS": self.go}.get(word)
         act(*rest) if act else self.say(step)
 
     # The database
@@ -220,6 +243,10 @@ class RowLife:
         TRIED["statements"] += len(statements)
         if len(statements) > 1: self.db.execute("BEGIN")
         for statement in statements:
+            key = re.match(r"UPDATE (\w+) SET (\w+)", statement)
+            if key and key[2] in KEYS[key[1]]:
+                if not self.history.images: continue  # nothing in the files would tell of it
+                TRIED["statements that change a key"] += 1
             with suppress(sqlite3.IntegrityError, sqlite3.OperationalError): self.db.execute(statement)
             TRIED["roll-backs"] += statement.upper().startswith("ROLLBACK")
             self.look()
@@ -237,6 +264,7 @@ class RowLife:
 
     def load_table(self, name: str, told: SyncResult, repeated: list[int]) -> None:
         for old in told.world.raw.glob("LOAD*"): old.unlink()
+        for file in told.files: file.sound = None  # what is wrong in it is in the load
         self.source.install()  # added columns are seen
         self.db.execute("CREATE TEMP TABLE waiting AS SELECT * FROM dmscdc_changes WHERE source = ?", (name,))
         loaded = self.source.full_load(self.root / "landing", self.history.task, tables=[name], now=self.now)
@@ -283,6 +311,27 @@ class RowLife:
         path.rename(self.aside(path))
         next(told for told in self.tables.values() if path in [file.path for file in told.files]).was_late = True
         TRIED["files held back"] += 1
+
+    def spoil(self, number: str) -> None:
+        chosen = [(told, file) for told in self.tables.values() for file in told.files if file.path.exists() and file.path not in self.seen and file.sound is None]
+        if not chosen: return
+        told, file = chosen[int(number) % len(chosen)]
+        file.sound, time = file.path.read_bytes(), file.path.stat().st_mtime
+        spoiled(file.path)
+        os.utime(file.path, (time, time))
+        told.was_late = True  # what comes after it may miss it
+        TRIED["files spoiled"] += 1
+
+    def mend(self) -> None:
+        for told in self.tables.values():
+            mended = [file for file in told.files if file.sound is not None and file.path.exists()]
+            for file in mended:
+                time = file.path.stat().st_mtime
+                file.path.write_bytes(file.sound)
+                os.utime(file.path, (time, time))
+                file.sound = None
+            if again := [file.path.name for file in mended if file.path in self.seen and file.last > told.load]:
+                told.world.state.instruct(told.world.ref, {"kind": "replay", "files": again})
 
     def aside(self, path: Path) -> Path: return self.root / "away" / path.parent.name / path.name
 
@@ -339,11 +388,11 @@ class RowLife:
         TRIED["tables compared"] += 1
 
     def check_columns(self, name: str, said: Moment, lake: Lake) -> None:
-        extra = OURS | ({"seq"} if self.history.sequence else set()) | ({"ts"} if self.history.stamp else set())
+        extra = OURS | set(self.history.added(name)) | ({"ts"} if self.history.stamp else set())
         place = SETTINGS[name].get("partition")
         own = [(column, kind) for column, kind in lake.columns if column not in extra and column != place]
         same(f"{name}: columns", own, [(column, LAKE[declared]) for column, declared in said.columns if column != place])
-        assert {column for column, _ in lake.columns} == extra | {column for column, _ in said.columns}
+        assert {column for column, _ in lake.columns} | {f"BI_{k}" for k in KEYS[name]} == extra | {column for column, _ in said.columns} | {f"BI_{k}" for k in KEYS[name]}
         assert len({str([(c.name, c.type) for c in pq.read_schema(file)]) for file in self.lake_files(name)}) == 1, f"{name}: lake files with different columns"
 
     def lake_files(self, name: str) -> list[Path]: return sorted(self.tables[name].world.folder.rglob("*.parquet"))
@@ -384,6 +433,7 @@ def same(what: str, found: list, wanted: list) -> None:
 
 def expected(note: str, told: SyncResult) -> bool:
     "Is this note one that the history gives reason for?"
-    if "met no row" in note: return told.was_late or not told.exact
+    if "put aside" in note: return any(file.sound is not None for file in told.files) or told.was_late
+    if "met no row" in note or "given a key that another row still had" in note: return told.was_late or not told.exact
     if note.startswith("late file") or "arrived too late" in note: return told.was_late
     return False

@@ -50,6 +50,7 @@ def insert(draw, table: str) -> str:
 @st.composite
 def update(draw, table: str) -> str:
     names = draw(st.lists(st.sampled_from([c for c in COLUMNS[table] if c not in KEYS[table]] + NEW), unique=True, min_size=1, max_size=2))
+    if draw(st.integers(0, 3)) == 3: names = [draw(st.sampled_from(KEYS[table])), *names[:-1]]  # of its key
     return f"UPDATE {table} SET {', '.join(f'{name} = {draw(value(name))}' for name in names)}{draw(where(table))}"
 
 
@@ -71,7 +72,8 @@ closes = st.sampled_from(["CLOSE", "CLOSE 1", "CLOSE 40"])
 event = st.one_of(
     st.just(("PASS",)), closes.map(lambda close: (close,)), closes.map(lambda close: (close, "PASS")), closes.map(lambda close: (close, "PASS")),
     st.sampled_from(loads).map(lambda load: (load,)), st.sampled_from(loads).map(lambda load: (load, "PASS")),
-    *[st.builds(lambda close, number: (close, f"AWAY {number}", "PASS"), closes, st.integers(0, 3))] * 2, st.just(("BACK",)), st.just(("BACK", "PASS")))
+    *[st.builds(lambda close, number: (close, f"AWAY {number}", "PASS"), closes, st.integers(0, 3))] * 2, st.just(("BACK",)), st.just(("BACK", "PASS")),
+    *[st.builds(lambda close, number: (close, f"SPOIL {number}", "PASS"), closes, st.integers(0, 3))] * 2, st.just(("MEND", "PASS")))
 chapter = st.builds(lambda steps, event: (*steps, *event), st.lists(work, min_size=1, max_size=5), event)
 start = st.builds(lambda steps, load: (*steps, *load), st.lists(work, min_size=2, max_size=6), st.sampled_from([("LOAD",), ("LOAD",), ("LOAD REPEATING",), ()]))
 
@@ -79,7 +81,7 @@ start = st.builds(lambda steps, load: (*steps, *load), st.lists(work, min_size=2
 def histories() -> st.SearchStrategy[History]:
     "Some rows, a load, and chapters that each end with something that DMS or we do."
     steps = st.builds(lambda start, chapters: start + sum(chapters, ()), start, st.lists(chapter, min_size=3, max_size=8))
-    return st.builds(History, steps, **{name: st.booleans() for name in ("sequence", "stamp", "op", "parts", "soft", "csv", "header", "zipped")})
+    return st.builds(History, steps, **{name: st.booleans() for name in ("sequence", "stamp", "op", "parts", "soft", "csv", "header", "zipped", "images")})
 
 
 # Trying many, and making short what failed

@@ -381,8 +381,20 @@ def test_what_is_no_blob_in_a_blob_column_arrives_as_sqlite_would_cast_it(source
         assert [(row["raw"],) for row in changes(tmp_path / "landing")] == db.execute("SELECT CAST(raw AS BLOB) FROM item").fetchall()
 
 
+@pytest.mark.parametrize("which, columns", [("pk-only", ["BI_a", "BI_b"]), ("all", ["BI_a", "BI_b", "BI_price", "BI_at", "BI_raw"])])
+def test_updates_carry_the_row_before_them_where_the_task_asks_for_it(source, tmp_path, which, columns):
+    first, last = (1, "it's", "0.10", "2018-12-15 10:00:00", b"\x00\xff"), (2, "é", None, None, None)
+    run(source, ("INSERT INTO item VALUES (?, ?, ?, ?, ?)", first))
+    run(source, ("UPDATE item SET a = ?, b = ?, price = ?, at = ?, raw = ?", last), "ALTER TABLE item ADD COLUMN more INT", ("DELETE FROM item", ()))
+    source.drain(tmp_path / "landing", DmsSettings(before_image=which), now=NOON)
+    images = [{name: value for name, value in row.items() if name.startswith("BI_")} for row in changes(tmp_path / "landing")]
+    old = dict(zip(["BI_a", "BI_b", "BI_price", "BI_at", "BI_raw"], [1, "it's", Decimal("0.10"), datetime(2018, 12, 15, 10, tzinfo=timezone.utc), b"\x00\xff"]))
+    assert [list(row) for row in images] == [columns + ["BI_more"] * (which == "all")] * 3 and images[0] == images[2] == dict.fromkeys(images[0])
+    assert {name: value for name, value in images[1].items() if name != "BI_more"} == {name: old[name] for name in columns}
+
+
 @pytest.mark.parametrize("settings, words", [
-    (DmsSettings(before_image="all"), "the log has no old rows"), (DmsSettings(preserve_transactions=True, cdc_path="cdc"), "PreserveTransactions=false"),
+    (DmsSettings(preserve_transactions=True, cdc_path="cdc"), "PreserveTransactions=false"),
     (DmsSettings(date_partition=True, date_partition_timezone="Asia/Kolkata"), "leave DatePartitionTimezone out"), (DmsSettings(bucket_folder="raw"), "leave BucketFolder out")])
 def test_settings_that_triggers_cannot_follow_are_refused(tmp_path, settings, words):
     with closing(sqlite3.connect(tmp_path / "a.db")) as db, db: db.execute("create table item (id integer primary key)")
