@@ -234,7 +234,8 @@ def table_line(
         said = {"verdict": "waiting", "words": f"waits: {status['waits']}"}
     schema, name = name_parts(status["table"])
     idle = "nothing to do" if status.get("verdict") == "nothing" else state
-    words = unnamed(said.get("words") or _STATES.get(waits) or idle, status["table"])
+    stands = _STATES.get(waits, "").replace("key", status.get("needs") or "key")
+    words = unnamed(said.get("words") or stands or idle, status["table"])
     return {
         **status,
         "schema": schema,

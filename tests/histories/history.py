@@ -201,7 +201,8 @@ class RowLife:
         files = [file.path if file.path.exists() else self.aside(file.path) for file in (self.tables[table].files if hasattr(self, "tables") else ())]
         loads = sorted((self.root / "landing/shop" / table).glob("LOAD*"))[:1]
         for path in (*loads, *sorted(files, key=lambda path: path.name)):
-            count = fields_in(path) - (path not in loads or self.history.op) - self.history.stamp - len(self.history.added(table))
+            more = self.history.sequence if path in loads else len(self.history.added(table))  # a load has no rows before its own
+            count = fields_in(path) - (path not in loads or self.history.op) - self.history.stamp - more
             since, columns = "" if path in loads else path.name, every[:count]
             if count > 0 and (not versions or versions[-1][1] != columns): versions.append((since if versions else "", columns))
         return {"columns": versions[0][1] if versions else every, "csv": {**self.history.told(table), "versions": versions[1:]}}
