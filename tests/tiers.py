@@ -69,7 +69,7 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "session/test_session.py": "test",
     "state_dynamodb": "proof",
 }
-SERVERS = {"aws", "bucket", "browser", "cluster", "dynamodb", "dynamodb_local", "dynamodb_table", "mariadb", "moto", "postgresql"}
+SERVERS = {"aws", "bucket", "browser", "cluster", "dynamodb", "dynamodb_server", "dynamodb_table", "mariadb", "moto", "postgresql"}
 
 def tier_of(name: str, fixtures: Any = ()) -> str:
     "The tier of a test: `asking/test_feed.py::test_…`, with the names of its fixtures."

@@ -10,7 +10,7 @@ from botocore.httpsession import URLLib3Session
 from typer.testing import CliRunner
 from test_lake import KINDS, Killed, Lake, Wire, answer, loaded
 
-from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
+from aws.dynamo import dynamodb, dynamodb_server, dynamodb_table  # noqa: F401
 from aws.worlds import SCHEMA, BucketWorld
 from dmscdc.cli.main import app
 from dmscdc.errors import CommitConflict, UnsupportedStore

@@ -2,9 +2,9 @@
 import pytest
 
 try:
-    from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
+    from aws.dynamo import dynamodb, dynamodb_server, dynamodb_table  # noqa: F401
 except ImportError:
 
     @pytest.fixture
     def dynamodb_table():
-        pytest.skip("DynamoDB Local is started by the tests of a checkout")
+        pytest.skip("a stand-in for DynamoDB is started by the tests of a checkout")

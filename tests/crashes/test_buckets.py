@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 from moto.server import ThreadedMotoServer
 
-from aws.dynamo import dynamodb_local  # noqa: F401
+from aws.dynamo import dynamodb_server  # noqa: F401
 from aws.usual import usual
 from buckets import BUCKET, TABLE, AwsCase
 from warm import a_house
@@ -20,11 +20,11 @@ ALL = ["initial load", *DAILY, "inserts only"]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory, dynamodb_local):  # noqa: F811
-    "A bucket of moto's, a table in DynamoDB Local, and a server that has learned S3A; small files are no exception, it reads all."
+def house(tmp_path_factory, dynamodb_server):  # noqa: F811
+    "A bucket of moto's, a table in a DynamoDB of the tests, and a server that has learned S3A; small files are no exception, it reads all."
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()
-    with pytest.MonkeyPatch.context() as patch, usual(patch, AWS_ENDPOINT_URL="http://{}:{}".format(*moto.get_host_and_port()), AWS_ENDPOINT_URL_DYNAMODB=dynamodb_local):
+    with pytest.MonkeyPatch.context() as patch, usual(patch, AWS_ENDPOINT_URL="http://{}:{}".format(*moto.get_host_and_port()), AWS_ENDPOINT_URL_DYNAMODB=dynamodb_server):
         client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
         create_table(TABLE)
         with a_house(tmp_path_factory.mktemp("buckets"), [f"s3://{BUCKET}"], kind=AwsCase, conf={"spark.dmscdc.directBytes": "0"}) as house: yield house

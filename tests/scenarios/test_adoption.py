@@ -20,7 +20,7 @@ from dmscdc.service.status import read_statuses, status_row
 from dmscdc.state.sqlite import SqliteState
 from dmscdc.storage.log_store import LogStore
 
-from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
+from aws.dynamo import dynamodb, dynamodb_server, dynamodb_table  # noqa: F401
 from world import World, closed, query, replay, replayed
 
 SCHEMA = {"id": "int", "name": "string", "dept": "string", "at": "timestamp", "n": "int"}

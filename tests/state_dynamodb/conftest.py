@@ -1,1 +1,1 @@
-from aws.dynamo import dynamodb, dynamodb_local, dynamodb_table  # noqa: F401
+from aws.dynamo import dynamodb, dynamodb_server, dynamodb_table  # noqa: F401
