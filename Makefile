@@ -87,6 +87,9 @@ constraints: $(STAMP)
 torture: $(ARCHIVE)
 	HISTORIES=$(or $(HISTORIES),200) HISTORY_SEED=$(or $(HISTORY_SEED),today) CRASH_SEED=$(or $(CRASH_SEED),today) ADVERSARY_SEED=$(or $(ADVERSARY_SEED),today) $(BIN)/python -m pytest -m "torture or not torture" -s tests
 
+mutants: $(STAMP)
+	$(BIN)/python tests/mutants.py --jobs $(JOBS) $(if $(SINCE),--since $(SINCE)) $(WHICH)
+
 export: $(STAMP)
 	$(BIN)/nbdev_export
 	$(BIN)/nbdev_clean

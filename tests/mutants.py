@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Breaks one line of the package at a time, in a copy, and runs the test that must notice: `python tests/mutants.py [--jobs 2] [WHICH …]`.
+"""Breaks one line of the package at a time, in a copy, and runs the test that must notice: `python tests/mutants.py [--since COMMIT] [--jobs 2] [WHICH …]`.
 
 The table of breaks is `tests/mutants.md`: each row names the break, its module, the line before and after, and the test. WHICH is the name of
-a break, a module, or a part of a test's path; without any all breaks are made. A test that stays green, or that is not green without the
-break, is reported and makes the exit code 1. `--texts` only looks whether every row still fits the code, which takes no time.
+a break, a module, or a part of a test's path; without any all breaks are made. What was seen red is remembered with the contents of its module
+and its test (`.cache/mutants.json`) and not tried again while they are the same. A test that stays green is reported and makes the exit code 1.
 """
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import re
 import shutil
@@ -16,15 +17,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Iterator
 
 HERE = Path(__file__).resolve().parent
 ROW = re.compile(r"^\| (?P<name>[a-z0-9 ]+) \| `(?P<module>[\w.]+)` \| `(?P<before>.+?)` \| `(?P<after>.+?)` \| `(?P<test>tests/\S+::.+?)` \|$")
-LIMIT = 1200  # seconds of one pytest; a break that makes a test hang is noticed, too
+SEEN = HERE.parent / ".cache" / "mutants.json"
+LIMIT = 600  # seconds of one pytest; a break that makes a test hang is noticed, too
 
 
 def lines() -> list[str]:
@@ -50,14 +52,6 @@ def misfit(row: dict[str, str], package: Path = HERE.parent / "dmscdc") -> str:
     except SyntaxError as error: return f"the line after is no Python: {error.msg}"
     there = (HERE.parent / file).exists() and f"def {test.partition('[')[0]}(" in (HERE.parent / file).read_text()
     return "" if there else f"there is no test {row['test']}"
-
-
-def misfits() -> list[str]:
-    "What is wrong with the table, in sentences."
-    rows, names = list(breaks()), Counter(row["name"] for row in breaks())
-    wrong = [f"no row: {line[:80]}" for line in lines() if not ROW.match(line)]
-    twice = [f"{name}: the name stands {count} times" for name, count in names.items() if count > 1]
-    return wrong + twice + [f"{row['name']}: {why}" for row in rows if (why := misfit(row))]
 
 
 def run(tests: list[str], package: Path, limit: float | None = None) -> subprocess.CompletedProcess:
@@ -88,12 +82,26 @@ def broken(row: dict[str, str]) -> str:
         return {0: "green", 1: "red"}.get(done.returncode, f"pytest ended with {done.returncode}: {done.stdout[-300:]}")
 
 
-def told(row: dict[str, str]) -> str:
-    "Try one row and print what came of it."
-    begun = time.monotonic()
-    said = broken(row)
-    print(f"{row['name']:<32} {said:<6} {time.monotonic() - begun:4.0f} s  {row['test']}", flush=True)
-    return said
+def mark(row: dict[str, str]) -> str:
+    "A mark of all that decides whether the break is noticed: the row, its module and its test's file."
+    files = [HERE.parent / "dmscdc" / path_of(row["module"]), HERE.parent / row["test"].partition("::")[0]]
+    return sha256(b"".join([repr(row).encode(), *(file.read_bytes() for file in files if file.exists())])).hexdigest()[:16]
+
+
+def remembered() -> dict[str, str]:
+    "By break: the mark under which it was seen red."
+    return json.loads(SEEN.read_text()) if SEEN.exists() else {}
+
+
+def remember(row: dict[str, str]) -> None:
+    SEEN.parent.mkdir(exist_ok=True)
+    SEEN.write_text(json.dumps({**remembered(), row["name"]: mark(row)}, indent=1, sort_keys=True))
+
+
+def changed(since: str) -> set[str]:
+    "The modules that differ from a commit's."
+    names = subprocess.run(["git", "diff", "--name-only", since, "--", "dmscdc"], cwd=HERE.parent, capture_output=True, text=True, check=True).stdout.split()
+    return {name.removeprefix("dmscdc/").removesuffix(".py").replace("/", ".") for name in names}
 
 
 def is_wanted(row: dict[str, str], which: list[str]) -> bool: return not which or any(w in (row["name"], row["module"]) or w in row["test"] for w in which)
@@ -102,18 +110,30 @@ def is_wanted(row: dict[str, str], which: list[str]) -> bool: return not which o
 def main(words: list[str]) -> int:
     ask = argparse.ArgumentParser(description="Breaks that tests must notice.")
     ask.add_argument("which", nargs="*", help="names of breaks, modules, or parts of the tests' paths; all where none is given")
+    ask.add_argument("--since", default="", help="only those of the modules that have changed since this commit")
     ask.add_argument("--jobs", type=int, default=1, help="how many at once; each may start a Spark of its own")
-    ask.add_argument("--texts", action="store_true", help="only look whether every row fits the code")
     given = ask.parse_args(words)
-    if given.texts: return print("\n".join(misfits()) or f"{len(lines())} rows fit") or int(bool(misfits()))
-    chosen = [row for row in breaks() if is_wanted(row, given.which)]
-    if not chosen: return print(f"no break is called or tested so: {' '.join(given.which)}") or 1
-    with copied() as whole: sound = run(sorted({row["test"] for row in chosen}), whole)  # a copy too: else it could lack something, and all would be red
-    if sound.returncode: return print(f"without any break the tests are not green:\n{sound.stdout[-2000:]}") or 1
-    with ThreadPoolExecutor(given.jobs) as pool: said = list(pool.map(told, chosen))
-    bad = [row["name"] for row, one in zip(chosen, said) if one != "red"]
-    print(f"{len(chosen)} breaks tried, {len(chosen) - len(bad)} red" + f"; not red: {', '.join(bad)}" * bool(bad))
-    return int(bool(bad))
+    for line in lines():
+        if not ROW.match(line): print(f"no row: {line[:80]}")
+    chosen = [row for row in breaks() if is_wanted(row, given.which) and (not given.since or row["module"] in changed(given.since))]
+    unfit = {row["name"]: why for row in chosen if (why := misfit(row))}
+    for name, why in unfit.items(): print(f"{name}: {why}")
+    known = remembered()
+    todo = [row for row in chosen if row["name"] not in unfit and (given.which or known.get(row["name"]) != mark(row))]
+    print(f"{len(chosen)} breaks, {len(chosen) - len(todo) - len(unfit)} seen red before, {len(todo)} to try", flush=True)
+    green = []
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for one in as_completed([pool.submit(lambda row=row: (row, *timed(row))) for row in todo]):
+            row, said, seconds = one.result()
+            print(f"{row['name']:<32} {said:<6} {seconds:4.0f} s  {row['test']}", flush=True)
+            remember(row) if said == "red" else green.append(row["name"])
+    if green: print(f"not red: {', '.join(green)}")
+    return int(bool(green))
+
+
+def timed(row: dict[str, str]) -> tuple[str, float]:
+    begun = time.monotonic()
+    return broken(row), time.monotonic() - begun
 
 
 if __name__ == "__main__": sys.exit(main(sys.argv[1:]))

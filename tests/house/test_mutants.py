@@ -1,4 +1,4 @@
-"Every row of tests/mutants.md fits the code and the tests of its day; what it breaks is run by hand: python tests/mutants.py."
+"A row of tests/mutants.md that fits the code no more is said; what the rows break is run by hand: make mutants SINCE=COMMIT."
 import mutants
 
 
