@@ -289,11 +289,11 @@ def _run_job(
     "Run one notebook and leave no work of it behind."
     name, run_id, lease = str(status.table), uuid.uuid4().hex[:8], held.lease
     session = session_of(lease.owner, lease.fence, name)
+    workers.say(status.plan.sentence)  # before the first Spark starts, which takes seconds
     if (spark := _spark_for(workers, status)) is None:
         return without_run(status)
     url, server = spark
     given = {"format": status.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
-    workers.say(status.plan.sentence)
     workers.log("run begun", table=name, run=run_id)
     try:
         run = run_notebook(
