@@ -1,10 +1,3 @@
-# make demo: environment and the whole story.
-# make quick: the tests that need no Java.  make test: these, what needs Spark alone or takes longer, and every notebook.
-# make proof: what needs servers, kernels, browsers, databases or clusters, or kills something.  tests/tiers.py says which test is which.
-# make torture: everything, every kill point, HISTORIES=200 random histories, ADVERSARY=50 random tables, with the day's seeds.
-# make outputs: what the notebooks show, again.
-# make fresh: make test and make proof in a new clone with an empty home.  make pythons: a part of them on each Python from 3.10 on.
-# make constraints: the versions that all of them install, again.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -12,9 +5,13 @@ STAMP  := $(VENV)/.made
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO   ?= ./demo
 
-.PHONY: env demo quick test proof outputs fresh pythons constraints torture export readme clean bench lab
+.PHONY: help env demo lint quick test proof outputs fresh pythons constraints torture mutants export readme clean bench lab
+.DEFAULT_GOAL := help
 
-env: $(STAMP)
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/make \1|\2/' | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+
+env: $(STAMP) ## everything that Python brings, in .venv
 
 $(STAMP): settings.ini setup.py pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or newer is needed, $$($(PYTHON) --version) was found: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -24,7 +21,7 @@ $(STAMP): settings.ini setup.py pyproject.toml constraints.txt
 	PYTHONWARNINGS=ignore::UserWarning $(PIP) --build-constraint constraints.txt --editable '.[all,dev]'
 	@touch $@
 
-demo: $(STAMP)
+demo: $(STAMP) ## the whole story: a shop, its files, the lake, the proof
 	$(BIN)/dmscdc demo $(DEMO)
 
 # Parts that need nothing of each other run side by side, JOBS at once; each prints what it has to say when it ends. Rooms of spark start it in
@@ -37,6 +34,7 @@ LANES  := asking loading+planning+landing+session+shapes+proof scenarios+contrac
 PROOF  := aws+crashes+contracts+scenarios+shapes asking+adversary house jobs+pages+planning proof+loading+landing cluster+running histories+session+state_dynamodb
 TESTS  := $(QUICK:%=quick/%) rooms/$(PLAIN) rooms/04_spark $(LANES:%=test/%) $(ROOMS:%=rooms/%)
 BESIDE := $(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $(JOBS)
+parts   = export TIMES=$$(mktemp); $(BESIDE) $(1); code=$$?; echo "the parts of make $@:"; sort -rn $$TIMES; rm -f $$TIMES; exit $$code
 
 # Spark's Java lives for seconds here: compiling well costs more than it gives, and what it loads at its start is kept in one file.
 ARCHIVE := $(VENV)/spark.jsa
@@ -46,62 +44,65 @@ test proof torture outputs: export JAVA_TOOL_OPTIONS := $(JAVA_TOOL_OPTIONS) $(B
 $(ARCHIVE): $(STAMP) tests/archive.py
 	@JAVA_TOOL_OPTIONS="$(filter-out $(BRIEF),$(JAVA_TOOL_OPTIONS)) -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" $(BIN)/python tests/archive.py $@
 
-test: $(ARCHIVE)
-	+@$(BESIDE) $(TESTS)
+test: $(ARCHIVE) ## quick, what needs Spark alone, and every notebook: ten minutes on two cores
+	+@$(call parts,$(TESTS))
 
 quick: export JAVA_HOME := /nowhere
-quick: $(STAMP)
-	+@$(BESIDE) $(QUICK:%=quick/%) rooms/$(PLAIN)
+quick: $(STAMP) ## what needs no Java: a minute
+	+@$(call parts,lint $(QUICK:%=quick/%) rooms/$(PLAIN))
 
-proof: $(ARCHIVE)
-	+@$(BESIDE) $(PROOF:%=proof/%)
+proof: $(ARCHIVE) ## what needs servers, kernels, browsers, databases or clusters, or kills something: twenty minutes on two cores
+	+@$(call parts,$(PROOF:%=proof/%))
+
+lint: $(STAMP) ## ruff, by the rules in pyproject.toml
+	@$(BIN)/ruff check --quiet .
 
 quick/% test/% proof/%: $(STAMP)
-	$(BIN)/python -m pytest -m "$(@D) and not torture" $(patsubst %,tests/%,$(subst +, ,$*))
+	.ci/timed $@ $(BIN)/python -m pytest -m "$(@D) and not torture" $(patsubst %,tests/%,$(subst +, ,$*))
 
 rooms/04_spark: $(STAMP)
-	@$(BIN)/python tests/rooms.py --apart notebooks/04_spark
+	@.ci/timed $@ $(BIN)/python tests/rooms.py --apart notebooks/04_spark
 
 rooms/%: $(STAMP)
-	@echo "$*, in one process with one Java"; $(BIN)/python tests/rooms.py $(patsubst %,notebooks/%,$(subst +, ,$*))
+	@echo "$*, in one process with one Java"; .ci/timed $@ $(BIN)/python tests/rooms.py $(patsubst %,notebooks/%,$(subst +, ,$*))
 
 # What the cells show is kept with them and compared by make test. Explorations are executed by tests.
 rooms/explored: $(STAMP)
 	$(BIN)/python -m pytest tests/pages/test_explorations.py tests/jobs/test_notebooks.py -k is_kept
 
 outputs: export OUTPUTS := write
-outputs: $(ARCHIVE)
+outputs: $(ARCHIVE) ## what the notebooks show, again
 	+@$(BESIDE) $(filter rooms/%,$(TESTS)) rooms/explored
 
-fresh:
+fresh: ## test and proof in a new clone with an empty home
 	@there=$$(mktemp -d) && trap "rm -rf $$there" EXIT && git clone --quiet . $$there/dmscdc && .ci/fresh make -C $$there/dmscdc $(or $(RUN),test proof)
 
-pythons: $(STAMP)
+pythons: $(STAMP) ## a part of the tests on each Python from 3.10 on
 	.ci/pythons $(BIN)/uv 3.10 3.13
 
-constraints: $(STAMP)
+constraints: $(STAMP) ## the versions that all of them install, again
 	@echo "# What make env installs, on Python 3.10 and later; as the package index was on $$(date -u +%FT%TZ). Made by make constraints." > constraints.new
 	printf 'pip\nsetuptools\nwheel\n' | $(BIN)/uv pip compile setup.py - --all-extras --universal --python-version 3.10 --no-header --no-annotate --quiet >> constraints.new
 	@mv constraints.new constraints.txt
 
-torture: $(ARCHIVE)
+torture: $(ARCHIVE) ## everything, every kill point, 200 random histories, 50 random tables, with the seeds of the day: hours
 	HISTORIES=$(or $(HISTORIES),200) HISTORY_SEED=$(or $(HISTORY_SEED),today) CRASH_SEED=$(or $(CRASH_SEED),today) ADVERSARY_SEED=$(or $(ADVERSARY_SEED),today) $(BIN)/python -m pytest -m "torture or not torture" -s tests
 
-mutants: $(STAMP)
+mutants: $(STAMP) ## breaks that tests must notice, of modules changed since SINCE=COMMIT (tests/mutants.md)
 	$(BIN)/python tests/mutants.py --jobs $(JOBS) $(if $(SINCE),--since $(SINCE)) $(WHICH)
 
-export: $(STAMP)
+export: $(STAMP) ## modules from notebooks
 	$(BIN)/nbdev_export
 	$(BIN)/nbdev_clean
 
-readme: $(STAMP)
+readme: $(STAMP) ## README.md from notebooks/index.ipynb
 	$(BIN)/jupyter nbconvert --to markdown --log-level=ERROR --output-dir . --output README notebooks/index.ipynb
 
-lab: $(STAMP)
+lab: $(STAMP) ## JupyterLab over the notebooks
 	$(BIN)/jupyter lab notebooks
 
-bench: $(STAMP)
+bench: $(STAMP) ## the loads beside the usual recipe, as ratios
 	$(BIN)/python bench/run.py
 
-clean:
+clean: ## remove what make has made
 	rm -rf $(VENV) .pythons build dist *.egg-info demo .bench

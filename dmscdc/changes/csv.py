@@ -359,7 +359,7 @@ _MANY = 10  # so many rows that do not fit, more than half of them, and the defi
 
 def _by_place(table: str, path: str, how: CsvFormat, rows: Sequence[Fields]) -> Schema:
     "The columns of a file without a header. Raises `Refused`, `Unreadable`."
-    is_change, (since, columns) = parse_name(path.rpartition("/")[2]).kind == "change", version_at(how, path)
+    is_change, columns = parse_name(path.rpartition("/")[2]).kind == "change", version_at(how, path)[1]
     ways = list(_ways(how, columns, is_change))
     counts = {len(way) for way in ways} & {len(row) for row in rows}
     fields = max(counts, key=lambda count: sum(len(row) == count for row in rows), default=0)

@@ -16,7 +16,7 @@ from ..history.as_of import CommitClock, closing_time, commit_time
 from ..history.replay import SET, carried, order_text, settled, struct
 
 # %% auto #0
-__all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ADDED', 'AT', 'TIME', 'BEGINS', 'START', 'LATER', 'DIFFERS', 'RUN', 'FIRST',
+__all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ADDED', 'AT', 'TIME', 'BEGINS', 'START', 'LATER', 'DIFFERS', 'SPAN', 'FIRST',
            'UNTIL', 'HIDDEN', 'WHAT', 'CHANGE', 'version_schema', 'Scd2Spec', 'kind_of', 'lines_of', 'implied_deletes',
            'build_versions', 'starts_of', 'extend_versions']
 
@@ -134,7 +134,7 @@ def implied_deletes(
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-019
 _THERE = "_cdc_there"  # a struct of nothing else is still none where it is null
-_STATE, _SAME, LATER, DIFFERS, RUN = "_cdc_state", "_cdc_same", "_cdc_later", "_cdc_differs", "_cdc_run"
+_STATE, _SAME, LATER, DIFFERS, SPAN = "_cdc_state", "_cdc_same", "_cdc_later", "_cdc_differs", "_cdc_span"
 FIRST, UNTIL = Window.unboundedPreceding, Window.currentRow
 
 
@@ -162,8 +162,8 @@ def _differences(states: DataFrame, how: Scd2Spec) -> DataFrame:
     told = states.withColumn(DIFFERS, ~F.col(_SAME).eqNullSafe(F.lag(_SAME).over(_line(how))))
     if how.ignored:
         runs = F.sum(F.col(DIFFERS).cast("int")).over(_line(how).rowsBetween(FIRST, UNTIL))
-        run = Window.partitionBy(*map(quoted, how.key), RUN).orderBy(AT).rowsBetween(FIRST, Window.unboundedFollowing)
-        told = told.withColumn(RUN, runs).withColumn(LATER, F.last(LATER).over(run))
+        run = Window.partitionBy(*map(quoted, how.key), SPAN).orderBy(AT).rowsBetween(FIRST, Window.unboundedFollowing)
+        told = told.withColumn(SPAN, runs).withColumn(LATER, F.last(LATER).over(run))
     return told.where(DIFFERS)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-023
@@ -174,8 +174,8 @@ def _last_of_moment(events: DataFrame, how: Scd2Spec) -> DataFrame:
     "The last of the differences of a key that have the same time."
     timed = events.withColumn(TIME, F.max(TIME).over(_line(how).rowsBetween(FIRST, UNTIL)))
     of_moment = Window.partitionBy(*map(quoted, how.key), TIME).orderBy(AT)
-    timed = timed.withColumns({RUN: F.lead(AT).over(of_moment), HIDDEN: F.row_number().over(of_moment) - 1})
-    return timed.where(F.col(RUN).isNull())
+    timed = timed.withColumns({SPAN: F.lead(AT).over(of_moment), HIDDEN: F.row_number().over(of_moment) - 1})
+    return timed.where(F.col(SPAN).isNull())
 
 
 def build_versions(

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import awkward
 import spoiling
-from told import File, Row, Said, Table, change_name, changes, closing, load
+from told import File, Row, Said, Table, changes, closing, load
 
 ITEM = {"id": pa.int32(), "name": pa.string(), "price": pa.decimal128(10, 2)}
 ROWS = [{"id": n, "name": f"Lamp {n}", "price": Decimal(n)} for n in (1, 2, 3)]

@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import time as clock
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing as closed, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timezone
@@ -262,7 +262,7 @@ class Siege:
 
     def feed(self, place: Place) -> None:
         table, past = place.table, place.past()
-        names, files = list(table.columns), table.there(99)
+        files = table.there(99)
         everything = feed(self.spark, past, table.key).rows.toArrow().to_pylist()
         self.read(place, [], everything, after(table, files), "from nothing")
         if table.sequence or len(past.changes) < 2: return

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.history.changelog import Changelog, open_changelog

@@ -17,7 +17,7 @@ from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.sqlite import SqliteState
 from raw_replay import T
-from world import World, closed
+from world import closed
 
 OURS = ("_cdc_file", "_cdc_row")
 FEW = ("a.b", "x`y", "_metadata", "_METADATA", "Name", "name", "op", "50%", "it's", "größe", "position", "_position", "_commit_time", "_change_type")

@@ -16,7 +16,7 @@ from dmscdc.history.feed import feed, landed
 from dmscdc.landing.files import TableRef
 from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.scd2.update import read_versions, update_versions
-from world import World, closed as change_name
+from world import World
 
 ODD = ".#%*?[{\\+:=' \"_"  # what a file system, an address or a pattern may take for something else
 HARD = list(dict.fromkeys(next(names for names in TABLES if character in "".join(names)) for character in ODD)) + [("shop", "%2F"), ("x.y", "z")]

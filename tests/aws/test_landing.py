@@ -243,7 +243,7 @@ def test_a_file_put_before_the_look_back_is_said_within_a_day_and_until_a_person
     assert said(1) == ("nothing", ""), "what is listed begins a day before the last file"
     for hours in (25, 26, 60):
         kind, words = said(hours)
-        assert kind == "attention" and f"arrived too late, before the look-back window" in words and late.path in words
+        assert kind == "attention" and "arrived too late, before the look-back window" in words and late.path in words
     state.instruct(T, {"kind": "accept"})
     assert said(61)[0] == "incremental", "the position moves, so that it is not said again"
 

@@ -1,6 +1,5 @@
 """Runs kept in a bucket: uploaded once however they end, no line lost, the front page right, failures said; against moto's server."""
 import json
-import os
 import re
 import secrets
 import shutil

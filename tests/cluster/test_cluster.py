@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 
 from dmscdc.capture.shop import COLUMNS
 from dmscdc.spark.server import serve

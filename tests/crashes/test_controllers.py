@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from house import Case, House, every
-from stories import STORIES, at_places, places
+from stories import at_places, places
 from whole import whole
 
 NAME = "incremental load"

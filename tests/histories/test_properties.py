@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Callable
 
 import pyarrow as pa
-import pytest
 from hypothesis import Phase, example, given, seed, settings, strategies as st
 
 from dmscdc.capture.writer import change_sequence, moment_of

@@ -50,20 +50,6 @@ def python(source: str) -> ast.Module:
     return ast.parse("\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.splitlines()))
 
 
-def code_lines(source: str) -> int:
-    "Lines of code: not blank, no comment, no docstring."
-    tree, lines = python(source), {number for number, line in enumerate(source.splitlines(), 1) if line.strip() and not line.strip().startswith("#")}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
-            lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    return len(lines)
-
-
-def is_table(source: str) -> bool:
-    "Whether a cell only names constants."
-    return all(isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)) for node in python(source).body)
-
-
 def imported(source: str) -> set[str]:
     "Modules of dmscdc that a cell imports, or whatever it takes from a package that is no module."
     nodes = list(ast.walk(python(source)))
@@ -209,38 +195,6 @@ def test_what_asks_shares_no_code_with_what_loads(path):
 
 
 @pytest.mark.parametrize("path", ROOMS, **NAMES)
-def test_no_star_imports_and_annotations_are_postponed(path):
-    sources = exported(path)
-    stars = [node for source in sources for node in ast.walk(python(source)) if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]
-    assert not stars
-    assert not sources or "from __future__ import annotations" in sources[0]
-
-
-@pytest.mark.parametrize("path", ROOMS, **NAMES)
-def test_nothing_is_exported_twice(path):
-    nodes = [node for source in exported(path) for node in python(source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    names = [node.name for node in nodes]
-    assert len(set(names)) == len(names), sorted({name for name in names if names.count(name) > 1})
-
-
-def defines(source: str) -> list[ast.stmt]:
-    "Functions and classes that a cell defines for all to see."
-    return [node for node in python(source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")]
-
-
-def runs_of_definitions(path: Path) -> list[list[str]]:
-    "Cells that define something and stand in a row, with nothing but text between them: the first line of each."
-    found, row = [], []
-    for cell in cells(path):
-        source = cell["source"]
-        if not is_exported(source): row = row if re.fullmatch(r"#\|\s*hide\s+(pass)?\s*", source) else []
-        elif not all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in python(source).body):
-            if not row: found.append(row)
-            row.append(source.split("\n")[1][:60])
-    return found
-
-
-@pytest.mark.parametrize("path", ROOMS, **NAMES)
 def test_no_exported_line_is_longer_than_120_characters(path):
     long = {line.strip()[:60]: len(line) for source in exported(path) for line in source.splitlines() if len(line) > 120}
     assert not long, f"exported lines of more than 120 characters: {long}"
@@ -273,7 +227,7 @@ def test_no_machine_and_no_secret_in_what_is_shown(path):
 
 
 @pytest.mark.parametrize("path", JOBS, **NAMES)
-def test_a_job_is_short_and_has_one_parameters_cell_of_literals(path):
+def test_a_job_has_one_parameters_cell_of_literals(path):
     found = cells(path)
     tagged = [cell["source"] for cell in found if "parameters" in cell["metadata"].get("tags", [])]
     assert len(tagged) == 1
@@ -281,8 +235,6 @@ def test_a_job_is_short_and_has_one_parameters_cell_of_literals(path):
     for node in python(tagged[0]).body:
         ast.literal_eval(node.value)
     assert all("#" in line for line in tagged[0].splitlines() if line.strip()), "one parameter a line, with type and comment"
-    assert len(found) <= 12 and all(code_lines(cell["source"]) <= 10 for cell in found if cell["source"] != tagged[0])
-    assert code_lines(tagged[0]) <= 12, "a table, one parameter a line"
 
 
 @pytest.mark.parametrize("path", JOBS, **NAMES)
@@ -290,8 +242,6 @@ def test_a_job_only_calls(path):
     for cell in cells(path):
         kinds = {type(node).__name__ for node in ast.walk(python(cell["source"]))}
         assert not kinds & {"FunctionDef", "ClassDef", "AsyncFunctionDef", "For", "While"}, f"{path.name} defines or loops"
-    prose = " ".join(cell["source"] for cell in cells(path, "markdown"))
-    assert "afe to run again" in prose, "a job says why it is safe to run again"
     assert any('record("verdict"' in cell["source"] for cell in cells(path)), "a job records its verdict"
 
 

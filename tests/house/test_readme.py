@@ -91,6 +91,12 @@ def test_every_make_target_of_the_readme_is_in_the_makefile():
     assert made >= set(re.search(r"^\.PHONY: (.*)$", (HOME / "Makefile").read_text(), re.MULTILINE)[1].split())
 
 
+def test_the_notebooks_of_the_main_job_are_linked_in_the_order_of_their_numbers():
+    path = README[README.index("Eleven notebooks explain"):]
+    numbers = re.findall(r"\]\(notebooks/(\d\d_\S+)\.ipynb\)", path)
+    assert len(numbers) == 10 and numbers == sorted(numbers)
+
+
 def test_every_file_and_notebook_of_the_readme_is_there():
     for link in re.findall(r"\]\(([^)#]+)\)", README):
         assert not link.startswith(("http", "/")) and (HOME / link).exists(), link

@@ -13,7 +13,7 @@ from dmscdc.load.results import Task
 
 from damage import DAMAGES, ROWS, SOURCE, damages, encoded, put, rows_of, to_nulls
 from test_damage import check
-from world import World, closed
+from world import World
 
 
 @pytest.fixture(scope="module", autouse=True)

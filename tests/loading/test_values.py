@@ -13,7 +13,7 @@ import pytest
 
 from dmscdc.capture.writer import DmsSettings
 
-from world import World, closed, query, raw_rows, replay
+from world import World, closed, raw_rows, replay
 
 SCHEMA = {"id": "int", "flag": "boolean", "i1": "tinyint", "i2": "smallint", "i8": "bigint", "u1": "uint1", "u2": "uint2", "u4": "uint4", "u8": "uint8",
           "f": "float", "g": "double", "s": "string", "b": "binary", "day": "date", "clock": "time", "moment": "timestamp", "d5": "decimal(5,0)", "d38": "decimal(38,10)"}

@@ -1,7 +1,6 @@
 """Explorations, executed as papermill does it, over a landing and kept runs; DuckDB reads the same files."""
 from __future__ import annotations
 
-import ast
 import json
 import random
 import re
@@ -182,22 +181,6 @@ def test_what_the_page_about_clusters_shows_is_kept(run, tmp_path):
 def test_an_exploration_without_settings_and_demo_says_so(name, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "no dmscdc.toml in" in str(run(name).error)
-
-
-@pytest.mark.parametrize("name", LOOKING)
-def test_an_exploration_has_few_imports_and_few_parameters(name):
-    book = json.loads((EXPLORE / f"{name}.ipynb").read_text())
-    sources = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
-    assert sum(line.startswith(("import ", "from ")) for source in sources for line in source.splitlines()) <= 3
-    assert len(sources[0].splitlines()) <= 5
-
-
-@pytest.mark.parametrize("name", ["tour", "from_2019", "on_a_cluster"])
-def test_a_page_that_makes_its_own_place_has_few_imports(name):
-    book = json.loads((EXPLORE / f"{name}.ipynb").read_text())
-    cells = [ast.parse("".join(cell["source"])) for cell in book["cells"] if cell["cell_type"] == "code"]
-    imports = [node for cell in cells for node in ast.walk(cell) if isinstance(node, (ast.Import, ast.ImportFrom))]
-    assert len(cells) > 5 and 2 < len(imports) <= 4 and all(node.module.startswith("dmscdc") for node in imports)
 
 
 REQUESTS = {"emr": "AddJobFlowSteps", "emr-serverless": "StartJobRun", "glue": "CreateJob"}  # in the order of the page

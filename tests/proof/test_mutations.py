@@ -10,7 +10,7 @@ import random
 from contextlib import ExitStack
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Context, Decimal
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 import pytest

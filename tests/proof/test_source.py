@@ -8,7 +8,6 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from databases import SECRET
 from dmscdc.errors import SourceRefused, SourceUnreachable
 from dmscdc.landing.files import TableRef
 from dmscdc.reconcile.source import PASSWORD, address, columns_of, snapshot

@@ -1,5 +1,4 @@
 """The pass, with real notebooks and no Spark: the job is a stand-in, and so are the server and what stops its work."""
-import json
 import os
 import signal
 import subprocess

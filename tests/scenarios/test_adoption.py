@@ -21,7 +21,7 @@ from dmscdc.state.sqlite import SqliteState
 from dmscdc.storage.log_store import LogStore
 
 from aws.dynamo import dynamodb, dynamodb_server, dynamodb_table  # noqa: F401
-from world import World, closed, query, replay, replayed
+from world import World, closed, replay, replayed
 
 SCHEMA = {"id": "int", "name": "string", "dept": "string", "at": "timestamp", "n": "int"}
 ALL, RAW = 'id, name, dept, epoch_us("at"), n, Op', "id, name, dept, at, n, Op"

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from world import World, closed
+from world import World
 
 SCHEMA = {"id": "int", "name": "string"}
 TEN = datetime(2018, 12, 15, 10, tzinfo=timezone.utc)

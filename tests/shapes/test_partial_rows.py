@@ -10,7 +10,7 @@ from dmscdc.history.feed import feed, landed
 from dmscdc.history.changelog import upto
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
-from world import World, closed
+from world import World
 
 ITEM = {"id": "int", "area": "string", "name": "string", "price": "int"}
 ROWS = [(1, "north", "a", 10), (2, "south", "b", 20), (3, None, "c", 30), (4, "north", "d", 40)]

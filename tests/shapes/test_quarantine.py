@@ -91,7 +91,7 @@ def test_a_file_repaired_as_advised_is_certain_and_earlier_commits_can_still_be_
     put(world, f"{closed(2)}.csv", "U,2,newer,9.00\n")
     world.go()
     put(world, f"{closed(1)}.csv", "U,1,A,1.50\nU,2,B,2.50\nU,3,c,3.00\n")
-    assert f"`dmscdc quarantine replay shop.item` applies it as it is now" in world.idle().words
+    assert "`dmscdc quarantine replay shop.item` applies it as it is now" in world.idle().words
     assert typed(world, "quarantine", "replay", "shop.item")[0] == 0
     found = world.go()
     assert (found.verdict, found.rows["updated"], found.rows["unchanged"]) == ("ok", 1, 2), found.words

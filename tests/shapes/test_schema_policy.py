@@ -84,7 +84,7 @@ def test_keep_leaves_a_column_out_of_every_answer_too(spark, tmp_path):
 
 @pytest.mark.parametrize("policy", ["evolve", "strict", "keep"])
 def test_a_csv_table_whose_definition_grows_obeys_the_policy(spark, tmp_path, policy):
-    narrow, wide = [("id", "int"), ("name", "string")], [("id", "int"), ("color", "string"), ("name", "string")]
+    narrow = [("id", "int"), ("name", "string")]
     world = World(tmp_path, spark, ITEM).set(key="id", columns=narrow, schema_policy=policy)
     world.raw.mkdir(parents=True)
     (world.raw / "LOAD00000001.csv").write_text("1,a\n2,b\n")
