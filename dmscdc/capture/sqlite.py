@@ -304,9 +304,12 @@ def _all_of(writers: Iterable[Callable[[], Iterable[Path]]]) -> Iterator[Path]:
         raise WrongValue("; ".join(errors))
 
 
+_INFINITE = {"Inf": "9e999", "-Inf": "-9e999"}  # SQLite's quote() says what SQLite does not read
+
+
 def _old_row(db: sqlite3.Connection, before: str | None, columns: Iterable[str]) -> dict[str, Any] | None:
     "The row before an update, from its literals; columns that came later are left out."
-    literals = json.loads(before) if before else ()
+    literals = [_INFINITE.get(text, text) for text in json.loads(before)] if before else ()
     return dict(zip(columns, db.execute(f"SELECT {', '.join(literals)}").fetchone())) if literals else None
 
 

@@ -74,7 +74,7 @@ def test_people_see_steps_file_and_row_what_differed_and_where_the_telling_begin
     assert done.exit_code == 0 and "\x1b" not in done.stdout
     assert lines[0] == "id=1, part=a"
     steps = [line for line in lines if line[:1].isdigit()]
-    assert "20181215-091500000.parquet  0" in steps[2] and "late, 10:30:01" in steps[2] and "→ null" in steps[2]
+    assert "20181215-091500000.parquet  1" in steps[2] and "late, 10:30:01" in steps[2] and "→ null" in steps[2]
     assert "name 'null'" in steps[4] and "inserted again" in steps[4]
     assert any(line.startswith("Told from load 1, put 2018-12-15 09:00:00 UTC to 20181215-093000000.parquet") for line in lines)
 

@@ -1,0 +1,195 @@
+"""A DynamoDB table whose changes go to Kinesis becomes a lake table: whatever order records come in, and however often. The oracle is a dictionary that the test itself changes, or DynamoDB's own scan."""
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import boto3
+import pytest
+from typer.testing import CliRunner
+
+from aws.stack import ministack
+from aws.usual import usual
+from dmscdc.cli.main import app
+from dmscdc.errors import Busy, Unreadable
+from dmscdc.service.config import write_config
+from dmscdc.stream.follow import follow, stage_next
+from dmscdc.stream.shards import read_window
+from dmscdc.landing.files import TableRef
+from seeds import seed_of
+from world import query
+
+START = 1_795_219_200_000_000  # 2026-11-20, microseconds
+TABLE = "shop.customer"
+
+
+class Kinesis:
+    "Shards in memory. What is put may be read from the next window on; a shard that was split is closed."
+
+    def __init__(self, shards: int = 2):
+        self.held: dict[str, list[tuple[int, bytes]]] = {f"shard-{n}": [] for n in range(shards)}
+        self.parents: dict[str, str] = {}
+        self.count, self.faults = 0, []
+
+    def put(self, shard: str, data: bytes) -> None:
+        self.count += 1
+        self.held[shard].append((self.count, data))
+
+    def split(self, shard: str) -> None:
+        for side in "ab":
+            self.held[f"{shard}{side}"] = []
+            self.parents[f"{shard}{side}"] = shard
+
+    def open(self) -> list[str]: return [shard for shard in self.held if shard not in self.parents.values()]
+
+    def list_shards(self, StreamName: str = "", NextToken: str = "") -> dict:
+        every = [{"ShardId": shard, **({"ParentShardId": self.parents[shard]} if shard in self.parents else {})} for shard in reversed(self.held)]
+        at = int(NextToken or 0)
+        return {"Shards": every[at:at + 1], **({"NextToken": str(at + 1)} if at + 1 < len(every) else {})}
+
+    def get_shard_iterator(self, StreamName: str, ShardId: str, ShardIteratorType: str, StartingSequenceNumber: str = "0", **more: object) -> dict:
+        return {"ShardIterator": f"{ShardId} {StartingSequenceNumber}"}
+
+    def get_records(self, ShardIterator: str) -> dict:
+        if self.faults:
+            error = Exception("not now")
+            error.response = {"Error": {"Code": self.faults.pop()}}
+            raise error
+        shard, _, after = ShardIterator.partition(" ")
+        left = [one for one in self.held[shard] if one[0] > int(after)]
+        page, rest = left[:3], left[3:]
+        answer = {"Records": [{"SequenceNumber": str(n), "Data": data} for n, data in page], "MillisBehindLatest": 1000 * bool(rest)}
+        if rest or shard in self.open(): answer["NextShardIterator"] = f"{shard} {page[-1][0] if page else after}"
+        return answer
+
+
+class Items:
+    "A table of DynamoDB as a dictionary, and the records that it would send."
+
+    def __init__(self, rng: random.Random, micros: bool, steps: tuple[int, ...] = (0, 1, 700, 40_000, 90_000_000)):
+        self.rng, self.items, self.at, self.micros, self.steps = rng, {}, START, micros, steps
+
+    def change(self) -> tuple[str, bytes]:
+        "One change: the item's key, and its record."
+        self.at += self.rng.choice(self.steps)
+        key, old = self.rng.choice("abcdef"), None
+        old = self.items.get(key)
+        new = None if old and self.rng.random() < 0.3 else {"id": {"S": key}, "n": {"N": str(self.rng.randrange(10**6))}, **self.rng.choice([{}, {"tags": {"SS": ["x", "y"]}}, {"vip": {"BOOL": True}}])}
+        if new is None: del self.items[key]
+        else: self.items[key] = new
+        time, how = (self.at, "MICROSECOND") if self.micros else (self.at // 1000, "MILLISECOND")
+        body = {"ApproximateCreationDateTime": time, "ApproximateCreationDateTimePrecision": how, "Keys": {"id": {"S": key}}}
+        body |= ({"NewImage": new} if new else {}) | ({"OldImage": old} if old else {})
+        return key, json.dumps({"eventName": "REMOVE" if not new else "MODIFY" if old else "INSERT", "dynamodb": body, "tableName": "customer"}).encode()
+
+    def rows(self) -> list[tuple]: return sorted((key, item["n"]["N"]) for key, item in self.items.items())
+
+
+def lake(root: Path) -> list[tuple]: return query(f"select id, n from read_parquet('{root}/lake/shop/customer/**/*.parquet', union_by_name=true) order by id") if list(root.glob("lake/shop/customer/**/*.parquet")) else []
+
+
+def places(root: Path) -> list[str]: return [str(root / "landing"), str(root / "lake"), f"sqlite:{root}/state.db"]
+
+
+@pytest.fixture
+def run(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("dmscdc.stream.shards._PAUSE", 0.0)
+    (tmp_path / "landing").mkdir()
+    return lambda kinesis, **more: follow("customers", TABLE, *places(tmp_path), key=["id"], drain=True, client=kinesis, spark=lambda: spark, **more)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_the_lake_equals_the_items_whatever_order_records_come_in_and_however_often(run, tmp_path, number, record_property):
+    rng = random.Random(seed_of("HISTORY_SEED") + number)
+    kinesis, items, waits, sent = Kinesis(), Items(rng, micros=True), [], 0
+    for window in range(6):
+        for _ in range(rng.randrange(1, 14)): waits.append(items.change())
+        rng.shuffle(waits)
+        held = waits[:rng.randrange(4)] if window < 5 else []  # these come with a later window
+        for key, data in waits[len(held):]:
+            for _ in range(1 + (rng.random() < 0.2)):
+                kinesis.put(rng.choice(kinesis.open()), data)
+                sent += 1
+        waits = held
+        if window == 2: kinesis.split("shard-0")
+        kinesis.faults = rng.choices(["ProvisionedThroughputExceededException", "ExpiredIteratorException"], k=rng.randrange(3))
+        done = run(kinesis)
+        assert done.verdict in ("ok", "nothing"), done.words
+    assert lake(tmp_path) == items.rows()
+    record_property("looked at", f"{sent} records in 6 windows, {len(items.rows())} items left")
+
+
+def test_records_of_one_millisecond_are_chained_by_their_images(run, tmp_path):
+    rng = random.Random(7)
+    kinesis, items = Kinesis(1), Items(rng, micros=False, steps=(0,))
+    sent = [items.change()[1] for _ in range(30)]  # all in one moment, from no item at all
+    for data in rng.sample(sent, len(sent)): kinesis.put("shard-0", data)
+    assert run(kinesis).verdict == "nothing"
+    assert lake(tmp_path) == items.rows()
+
+
+def test_a_reader_that_dies_between_files_and_manifest_reads_the_window_again_and_changes_nothing_twice(run, tmp_path, monkeypatch):
+    kinesis, items = Kinesis(1), Items(random.Random(3), micros=True)
+    for _ in range(20): kinesis.put("shard-0", items.change()[1])
+    with monkeypatch.context() as patch:
+        patch.setattr("dmscdc.stream.follow.keep", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt): run(kinesis)
+    assert list(tmp_path.glob("landing/shop/customer/*.parquet")) and not list(tmp_path.glob("lake/_dmscdc/_streams/**/*.json"))
+    assert run(kinesis).verdict == "nothing" and lake(tmp_path) == items.rows()
+
+
+def test_of_two_readers_of_one_stream_the_second_stops(tmp_path, monkeypatch):
+    monkeypatch.setattr("dmscdc.stream.shards._PAUSE", 0.0)
+    kinesis, others = Kinesis(1), []
+    kinesis.put("shard-0", Items(random.Random(3), micros=True).change()[1])
+    (tmp_path / "landing").mkdir()
+    read = lambda: stage_next(kinesis, "customers", TableRef.parse(TABLE), *places(tmp_path)[:2])
+
+    def slow(*given):
+        "While it reads, another one reads and stages the same window."
+        if not others: others.append(None), others.append(read())
+        return read_window(*given)
+
+    monkeypatch.setattr("dmscdc.stream.follow.read_window", slow)
+    with pytest.raises(Busy, match="another process reads this stream"): read()
+    assert others[1].number == 1
+
+
+def test_a_record_that_is_no_change_is_named_and_nothing_is_staged(run, tmp_path):
+    kinesis = Kinesis(1)
+    kinesis.put("shard-0", b"hello")
+    with pytest.raises(Unreadable, match="record 1 of shard-0 is no change of an item of DynamoDB"): run(kinesis)
+    assert not list(tmp_path.glob("landing/shop/**/*.parquet"))
+
+
+def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table(spark, tmp_path, monkeypatch):
+    with ministack("dynamodb,kinesis") as address, usual(monkeypatch, AWS_ENDPOINT_URL=address):
+        dynamo, kinesis = boto3.client("dynamodb"), boto3.client("kinesis")
+        kinesis.create_stream(StreamName="customers", ShardCount=2)
+        dynamo.create_table(TableName="customer", KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}], AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}], BillingMode="PAY_PER_REQUEST")
+        dynamo.enable_kinesis_streaming_destination(TableName="customer", StreamArn=kinesis.describe_stream(StreamName="customers")["StreamDescription"]["StreamARN"])
+        write_config(tmp_path, landing="landing", lake="lake", settle=0)
+        (tmp_path / "landing").mkdir()
+        rng = random.Random(11)
+
+        def typed(*words: str) -> tuple[int, str]:
+            done = CliRunner().invoke(app, [*words, "--folder", str(tmp_path)])
+            assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+            return done.exit_code, " ".join(done.output.split())
+
+        for _ in range(3):
+            for _ in range(15):
+                key = rng.choice("abcdef")
+                if rng.random() < 0.25: dynamo.delete_item(TableName="customer", Key={"id": {"S": key}})
+                else: dynamo.put_item(TableName="customer", Item={"id": {"S": key}, "n": {"N": str(rng.randrange(1000))}, "email": {"S": f"{key}@example.org"}})
+            code, said = typed("stream", "--stream", "customers", "--table", TABLE, "--key", "id", "--drain")
+            assert code == 0, said
+            scanned = dynamo.scan(TableName="customer")["Items"]
+            assert lake(tmp_path) == sorted((item["id"]["S"], item["n"]["N"]) for item in scanned) and scanned
+        code, said = typed("history", TABLE, "--key", f"id={scanned[0]['id']['S']}")
+        assert code == 0 and "which agrees with the files" in said
+        code, said = typed("as-of", TABLE)
+        assert code == 0 and f"{TABLE}: {len(scanned)} rows" in said
+        code, said = typed("stream", "--stream", "nowhere", "--table", TABLE, "--drain")
+        assert code == 2 and "nowhere" in said
