@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UnknownTable
 from ..landing.files import TableRef, for_shell
+from ..landing.load_set import clock
 from ..load.process import process_table
 from ..load.results import Processed
 from ..state.items import TableItem
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['manifests_of', 'stage_next', 'follow']
+__all__ = ['manifests_of', 'lost_words', 'stage_next', 'follow']
 
 # %% ../../notebooks/15_stream/04_follow.ipynb #817c8327
 def manifests_of(stream: str, table: TableRef) -> str:
@@ -44,6 +45,32 @@ def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str]) -> T
     return item
 
 
+_QUIET = 3600.0  # seconds after which a manifest is kept though nothing came: it says until when the stream was read
+
+
+def _is_due(before: Manifest, now: float) -> bool:
+    return bool(before.number) and now - before.read_at > _QUIET
+
+
+def lost_words(
+    client: Any,  # of Kinesis
+    stream: str,
+    table: TableRef,
+    before: Manifest,
+    now: float,  # epoch seconds
+) -> str:  # "" where nothing can be lost
+    "What is said where the stream was not read for longer than it keeps its records."
+    if not before.number:
+        return ""
+    hours = client.describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]["RetentionPeriodHours"]
+    if now - before.read_at <= hours * 3600:
+        return ""
+    return (
+        f"the stream {stream} was not read from {clock(before.read_at)} to {clock(now)}, and keeps its records for "
+        f"{hours:,} hours: changes of that time may be missing. Compare the table with DynamoDB, or load it anew"
+    )
+
+
 def stage_next(
     client: Any,  # of Kinesis
     stream: str,
@@ -58,10 +85,11 @@ def stage_next(
     before = newest(store, folder)
     if not before.number:
         before = replace(before, start=start_from(start, datetime.now(timezone.utc).isoformat()))
+    now = time.time()  # before reading, so that no record of the window is younger
     window = read_window(client, stream, before.positions, before.start)
-    if window.positions == before.positions:
+    if window.positions == before.positions and not _is_due(before, now):
         return replace(before, files=(), records=0)
-    manifest = stage_window(landing, table, before, window, declared)
+    manifest = stage_window(landing, table, before, window, declared, now)
     keep(store, folder, manifest)
     return manifest
 
@@ -93,6 +121,10 @@ def follow(
     while True:
         begun = time.monotonic()
         item = _item_of(state, landing, ref, key)
+        before = newest(open_store(lake), manifests_of(stream, ref))
+        if lost := lost_words(client, stream, ref, before, time.time()):
+            store = open_state(state, landing)
+            store.note_run(ref, {"doubts": [*(item.status.get("doubts") or ()), lost]})
         manifest = stage_next(client, stream, ref, landing, lake, item.columns, start)
         done = process_table(table, landing, lake, state, settle=0.0, spark=spark)
         say(_words(manifest, done, time.monotonic() - begun))

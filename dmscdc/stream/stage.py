@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Optional
 
 import pyarrow as pa
 
 from ..capture.writer import arrow_type, change_name, put_file, typed_rows, value_of
-from ..errors import AlreadyExists, Busy
+from ..errors import AlreadyExists, Busy, Unreadable
 from ..landing.files import TableRef, parse_name
 from ..landing.s3 import open_landing
 from ..storage.filesystem import client, is_bucket, split_url
@@ -24,7 +25,7 @@ from .records import KINDS, Change, change_from, in_order, json_text, plain
 from .shards import Window
 
 # %% auto #0
-__all__ = ['OP', 'REST', 'SEQUENCE', 'Manifest', 'newest', 'keep', 'columns_of', 'row_of', 'moment', 'sequence_of',
+__all__ = ['OP', 'REST', 'SEQUENCE', 'Row', 'Manifest', 'newest', 'keep', 'columns_of', 'row_of', 'moment', 'sequence_of',
            'stage_window']
 
 # %% ../../notebooks/15_stream/03_stage.ipynb #781b060b
@@ -39,6 +40,7 @@ class Manifest:
     last: str = ""  # name of the newest change file
     files: tuple[str, ...] = ()  # that this window became
     records: int = 0  # that were read
+    read_at: float = 0.0  # when the stream had last been read, epoch seconds
 
 
 def newest(
@@ -148,11 +150,26 @@ def _free_name(at: int, taken: set[str]) -> str:
     return name
 
 
-def _data_of(changes: Sequence[tuple[Change, str]], columns: Mapping[str, str]) -> pa.Table:
-    "Changes and their sequences as a change file holds them."
-    data = typed_rows([row_of(change, columns) for change, _ in changes], {**columns, REST: "string"})
-    data = data.add_column(0, OP, pa.array([change.op for change, _ in changes]))
-    return data.append_column(SEQUENCE, pa.array([sequence for _, sequence in changes]))
+Row = tuple[Optional[str], Mapping[str, Any], str]  # Op, the columns, the change sequence
+
+
+def _data_of(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
+    "Rows as a change file holds them."
+    data = typed_rows([row for _, row, _ in rows], {**columns, REST: "string"})
+    data = data.add_column(0, OP, pa.array([op for op, _, _ in rows], pa.string()))
+    return data.append_column(SEQUENCE, pa.array([sequence for _, _, sequence in rows], pa.string()))
+
+
+def _read(window: Window) -> tuple[list[Change], list[str]]:  # and the others, as JSON
+    "The changes of a window in order, and the records that are none."
+    changes, others = [], []
+    for shard, number, data in window.records:
+        try:
+            changes.append(change_from(data, shard, number))
+        except Unreadable as error:
+            text = data.decode("utf-8", "backslashreplace")
+            others.append(json.dumps({"shard": shard, "number": number, "why": str(error), "data": text}))
+    return in_order(changes), others
 
 
 def stage_window(
@@ -161,20 +178,24 @@ def stage_window(
     before: Manifest,
     window: Window,
     declared: Sequence[tuple[str, str]] = (),  # the columns of the table's definition
+    now: float | None = None,  # when it was read, epoch seconds; None: now
 ) -> Manifest:  # not kept yet
-    "Write a window's records as change files. Raises `Unreadable` for one that is no change."
-    changes = in_order(change_from(data, shard, number) for shard, number, data in window.records)
+    "Write a window's records as change files."
+    (changes, others), now = _read(window), time.time() if now is None else now
     columns, number = columns_of(changes, before.columns, declared), before.number + 1
     edge = parse_name(before.last).stamp if before.last else _EPOCH
-    told = [(change, sequence_of(change, number, place)) for place, change in enumerate(changes)]
-    late = [one for one in told if moment(one[0].at) < edge + timedelta(milliseconds=1)]
-    fresh, files, last = told[len(late):], [], before.last
-    taken = {file.name for file in open_landing(landing).files(table).changes} if told else set()
+    rows = [(one.op, row_of(one, columns), sequence_of(one, number, place)) for place, one in enumerate(changes)]
+    late = sum(moment(one.at) < edge + timedelta(milliseconds=1) for one in changes)
+    newest_at = changes[-1].at if len(changes) > late else round(max(now, edge.timestamp()) * 1e6)
+    behind = Change("", {}, {}, {}, newest_at, 0)
+    rows += [(None, {REST: text}, sequence_of(behind, number, len(rows) + n)) for n, text in enumerate(others)]
+    taken = {file.name for file in open_landing(landing).files(table).changes} if rows else set()
+    files, last = [], before.last
     if late:
-        files.append(_free_name(late[0][0].at, taken))
-        _put(landing, table, files[-1], _data_of(late, columns))
-    if fresh:
-        last = _free_name(fresh[-1][0].at, taken)
+        files.append(_free_name(changes[0].at, taken))
+        _put(landing, table, files[-1], _data_of(rows[:late], columns))
+    if rows[late:]:
+        last = _free_name(newest_at, taken)
         files.append(last)
-        _put(landing, table, last, _data_of(fresh, columns))
-    return Manifest(number, before.start, window.positions, columns, last, tuple(files), len(window.records))
+        _put(landing, table, last, _data_of(rows[late:], columns))
+    return Manifest(number, before.start, window.positions, columns, last, tuple(files), len(window.records), now)

@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from aws.stack import ministack
 from aws.usual import usual
 from dmscdc.cli.main import app
-from dmscdc.errors import Busy, Unreadable
+from dmscdc.errors import Busy
 from dmscdc.service.config import write_config
 from dmscdc.stream.follow import follow, stage_next
+from dmscdc.state.registry import open_state
 from dmscdc.stream.shards import read_window
 from dmscdc.landing.files import TableRef
 from seeds import seed_of
@@ -22,6 +23,8 @@ from world import query
 
 START = 1_795_219_200_000_000  # 2026-11-20, microseconds
 TABLE = "shop.customer"
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+COMMANDS = [line.split("#")[0].split() for line in README.splitlines() if line.startswith("dmscdc stream ")]  # until stopped; to the end
 
 
 class Kinesis:
@@ -42,6 +45,8 @@ class Kinesis:
             self.parents[f"{shard}{side}"] = shard
 
     def open(self) -> list[str]: return [shard for shard in self.held if shard not in self.parents.values()]
+
+    def describe_stream_summary(self, StreamName: str) -> dict: return {"StreamDescriptionSummary": {"RetentionPeriodHours": 24}}
 
     def list_shards(self, StreamName: str = "", NextToken: str = "") -> dict:
         every = [{"ShardId": shard, **({"ParentShardId": self.parents[shard]} if shard in self.parents else {})} for shard in reversed(self.held)]
@@ -156,11 +161,32 @@ def test_of_two_readers_of_one_stream_the_second_stops(tmp_path, monkeypatch):
     assert others[1].number == 1
 
 
-def test_a_record_that_is_no_change_is_named_and_nothing_is_staged(run, tmp_path):
-    kinesis = Kinesis(1)
-    kinesis.put("shard-0", b"hello")
-    with pytest.raises(Unreadable, match="record 1 of shard-0 is no change of an item of DynamoDB"): run(kinesis)
-    assert not list(tmp_path.glob("landing/shop/**/*.parquet"))
+@pytest.mark.parametrize("bad_rows", ["stop", "aside"])
+def test_a_record_that_is_no_change_refuses_its_batch_or_is_put_aside_with_what_came(run, tmp_path, bad_rows):
+    kinesis, items = Kinesis(1), Items(random.Random(3), micros=True)
+    open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(TableRef.parse(TABLE), key="id", bad_rows=bad_rows)
+    for data in [items.change()[1], b"hello \xff", items.change()[1]]: kinesis.put("shard-0", data)
+    done = run(kinesis)
+    if bad_rows == "stop":
+        assert done.verdict == "refused" and "column Op is null; I, U or D was expected" in done.words and not lake(tmp_path)
+        return
+    assert done.verdict == "attention" and lake(tmp_path) == items.rows()
+    said = CliRunner().invoke(app, ["quarantine", "show", TABLE, "--json", "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")]).stdout
+    (row,) = json.loads(said)
+    assert "record 2 of shard-0 is no change of an item of DynamoDB" in row["text"] and "hello" in row["text"]
+
+
+def test_a_stream_that_was_not_read_for_longer_than_it_keeps_records_wants_attention_until_somebody_accepts(run, tmp_path, monkeypatch):
+    kinesis, items = Kinesis(1), Items(random.Random(3), micros=True)
+    kinesis.put("shard-0", items.change()[1])
+    assert run(kinesis).verdict == "nothing"
+    (path,) = tmp_path.glob("lake/_dmscdc/_streams/customers/shop/customer/*.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "read_at": 1_795_219_200.0}))  # long ago
+    monkeypatch.setattr("dmscdc.stream.follow.time.time", lambda: 1_795_219_200.0 + 30 * 3600)
+    kinesis.put("shard-0", items.change()[1])
+    done = run(kinesis)
+    words = "the stream customers was not read from 2026-11-21 00:00:00 UTC to 2026-11-22 06:00:00 UTC, and keeps its records for 24 hours"
+    assert done.verdict == "attention" and words in done.words and lake(tmp_path) == items.rows()
 
 
 def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table(spark, tmp_path, monkeypatch):
@@ -183,10 +209,11 @@ def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table
                 key = rng.choice("abcdef")
                 if rng.random() < 0.25: dynamo.delete_item(TableName="customer", Key={"id": {"S": key}})
                 else: dynamo.put_item(TableName="customer", Item={"id": {"S": key}, "n": {"N": str(rng.randrange(1000))}, "email": {"S": f"{key}@example.org"}})
-            code, said = typed("stream", "--stream", "customers", "--table", TABLE, "--key", "id", "--drain")
+            code, said = typed(*COMMANDS[0][1:], "--drain")
             assert code == 0, said
             scanned = dynamo.scan(TableName="customer")["Items"]
             assert lake(tmp_path) == sorted((item["id"]["S"], item["n"]["N"]) for item in scanned) and scanned
+        assert typed(*COMMANDS[1][1:])[0] == 0
         code, said = typed("history", TABLE, "--key", f"id={scanned[0]['id']['S']}")
         assert code == 0 and "which agrees with the files" in said
         code, said = typed("as-of", TABLE)
