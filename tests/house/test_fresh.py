@@ -146,6 +146,7 @@ def test_every_file_of_tests_has_a_tier_and_every_tier_names_files():
 def test_a_part_of_the_tests_that_finds_no_room_is_red(part, room, tmp_path):
     for name in ("Makefile", "settings.ini", "setup.py", "pyproject.toml", "constraints.txt"): copy(HOME / name, tmp_path)
     for folder in ("tests", "notebooks/01_storage", f"notebooks/{room.split('/')[0]}"): (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / ".ci").mkdir(), copy(HOME / ".ci" / "timed", tmp_path / ".ci")
     copy(HOME / "tests" / "rooms.py", tmp_path / "tests")
     for name in ("01_storage/01_aws", room): copy(HOME / "notebooks" / "index.ipynb", tmp_path / "notebooks" / f"{name}.ipynb")
     asked = ["make", "--no-print-directory", part, "STAMP=tests/rooms.py", f"BIN={Path(sys.executable).parent}"]
