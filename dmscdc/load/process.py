@@ -173,9 +173,9 @@ def _note_empty(
     if whole.load or whole.changes:
         return ""
     return (
-        f"its folder {landing.url(item.table)} holds no file any more; at {clock_time(position.listed_at)} it did. "
+        f"its folder {landing.url(item.table)} no longer holds any file; it did at {clock_time(position.listed_at)}. "
         "Bring the files back, or point the setting landing at them; "
-        f"`dmscdc table accept {for_shell(item.table)}` says that it is right so"
+        f"`dmscdc table accept {for_shell(item.table)}` says that this is right"
     )
 
 

@@ -115,7 +115,7 @@ def paused_words(
     planned = status.plan.sentence.removeprefix(f"{status.table}: ").rstrip(".") if status.plan else ""
     if status.problem or not planned or status.plan.kind == "nothing":
         return "; ".join(filter(None, ["paused", status.problem or planned]))
-    return f"paused, and this waits: {planned}. `dmscdc table set {for_shell(status.table)} --active` goes on"
+    return f"paused with work waiting: {planned}. `dmscdc table set {for_shell(status.table)} --active` resumes it"
 
 
 def busy_words(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UnknownTable
+from ..errors import BadSetting, UnknownTable
 from ..landing.files import TableRef, for_shell
 from ..landing.load_set import clock
 from ..load.process import process_table
@@ -37,11 +37,16 @@ def manifests_of(stream: str, table: TableRef) -> str:
 
 
 def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str]) -> TableItem:
-    "The table's settings, with the key if it is given. Raises `UnknownTable` where it has none."
+    "The table's settings, with the key if it is new. Raises `BadSetting`, and `UnknownTable` where there is no key."
     store = open_state(state, landing)
-    item = store.put_settings(table, key=tuple(key)) if key else store.get(table)
-    if item is None or not item.key:
-        raise UnknownTable(f"{table} has no key; name that of the DynamoDB table: --key, as in --key {for_shell('id')}")
+    item = store.get(table) or TableItem(table)
+    if key and item.key and tuple(key) != item.key:
+        way = f"dmscdc table set {for_shell(table)} --key {for_shell(','.join(key))}"
+        raise BadSetting(f"{table}: its key is {','.join(item.key)}, not {','.join(key)}. Leave --key out, or: {way}")
+    if key and not item.key:
+        item = store.put_settings(table, key=tuple(key))
+    if not item.key:
+        raise UnknownTable(f"{table} has no key; name that of the DynamoDB table, as in --key id")
     return item
 
 
@@ -83,8 +88,9 @@ def stage_next(
     "Read what the stream holds beyond the last manifest, stage it, and keep its manifest."
     store, folder = open_store(lake), manifests_of(stream, table)
     before = newest(store, folder)
+    begins = start_from(start, datetime.now(timezone.utc).isoformat())
     if not before.number:
-        before = replace(before, start=start_from(start, datetime.now(timezone.utc).isoformat()))
+        before = replace(before, start=begins)
     now = time.time()  # before reading, so that no record of the window is younger
     window = read_window(client, stream, before.positions, before.start)
     if window.positions == before.positions and not _is_due(before, now):
@@ -96,8 +102,9 @@ def stage_next(
 # %% ../../notebooks/15_stream/04_follow.ipynb #111d3ec7
 def _words(manifest: Manifest, done: Processed, seconds: float) -> str:
     "A round in a sentence."
-    read = f"window {manifest.number}: {manifest.records:,} record{'s' * (manifest.records != 1)}"
-    return f"{done.table}: {read}; {done.verdict}, {done.words} ({seconds:.1f} s)"
+    read = f"{manifest.records:,} record{'s' * (manifest.records != 1)}" if manifest.records else "no new record"
+    did = "nothing to apply" if done.verdict == "nothing" else f"{done.verdict}, {done.words}"
+    return f"{done.table}: {read}; {did} ({seconds:.1f} s)"
 
 
 def follow(

@@ -41,6 +41,7 @@ class Manifest:
     files: tuple[str, ...] = ()  # that this window became
     records: int = 0  # that were read
     read_at: float = 0.0  # when the stream had last been read, epoch seconds
+    late: Mapping[str, int] = field(default_factory=dict)  # files of older changes -> their newest change, microseconds
 
 
 def newest(
@@ -141,13 +142,18 @@ def _put(landing: str, table: TableRef, name: str, data: pa.Table) -> None:
     client("s3").put_object(Bucket=bucket, Key=key, Body=body)
 
 
-def _free_name(at: int, taken: set[str]) -> str:
-    "The name of a change file for a time, or for the next free millisecond."
-    when = moment(at)
+def _free_name(when: datetime, taken: set[str], step: int) -> str:
+    "The name of a change file for a time, or for the next free millisecond: later ones (1) or earlier ones (-1)."
     while (name := change_name(when)) in taken:
-        when += timedelta(milliseconds=1)
+        when += timedelta(milliseconds=step)
     taken.add(name)
     return name
+
+
+def _late_name(oldest: int, known: Mapping[str, int], taken: set[str]) -> str:
+    "The name of a file of older changes: before every file that may hold newer changes of their items."
+    begins = [parse_name(name).stamp for name, newest in known.items() if newest >= oldest]
+    return _free_name(min([moment(oldest), *begins]), taken, -1)
 
 
 Row = tuple[Optional[str], Mapping[str, Any], str]  # Op, the columns, the change sequence
@@ -172,6 +178,9 @@ def _read(window: Window) -> tuple[list[Change], list[str]]:  # and the others, 
     return in_order(changes), others
 
 
+_MICRO, _KEPT = timedelta(microseconds=1), timedelta(days=2)  # a file from before the look-back window is not applied
+
+
 def stage_window(
     landing: str,  # a folder, or s3://bucket/prefix
     table: TableRef,
@@ -186,16 +195,20 @@ def stage_window(
     edge = parse_name(before.last).stamp if before.last else _EPOCH
     rows = [(one.op, row_of(one, columns), sequence_of(one, number, place)) for place, one in enumerate(changes)]
     late = sum(moment(one.at) < edge + timedelta(milliseconds=1) for one in changes)
-    newest_at = changes[-1].at if len(changes) > late else round(max(now, edge.timestamp()) * 1e6)
+    after = (edge - _EPOCH) // _MICRO + 1_000 if before.last else round(now * 1e6)
+    newest_at = changes[-1].at if len(changes) > late else after
     behind = Change("", {}, {}, {}, newest_at, 0)
     rows += [(None, {REST: text}, sequence_of(behind, number, len(rows) + n)) for n, text in enumerate(others)]
     taken = {file.name for file in open_landing(landing).files(table).changes} if rows else set()
     files, last = [], before.last
+    known = {name: at for name, at in before.late.items() if edge - moment(at) < _KEPT}
     if late:
-        files.append(_free_name(changes[0].at, taken))
+        files.append(_late_name(changes[0].at, known, taken))
+        known[files[-1]] = changes[late - 1].at
         _put(landing, table, files[-1], _data_of(rows[:late], columns))
     if rows[late:]:
-        last = _free_name(newest_at, taken)
+        last = _free_name(moment(newest_at), taken, 1)
         files.append(last)
         _put(landing, table, last, _data_of(rows[late:], columns))
-    return Manifest(number, before.start, window.positions, columns, last, tuple(files), len(window.records), now)
+    read = {"records": len(window.records), "read_at": now, "late": known}
+    return Manifest(number, before.start, window.positions, columns, last, tuple(files), **read)

@@ -209,7 +209,7 @@ def test_a_paused_table_is_left_alone_and_named(shop):
         shop("table", "set", f"sampledb.{name}", "--key", "id", "--paused")
     done = shop("pass", "--json")
     assert done.exit_code == 0 and json.loads(done.stdout)["words"] == "3 tables: 3 paused"
-    assert all(words.startswith("paused, and this waits: initial load (1 file, ") for words in json.loads(done.stdout)["tables"].values())
+    assert all(words.startswith("paused with work waiting: initial load (1 file, ") for words in json.loads(done.stdout)["tables"].values())
     assert not list(Path("runs").rglob("*.ipynb"))
     assert {one["state"] for one in json.loads(shop("status", "--json").stdout)} == {"paused"}
 

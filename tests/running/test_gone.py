@@ -78,21 +78,21 @@ def test_a_paused_table_tells_what_waits_and_is_never_ok(home):
     assert home.said("table", "set", "shop.item", "--paused")[0] == 0
     assert home.said("pass")[1].endswith("1 table: 1 paused")
     home.put(GOOD, "I,4,d\n")
-    waits = f"paused, and this waits: 1 change file ({GOOD}); its CSV files are read with"
+    waits = f"paused with work waiting: 1 change file ({GOOD}); its CSV files are read with"
     code, said = home.said("pass")
     assert code == 0 and waits in said and said.endswith("1 table: 1 paused")
     assert f"1 change file ({GOOD})" in home.said("plan")[1]
-    assert waits in home.said("status")[1] and "`dmscdc table set shop.item --active` goes on" in home.said("status")[1]
+    assert waits in home.said("status")[1] and "`dmscdc table set shop.item --active` resumes it" in home.said("status")[1]
     assert home.row()["verdict"] == "paused" and "1 table: 1 paused." in home.page() and waits in home.page()
     assert home.lake() == [(1, "a"), (2, "b")]
 
 
 def test_a_folder_of_the_landing_that_is_gone_is_said_until_a_person_accepts_it(home):
     shutil.rmtree(home.raw)
-    words = f"its folder {home.raw} holds no file any more; at 20"
+    words = f"its folder {home.raw} no longer holds any file; it did at 20"
     for command in ("plan", "status", "pass", "doctor"):
         code, said = home.said(command)
-        assert code == 3 and words in said and "`dmscdc table accept shop.item` says that it is right so" in said, (command, said)
+        assert code == 3 and words in said and "`dmscdc table accept shop.item` says that this is right" in said, (command, said)
     assert home.said("table", "accept", "shop.item")[0] == 0 and home.said("pass", "--classic")[0] == 0
     assert home.said("pass") == (0, "1 table: 1 nothing")
     home.raw.mkdir()

@@ -260,7 +260,7 @@ def test_a_pass_with_nothing_to_do_frees_what_the_dead_held_and_only_that(tmp_pa
     result = run_pass(config, job="there is no such job", on_event=lines.append, start=None)
     assert (result.verdict, result.words) == ("nothing", "3 tables: 3 paused")
     assert {lease.table.name: lease.owner for lease in state.holders()} == {name: owners[name] for name in "bc"}
-    assert [line for line in lines if "paused, and this waits" not in line] == [line for line in lines if "nothing of it is at work any more" in line] and len(lines) == 4
+    assert [line for line in lines if "paused with work waiting" not in line] == [line for line in lines if "nothing of it is at work any more" in line] and len(lines) == 4
 
 
 def test_a_lease_stays_while_work_of_the_dead_may_go_on(tmp_path, monkeypatch):

@@ -111,7 +111,7 @@ def test_the_lake_equals_the_items_whatever_order_records_come_in_and_however_of
     for window in range(6):
         for _ in range(rng.randrange(1, 14)): waits.append(items.change())
         rng.shuffle(waits)
-        held = waits[:rng.randrange(4)] if window < 5 else []  # these come with a later window
+        held = waits[:rng.randrange(6)] if window < 5 else []  # these come with a later window
         for key, data in waits[len(held):]:
             for _ in range(1 + (rng.random() < 0.2)):
                 kinesis.put(rng.choice(kinesis.open()), data)
@@ -132,6 +132,40 @@ def test_records_of_one_millisecond_are_chained_by_their_images(run, tmp_path):
     for data in rng.sample(sent, len(sent)): kinesis.put("shard-0", data)
     assert run(kinesis).verdict == "nothing"
     assert lake(tmp_path) == items.rows()
+
+
+def sent(key: str, at: int, value: int, before: int | None = None) -> bytes:
+    "A change of an item, so many microseconds after the start."
+    images = {"NewImage": {"id": {"S": key}, "n": {"N": str(value)}}} | ({"OldImage": {"id": {"S": key}, "n": {"N": str(before)}}} if before is not None else {})
+    return json.dumps({"eventName": "INSERT", "dynamodb": {"ApproximateCreationDateTime": START + at, "Keys": {"id": {"S": key}}, **images}}).encode()
+
+
+@pytest.mark.parametrize("windows, wanted", [
+    ([[sent("z", 600_000_000, 1)], [sent("a", 0, 1), sent("x", 300_000_000, 5)], [sent("x", 180_000_000, 3)]], ("x", "5")),
+    ([[sent("x", 900, 5)], [sent("x", 100, 3)]], ("x", "5")),
+    ([[sent("x", 900, 5)], [b"hello"], [sent("x", 950, 6)], [sent("x", 940, 3)]], ("x", "6")),
+], ids=["older than a late file of its item", "in one millisecond", "behind a record that is none"])
+def test_an_older_change_never_wins_whichever_file_it_comes_into(run, tmp_path, windows, wanted):
+    open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(TableRef.parse(TABLE), key="id", bad_rows="aside")
+    kinesis = Kinesis(1)
+    for window in windows:
+        for data in window: kinesis.put("shard-0", data)
+        run(kinesis)
+    assert wanted in lake(tmp_path)
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--key", "other"], "its key is id"), (["--start", "yesterday"], "not from 'yesterday'"), (["--table", "customer"], "a table is written schema.table")])
+def test_what_is_typed_wrongly_changes_nothing(run, tmp_path, monkeypatch, words, said):
+    kinesis = Kinesis(1)
+    kinesis.put("shard-0", sent("x", 0, 1))
+    run(kinesis)
+    monkeypatch.setattr("dmscdc.cli.stream._kinesis", lambda stream: kinesis)
+    state = open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing"))
+    before = state.get(TableRef.parse(TABLE))
+    places = ["--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")]
+    done = CliRunner().invoke(app, ["stream", "--stream", "customers", "--table", TABLE, "--drain", *words, *places])
+    assert done.exit_code == 2 and said in " ".join(done.output.split()) and state.get(TableRef.parse(TABLE)) == before, done.output
 
 
 def test_a_reader_that_dies_between_files_and_manifest_reads_the_window_again_and_changes_nothing_twice(run, tmp_path, monkeypatch):
