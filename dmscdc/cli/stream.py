@@ -5,9 +5,7 @@
 # %% ../../notebooks/16_cli/08_stream.ipynb #5552ada2
 from __future__ import annotations
 
-import signal
 import threading
-from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -16,29 +14,12 @@ from .options import events, with_config
 from ..errors import BadSetting, DmscdcError
 from ..runs.log import EXIT_CODES
 from ..service.config import Config
-from ..spark.session import open_session
 from ..storage.filesystem import client, code_of
 
 # %% auto #0
 __all__ = ['stream_command']
 
 # %% ../../notebooks/16_cli/08_stream.ipynb #81223459
-def _ended_by_signals() -> threading.Event:
-    "An event that the first Ctrl-C or SIGTERM sets."
-    stop = threading.Event()
-
-    def heard(number: int, frame: object) -> None:
-        stop.set()
-        for one in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(one, known[one])
-
-    known = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    if threading.current_thread() is threading.main_thread():
-        for one in known:
-            signal.signal(one, heard)
-    return stop
-
-
 def _kinesis(stream: str) -> Any:
     "The client, once it has found the stream. Raises `BadSetting`."
     try:
@@ -70,14 +51,12 @@ def stream_command(
 
     Exit codes: 0 stopped or drained, 1 a window could not be read or applied, 2 wrong use, 3 a person must look,
     4 another process is at work."""
-    from dmscdc.stream.follow import follow
+    from dmscdc.service.schedule import stop_signals
+    from dmscdc.stream.follow import follow_stream
 
-    found, stop = _kinesis(stream), _ended_by_signals()
-    places = (config.landing, config.lake, config.state)
+    found, stop, hard = _kinesis(stream), threading.Event(), threading.Event()
     names = tuple(name.strip() for name in key.split(",") if name.strip())
-    with events() as say:
-        conf = {"spark.driver.memory": config.driver_memory}
-        spark = cache(lambda: open_session("stream", conf=conf, places=places[:2]))  # warm between rounds
-        more = {"client": found, "spark": spark, "stop": stop, "say": say}
-        done = follow(stream, table, *places, key=names, start=start, drain=drain, every=every, **more)
+    more = {"client": found, "key": names, "start": start, "drain": drain, "every": every}
+    with events() as say, stop_signals(stop, hard, say):
+        done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **more)
     raise typer.Exit(EXIT_CODES[done.verdict])

@@ -283,7 +283,7 @@ def _is_proven(batch: Batch) -> bool:
 def _note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds; empty where there is none."
     before, (lowest, path) = Position.from_json(base.position).sequence or "", batch.facts["lowest"] or ("", "")
-    if not lowest or lowest >= before:
+    if not lowest or lowest >= before or task.from_stream:
         return ""
     return (
         f"the change sequence of {path} begins at {lowest}, below {before}, which the table has applied from "
@@ -305,7 +305,7 @@ def _note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-026
 def _note_disorder(task: Task, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch; else empty."
-    if not batch.facts["disorder"]:
+    if not batch.facts["disorder"] or task.from_stream:
         return ""
     _, first, first_row, path, row = batch.facts["against"]
     keys = count(batch.facts["disorder"], "key")
@@ -369,7 +369,7 @@ def _note_partial_move(task: Task, batch: Batch) -> str:
 
 def note_unmatched(task: Task, written: Written, left_out: Schema = ()) -> str:
     "Updates of rows that the table did not hold; else empty."
-    if not written.unmatched:
+    if not written.unmatched or task.from_stream:  # there an update has the whole row, and may come before its insert
         return ""
     were = "was" if written.unmatched == 1 else "were"
     if images := [c.name for c in left_out if c.name in [f"BI_{k}" for k in task.key]]:

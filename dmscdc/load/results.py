@@ -61,6 +61,7 @@ class Task:
     csv: CsvFormat = CsvFormat()  # how its CSV files are read
     aside: str = ""  # where rows that cannot be applied are written down; "": they refuse their batch
     schema_policy: str = "evolve"  # or strict, keep
+    from_stream: bool = False  # its change files were staged from a stream: they overlap, and the sequence orders them
 
     @property
     def row_key(self) -> tuple[str, ...]:
@@ -208,6 +209,7 @@ class Processed:
     lag: float | None = None  # see `lag_of`
     catalog: SyncResult = SyncResult()  # what the catalogue was told
     notes: tuple[str, ...] = ()  # why a person must look
+    stream: Mapping[str, Any] = field(default_factory=dict)  # how far a stream was read that brings its change files
 
     def to_dict(self) -> dict[str, Any]:
         "Plain values, with the first and the last file by name."
@@ -284,6 +286,7 @@ def processed(
         position={"before": str(plan.before or "never loaded"), "after": str(position or "never loaded")},
         commit=head.number if head else 0, lake=lake_of(loads, head),
         seconds=seconds_of(loads, clock), lag=lag_of(position, time.time()), catalog=told,
+        stream=table_state.item.status.get("stream") or {} if table_state else {},
     )
 
 # %% ../../notebooks/08_load/03_results.ipynb #e906d218

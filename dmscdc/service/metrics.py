@@ -44,6 +44,7 @@ def log_line(
 _NAMESPACE = "dmscdc"
 UNITS = {
     "lag": "Seconds",  # from the close of the newest change file that the lake holds to now
+    "behind": "Seconds",  # from the newest record that was read of a stream to its newest
     "files_waiting": "Count",  # that the lake does not hold yet
     "files": "Count",  # applied
     "rows_read": "Count", "rows_inserted": "Count", "rows_updated": "Count", "rows_deleted": "Count",
@@ -129,6 +130,13 @@ def _seconds_between(
     return round(took(start, end), 3)
 
 
+def _behind(
+    status: TableStatus,
+) -> float | None:  # None: no stream brings its files
+    "Seconds that the slowest shard of a table's stream was behind when it was read last."
+    return (status.item.status.get("stream") or {}).get("behind")
+
+
 def _lag_now(
     status: TableStatus,
     now: float,  # epoch seconds
@@ -150,7 +158,8 @@ def table_facts(
     return {
         "table": str(status.table), "run": run.id if run else None, "state": status.state,
         "verdict": outcome.verdict, "words": outcome.words, "command": outcome.command,
-        "lag": done["lag"] if done else _lag_now(status, now), "files_waiting": waiting, "files": len(files),
+        "lag": done["lag"] if done else _lag_now(status, now), "behind": _behind(status),
+        "files_waiting": waiting, "files": len(files),
         **{f"rows_{name}": rows.get(name, 0) for name in ("read", "inserted", "updated", "deleted")},
         "bytes_read": sum(file["bytes"] for file in files),
         "bytes_written": (done.get("lake") or {}).get("bytes_written", 0),
@@ -159,7 +168,7 @@ def table_facts(
     }
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-025
-SUMMED = tuple(name for name in UNITS if name not in ("lag", "seconds", "tables"))
+SUMMED = tuple(name for name in UNITS if name not in ("lag", "behind", "seconds", "tables"))
 
 
 def pass_facts(

@@ -385,6 +385,7 @@ def status_row(
         "commit": head.number if head else item.commit,
         "rows": head.rows if head else None,
         "lag": lag_of(position, time.time()),
+        "stream": item.status.get("stream"),
         "mended": is_mended(status),
         "last_verdict": item.status.get("last_verdict", ""),
         "last_words": item.status.get("last_words", ""),

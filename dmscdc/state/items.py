@@ -169,7 +169,8 @@ _ITEM_KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str,
                "bad_rows": str, "schema_policy": str,
                "commit": int, "instruction": (dict, _NONE), "intent": (dict, _NONE), "status": dict, "csv": dict}
 _STATUS_KINDS = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
-                 "refused": (dict, _NONE), "full_at": _NUMBER, "doubts": list, "accepted": int}
+                 "refused": (dict, _NONE), "full_at": _NUMBER, "doubts": list, "accepted": int,
+                 "stream": dict}
 _POSITION_KINDS = {"load": int, "last": str, "window_start": str, "shrunk": bool, "listed_at": _NUMBER, "cut": str}
 _FILE_KINDS = {"path": str, "size": int, "time": _NUMBER}
 
@@ -297,7 +298,7 @@ def without_instruction(item: TableItem, commit: int  # the table's newest commi
 
 # %% ../../notebooks/06_state/02_items.ipynb #2a8c3ff3
 STATUS_FIELDS = ("seen_at", "last_verdict", "last_words", "last_run", "lag", "catalog", "refused", "full_at", "doubts",
-                 "accepted")
+                 "accepted", "stream")
 
 
 def with_status(item: TableItem, status: Mapping  # some of `STATUS_FIELDS`

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..errors import BadSetting, UnknownTable
 from ..landing.files import TableRef, for_shell
 from ..landing.load_set import clock
-from ..load.process import process_table
-from ..load.results import Processed
+from ..service.config import Config
+from ..service.passes import run_pass
+from ..service.workers import Outcome
+from ..spark.server import SparkServer, serve
 from ..state.items import TableItem
 from ..state.registry import open_state
 from ..storage.filesystem import client as client_of
@@ -24,11 +27,9 @@ from ..storage.log_store import open_store
 from .shards import read_window, start_from
 from .stage import Manifest, keep, newest, stage_window
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 # %% auto #0
-__all__ = ['manifests_of', 'lost_words', 'stage_next', 'follow']
+__all__ = ['manifests_of', 'lost_words', 'stage_next', 'Applied', 'kept_servers', 'apply_by_pass', 'seen_of', 'follow',
+           'follow_stream']
 
 # %% ../../notebooks/15_stream/04_follow.ipynb #817c8327
 def manifests_of(stream: str, table: TableRef) -> str:
@@ -100,11 +101,64 @@ def stage_next(
     return manifest
 
 # %% ../../notebooks/15_stream/04_follow.ipynb #111d3ec7
-def _words(manifest: Manifest, done: Processed, seconds: float) -> str:
-    "A round in a sentence."
-    read = f"{manifest.records:,} record{'s' * (manifest.records != 1)}" if manifest.records else "no new record"
-    did = "nothing to apply" if done.verdict == "nothing" else f"{done.verdict}, {done.words}"
-    return f"{done.table}: {read}; {did} ({seconds:.1f} s)"
+class Applied(Protocol):
+    "What became of a window."
+
+    verdict: str  # ok, nothing, busy, attention, failed, refused
+    words: str
+
+
+@contextmanager
+def kept_servers(
+    start: Callable[..., AbstractContextManager[SparkServer]] = serve,  # makes a Spark server
+) -> Iterator[Callable[..., AbstractContextManager[SparkServer]]]:  # what `run_pass` takes as its start
+    "Spark servers that live until the block ends, one for each table format."
+    with ExitStack() as stack:
+        live: dict[str, SparkServer] = {}
+
+        @contextmanager
+        def again(format: str, **given: Any) -> Iterator[SparkServer]:
+            if format not in live or live[format].poll() is not None:
+                live[format] = stack.enter_context(start(format, **given))
+            yield live[format]
+
+        yield again
+
+
+def apply_by_pass(
+    config: Config,
+    table: TableRef,
+    hard: threading.Event,  # set it to break the pass off
+    say: Callable[[str], None],  # told what the pass does
+    start: Callable[..., AbstractContextManager[SparkServer]],  # of `kept_servers`
+) -> Outcome:
+    "Apply what is staged for a table, with a report."
+    done = run_pass(config, only=(str(table),), on_event=say, stop=hard, start=start)
+    return done.tables.get(str(table)) or Outcome(str(table), done.verdict, done.words)
+
+# %% ../../notebooks/15_stream/04_follow.ipynb #2c28b978
+def _read_words(stream: str, manifest: Manifest) -> str:
+    "What was read, in words."
+    shards = f"{len(manifest.shards):,} shard{'s' * (len(manifest.shards) != 1)}"
+    records = f"{manifest.records:,} record{'s' * (manifest.records != 1)}"
+    return f"window {manifest.number:,} of {stream}: {records} of {shards}" if manifest.records else "no new record"
+
+
+def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
+    "How far a stream was read, as reports and the front page show it."
+    shards = [{"shard": name, "records": n, "seconds behind": late} for name, (n, late) in manifest.shards.items()]
+    behind = max((late for _, late in manifest.shards.values()), default=0.0)
+    return {
+        "stream": stream, "window": manifest.number, "read at": clock(manifest.read_at),
+        "records": manifest.records, "behind": behind, "shards": shards,
+    }
+
+
+def _note(state: str, landing: str, table: TableRef, seen: dict[str, Any], lost: str) -> None:
+    "Keep with the table how far its stream was read, and what may be missing."
+    store = open_state(state, landing)
+    doubts = [*((store.get(table) or TableItem(table)).status.get("doubts") or ()), lost]
+    store.note_run(table, {"stream": seen, **({"doubts": doubts} if lost else {})})
 
 
 def follow(
@@ -113,6 +167,7 @@ def follow(
     landing: str,  # where change files are staged
     lake: str,  # where lake tables lie
     state: str,  # "sqlite:state.db"
+    apply: Callable[[], Applied],  # applies what is staged
     *,
     key: Sequence[str] = (),  # of the items; () for the one that is set
     start: str = "trim_horizon",  # where the first window begins: also latest, or a time
@@ -121,21 +176,39 @@ def follow(
     stop: threading.Event | None = None,  # set it to end after the round at work
     say: Callable[[str], None] = lambda words: None,  # told each round
     client: Any = None,  # of Kinesis; None: by the usual configuration of AWS
-    spark: Callable[[], SparkSession] | None = None,  # called when there is something to load; None: one of our own
-) -> Processed:  # of the last round
-    "Follow a stream, round by round; a round that is not applied ends it. Raises `Busy`, `UnknownTable`, `Unreadable`."
+) -> Applied:  # of the last round that applied something, or of the first
+    "Read, stage and apply until stopped; a window that fails ends it. Raises `Busy`, `UnknownTable`, `Unreadable`."
     ref, stop, client = TableRef.parse(table), stop or threading.Event(), client or client_of("kinesis")
+    done: Applied | None = None
     while True:
         begun = time.monotonic()
         item = _item_of(state, landing, ref, key)
         before = newest(open_store(lake), manifests_of(stream, ref))
-        if lost := lost_words(client, stream, ref, before, time.time()):
-            store = open_state(state, landing)
-            store.note_run(ref, {"doubts": [*(item.status.get("doubts") or ()), lost]})
+        lost = lost_words(client, stream, ref, before, time.time())
         manifest = stage_next(client, stream, ref, landing, lake, item.columns, start)
-        done = process_table(table, landing, lake, state, settle=0.0, spark=spark)
-        say(_words(manifest, done, time.monotonic() - begun))
-        if done.verdict in ("failed", "refused", "busy") or drain and not manifest.records:
+        if lost or manifest.records:
+            _note(state, landing, ref, seen_of(stream, manifest), lost)
+        say(f"{table}: {_read_words(stream, manifest)}")
+        if manifest.number and (manifest.records or not done or done.verdict == "busy"):
+            done = apply()
+        done = done or Outcome(table, "nothing", "the stream holds nothing yet")
+        if done.verdict in ("failed", "refused") or drain and not manifest.records:
             return done
         if stop.wait(0.0 if drain else max(0.0, every - (time.monotonic() - begun))):
             return done
+
+
+def follow_stream(
+    config: Config,
+    stream: str,
+    table: str,  # schema.table
+    *,
+    say: Callable[[str], None] = print,  # told what happens, a line each
+    hard: threading.Event | None = None,  # set it to break off the pass at work
+    **more: Any,  # see `follow`
+) -> Outcome:
+    "Follow a stream by passes, with a report of each window that changed something. Raises what `follow` raises."
+    places, hard = (config.landing, config.lake, config.state), hard or threading.Event()
+    with kept_servers() as start:
+        apply = lambda: apply_by_pass(config, TableRef.parse(table), hard, say, start)
+        return follow(stream, table, *places, apply, say=say, **more)

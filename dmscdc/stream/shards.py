@@ -89,14 +89,14 @@ def read_shard(
     shard: str,
     at: dict[str, Any],  # its position, which moves
     start: str,  # of `start_from`
-) -> Iterator[list[dict[str, Any]]]:  # records of each call
+) -> Iterator[tuple[list[dict[str, Any]], float]]:  # records of each call, and seconds that they are behind
     "All records of a shard beyond a position, until there are no more now."
     iterator: str | None = _iterator(client, stream, shard, at["number"], start)
     while iterator:
         answer = _answer(client, stream, shard, at, start, iterator)
         if records := answer["Records"]:
             at["number"] = records[-1]["SequenceNumber"]
-            yield records
+            yield records, answer.get("MillisBehindLatest", 0) / 1000
         iterator = answer.get("NextShardIterator")
         if iterator and not answer.get("MillisBehindLatest") and not records:
             return
@@ -111,6 +111,7 @@ class Window:
 
     records: tuple[tuple[str, str, bytes], ...]  # shard, sequence number, data
     positions: dict[str, dict[str, Any]] = field(default_factory=dict)  # afterwards
+    behind: dict[str, float] = field(default_factory=dict)  # shard -> seconds that its newest record here is behind
 
 
 def read_window(
@@ -122,14 +123,15 @@ def read_window(
 ) -> Window:
     "Read until there is no more now, or until it is enough."
     found: list[tuple[str, str, bytes]] = []
-    now, size, done = {name: dict(at) for name, at in positions.items()}, 0, set()
+    now, size, done, late = {name: dict(at) for name, at in positions.items()}, 0, set(), {}
     while todo := [name for name in readable(shards_of(client, stream), now) if name not in done]:
         for shard in todo:
             at = now.setdefault(shard, {"number": "", "closed": False})
-            for records in read_shard(client, stream, shard, at, start):
+            for records, seconds in read_shard(client, stream, shard, at, start):
+                late[shard] = seconds
                 found += [(shard, one["SequenceNumber"], one["Data"]) for one in records]
                 size += sum(len(one["Data"]) for one in records)
                 if size >= most:
-                    return Window(tuple(found), now)
+                    return Window(tuple(found), now, late)
             done.add(shard)
-    return Window(tuple(found), now)
+    return Window(tuple(found), now, late)

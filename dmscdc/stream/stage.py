@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -42,6 +43,7 @@ class Manifest:
     records: int = 0  # that were read
     read_at: float = 0.0  # when the stream had last been read, epoch seconds
     late: Mapping[str, int] = field(default_factory=dict)  # files of older changes -> their newest change, microseconds
+    shards: Mapping[str, Sequence[float]] = field(default_factory=dict)  # records of each, and seconds behind its end
 
 
 def newest(
@@ -210,5 +212,7 @@ def stage_window(
         last = _free_name(moment(newest_at), taken, 1)
         files.append(last)
         _put(landing, table, last, _data_of(rows[late:], columns))
-    read = {"records": len(window.records), "read_at": now, "late": known}
+    counts = Counter(shard for shard, _, _ in window.records)
+    shards = {shard: (counts[shard], window.behind.get(shard, 0.0)) for shard in sorted(counts)}
+    read = {"records": len(window.records), "read_at": now, "late": known, "shards": shards}
     return Manifest(number, before.start, window.positions, columns, last, tuple(files), **read)

@@ -13,6 +13,8 @@ from aws.stack import ministack
 from aws.usual import usual
 from dmscdc.cli.main import app
 from dmscdc.errors import Busy
+from dmscdc.load.process import process_table
+from dmscdc.runs.run import run_notebook
 from dmscdc.service.config import write_config
 from dmscdc.stream.follow import follow, stage_next
 from dmscdc.state.registry import open_state
@@ -101,7 +103,8 @@ def places(root: Path) -> list[str]: return [str(root / "landing"), str(root / "
 def run(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("dmscdc.stream.shards._PAUSE", 0.0)
     (tmp_path / "landing").mkdir()
-    return lambda kinesis, **more: follow("customers", TABLE, *places(tmp_path), key=["id"], drain=True, client=kinesis, spark=lambda: spark, **more)
+    apply = lambda: process_table(TABLE, *places(tmp_path), settle=0.0, spark=lambda: spark)
+    return lambda kinesis, **more: follow("customers", TABLE, *places(tmp_path), apply, key=["id"], drain=True, client=kinesis, **more)
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -130,7 +133,7 @@ def test_records_of_one_millisecond_are_chained_by_their_images(run, tmp_path):
     kinesis, items = Kinesis(1), Items(rng, micros=False, steps=(0,))
     sent = [items.change()[1] for _ in range(30)]  # all in one moment, from no item at all
     for data in rng.sample(sent, len(sent)): kinesis.put("shard-0", data)
-    assert run(kinesis).verdict == "nothing"
+    assert run(kinesis).verdict == "ok"
     assert lake(tmp_path) == items.rows()
 
 
@@ -175,7 +178,7 @@ def test_a_reader_that_dies_between_files_and_manifest_reads_the_window_again_an
         patch.setattr("dmscdc.stream.follow.keep", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt): run(kinesis)
     assert list(tmp_path.glob("landing/shop/customer/*.parquet")) and not list(tmp_path.glob("lake/_dmscdc/_streams/**/*.json"))
-    assert run(kinesis).verdict == "nothing" and lake(tmp_path) == items.rows()
+    assert run(kinesis).verdict == "ok" and lake(tmp_path) == items.rows()
 
 
 def test_of_two_readers_of_one_stream_the_second_stops(tmp_path, monkeypatch):
@@ -213,7 +216,7 @@ def test_a_record_that_is_no_change_refuses_its_batch_or_is_put_aside_with_what_
 def test_a_stream_that_was_not_read_for_longer_than_it_keeps_records_wants_attention_until_somebody_accepts(run, tmp_path, monkeypatch):
     kinesis, items = Kinesis(1), Items(random.Random(3), micros=True)
     kinesis.put("shard-0", items.change()[1])
-    assert run(kinesis).verdict == "nothing"
+    assert run(kinesis).verdict == "ok"
     (path,) = tmp_path.glob("lake/_dmscdc/_streams/customers/shop/customer/*.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "read_at": 1_795_219_200.0}))  # long ago
     monkeypatch.setattr("dmscdc.stream.follow.time.time", lambda: 1_795_219_200.0 + 30 * 3600)
@@ -248,6 +251,18 @@ def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table
             scanned = dynamo.scan(TableName="customer")["Items"]
             assert lake(tmp_path) == sorted((item["id"]["S"], item["n"]["N"]) for item in scanned) and scanned
         assert typed(*COMMANDS[1][1:])[0] == 0
+        code, said = typed("runs", "list", "--json")
+        ran = [run for run in json.loads(said) if run["job"] == "process_table"]
+        assert len(ran) == 3 and all(run["verdict"] == "ok" for run in ran)  # a report of each window that changed something, and no more
+        code, said = typed("runs", "show", ran[-1]["run"], "--json")
+        read = json.loads(said)["records"]["stream"]
+        assert read["window"] == 3 and 0 < read["records"] <= 15 and read["records"] == sum(shard["records"] for shard in read["shards"])
+        front = " ".join((tmp_path / "runs" / "index.html").read_text(encoding="utf-8").split())
+        assert "behind the stream customers" in front
+        dynamo.put_item(TableName="customer", Item={"id": {"S": "job"}, "n": {"N": "1"}})
+        job = run_notebook("stream", {"folder": str(tmp_path), "stream": "customers", "table": TABLE}, runs=tmp_path / "runs")
+        assert job.verdict == "ok" and ("job", "1") in lake(tmp_path), job.words
+        scanned = dynamo.scan(TableName="customer")["Items"]
         code, said = typed("history", TABLE, "--key", f"id={scanned[0]['id']['S']}")
         assert code == 0 and "which agrees with the files" in said
         code, said = typed("as-of", TABLE)
