@@ -66,17 +66,23 @@ app.add_typer(quarantine, name="quarantine")
 @app.command(epilog="Example: dmscdc demo ./demo")
 def demo(
     folder: Annotated[Path, typer.Argument(help="A new folder")] = Path("demo"),
+    stream: Annotated[bool, typer.Option("--stream", help="A table of DynamoDB, followed through Kinesis")] = False,
 ) -> None:
     "The whole story in a folder: a shop, its DMS files, two passes, the comparison with the source."
-    from dmscdc.service.passes import run_pass
     from dmscdc.cli.demo import tell
+    from dmscdc.service.passes import run_pass
+    from dmscdc.stream.example import open_place, tell_stream
 
     with exit_codes(), events() as say:
 
         def one_pass(config: Config) -> Any:
             return run_pass(config, on_event=lambda text: say(f"    {text}"))
 
-        proofs = tell(folder.resolve(), say, one_pass)
+        if stream:
+            with open_place() as place:
+                proofs = [tell_stream(folder.resolve(), say, place)]
+        else:
+            proofs = tell(folder.resolve(), say, one_pass)
     print(f"The front page: {folder / 'runs' / 'index.html'}")
     print(f"To go on: cd {folder} && dmscdc status")
     raise typer.Exit(0 if all(proof.done.is_equal for proof in proofs) else 1)

@@ -20,6 +20,7 @@ from ..changes.quarantine import aside_folder
 from ..changes.read import KIND, NAME, quoted
 from ..changes.schema import FILE, Schema, open_raw
 from ..changes.tasks import in_sentences
+from ..capture.items import SEQUENCE
 from ..errors import NoPast, Refused
 from ..history.as_of import clock_of
 from ..history.changelog import Changelog, held_by, open_changelog, read_changelog
@@ -241,7 +242,8 @@ def judge(
     without_key: str = "",  # the table's name where the lake stands on no key
 ) -> tuple[str, str]:  # verdict and words
     "What a comparison proves."
-    apart = "; ".join(f"column {rule.name} is not compared because {rule.why}" for rule in done.rules if rule.why)
+    left_out = [rule for rule in done.rules if rule.why and rule.name != SEQUENCE]  # that column is no source's
+    apart = "; ".join(f"column {rule.name} is not compared because {rule.why}" for rule in left_out)
     note = f". {apart}" if apart else ""
     here, there = (f"{side.rows:,} row{'s' * (side.rows != 1)}" for side in (done.lake, done.source))
     if done.is_equal:
@@ -265,7 +267,7 @@ class ProofRequest:
     landing: str
     lake: str
     state: str
-    source: str  # sqlite:FILE, mysql://…, postgresql://…, env:NAME; no password
+    source: str  # sqlite:FILE, mysql://…, postgresql://…, dynamodb:TABLE, env:NAME; no password
     secret: str = ""  # env:NAME, aws:SECRET_ID
     source_table: str = ""  # schema.table as the source names it, where it differs
     interval: float = 60.0  # seconds that DMS collects changes (CdcMaxBatchInterval)
@@ -353,8 +355,10 @@ def prove(
     under, decided = "", ""
     session = (spark or (lambda: open_session("reconcile", places=(asked.landing, asked.lake, asked.archive))))()
     with ExitStack() as stack:
-        look = stack.enter_context(snapshot(url, asked.clock))
-        past, name = asked.past(position), TableRef.parse(asked.source_table) if asked.source_table else asked.table
+        name = TableRef.parse(asked.source_table) if asked.source_table else asked.table
+        columns = {column.name: column.type for column in head.schema}
+        look = stack.enter_context(snapshot(url, asked.clock, name.name, columns))
+        past = asked.past(position)
         stack.enter_context(in_sentences(past.urls if past else {}, there.location))
         millis = in_milliseconds(past) if past else frozenset()
         rules = rules_of(look.engine, head.schema, columns_of(look, name), millis)

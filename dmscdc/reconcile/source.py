@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from ..capture.items import scan, write_rows
 from ..errors import SourceRefused, SourceUnreachable
 from ..landing.files import TableRef
 from .canonical import Rule, SourceColumn, teach
@@ -108,7 +109,7 @@ def _sqlite_url(source: str) -> URL:
 
 
 def address(
-    source: str,  # sqlite:FILE, mysql://…, mariadb://…, postgresql://…, or env:NAME
+    source: str,  # sqlite:FILE, mysql://…, mariadb://…, postgresql://…, dynamodb:TABLE, or env:NAME
     secret: str = "",  # env:NAME, aws:SECRET_ID; "": the usual variable
     env: Mapping[str, str] | None = None,  # ours if none is given
 ) -> URL:  # its text shows no password
@@ -120,6 +121,8 @@ def address(
         raise SourceRefused(f"the address of the source holds a password. {_HOW}")
     if source.startswith("sqlite:"):
         return _sqlite_url(source)
+    if source.startswith("dynamodb:"):
+        return _sqlalchemy().URL.create("dynamodb", database=source.partition(":")[2] or None)
     return _with_secret(_server_url(source), read_secret(secret, env))
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-015
@@ -127,7 +130,7 @@ def _server_url(source: str) -> URL:
     "The address of a database server, with our driver, which must be installed. An unreadable address is not repeated."
     kind = source.partition(":")[0].partition("+")[0]
     if kind not in _DRIVERS or "://" not in source:
-        known = "sqlite:FILE, mysql://USER@HOST/DB, mariadb://USER@HOST/DB, postgresql://USER@HOST/DB or env:NAME"
+        known = "sqlite:FILE, mysql|mariadb|postgresql://USER@HOST/DB, dynamodb:TABLE or env:NAME"
         raise SourceRefused(f"a source is {known}")
     try:
         url = _sqlalchemy().make_url(source).set(drivername=_DRIVERS[kind])
@@ -158,11 +161,31 @@ def _open_sqlite(path: str) -> sqlite3.Connection:
     return db
 
 
+def _open_scan(
+    table: str,  # of DynamoDB
+    name: str,  # what it is called here
+    columns: Mapping[str, str],  # of the lake
+) -> sqlite3.Connection:
+    "A table of DynamoDB, scanned into a temporary database, with our functions."
+    db = sqlite3.connect("", isolation_level=None)
+    teach(db)
+    try:
+        write_rows(db, name, scan(table), columns)
+    except Exception as error:
+        why = code_of(error) or f"{type(error).__name__}: {error}"
+        look = f"aws dynamodb describe-table --table-name {table}"
+        raise SourceUnreachable(f"the table {table} of DynamoDB cannot be scanned ({why}); look: {look}") from error
+    return db
+
+
 def _open_engine(
     url: URL,  # of `address`
+    open: Callable[[], sqlite3.Connection] | None = None,  # opens what has no address
 ) -> Engine:
     "SQLAlchemy's engine; connects to nothing yet."
     how: dict[str, Any] = {"poolclass": _sqlalchemy().pool.NullPool, "hide_parameters": True}
+    if open:
+        return _sqlalchemy().create_engine("sqlite://", creator=open, **how)
     if url.drivername == "sqlite":
         return _sqlalchemy().create_engine("sqlite://", creator=lambda: _open_sqlite(url.database), **how)
     if url.drivername.startswith("mysql"):
@@ -231,16 +254,21 @@ class Snapshot:
 def snapshot(
     url: URL,  # of `address`
     clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+    name: str = "",  # of the table that is compared
+    columns: Mapping[str, str] | None = None,  # of the lake; what a table of DynamoDB has no word for
 ) -> Iterator[Snapshot]:  # as long as the block runs
     "A snapshot of a source. Raises `SourceUnreachable`, whose message holds no secret."
-    engine = _open_engine(url)
+    open, at = None, clock()
+    if url.drivername == "dynamodb":
+        open = lambda: _open_scan(url.database or name, name, columns or {})
+    engine = _open_engine(url, open)
     with _without_secret(url):
         connection = engine.connect()
     try:
         with _without_secret(url):
             for statement in BEGIN[connection.dialect.name]:
                 connection.exec_driver_sql(statement)
-        yield Snapshot(connection, url, clock())
+        yield Snapshot(connection, url, clock() if not open else at)
     finally:
         connection.close()
         engine.dispose()

@@ -62,7 +62,7 @@ class Config:
     metrics: str = _setting('where a pass says what it has done: emf, jsonl or jsonl:FILE; "": nowhere', "")
     archive: str = _setting('where old change files were moved, laid out like the landing; "": nowhere', "")
     transactions: str = _setting('CdcPath, where DMS writes changes of all tables together; "": none', "")
-    source: str = _setting('database to compare with: sqlite:FILE, mariadb://USER@HOST/DB, env:NAME; "": none', "")
+    source: str = _setting('database to compare with: sqlite:FILE, mariadb://USER@HOST/DB, dynamodb:TABLE; "" none', "")
     secret: str = _setting('its password: env:NAME, aws:SECRET_ID; "": DMSCDC_SOURCE_PASSWORD, if it is set', "")
     folder: str = "."  # where dmscdc.toml lies
 
@@ -106,8 +106,8 @@ _OPTIONAL = {  # pattern and words; "" is for none
     "archive": (r".*\S.*", "a folder, or s3://bucket/prefix"),
     "transactions": (r"/*[^?/][^?]*(\?.+)?", "the CdcPath of the DMS endpoint, like cdc or cdc?delimiter=;"),
     "source": (
-        r"sqlite:.+|env:\w+|(mysql|mariadb|postgres(ql)?)://(?!.*[?&](?i:passw|pwd))([^:@/]*@)?[^@]*",
-        "sqlite:FILE, mariadb://USER@HOST/DB, mysql://…, postgresql://… or env:NAME, and holds no password: that "
+        r"sqlite:.+|env:\w+|dynamodb:[\w.-]*|(mysql|mariadb|postgres(ql)?)://(?!.*[?&](?i:passw|pwd))([^:@/]*@)?[^@]*",
+        "sqlite:FILE, mariadb|mysql|postgresql://USER@HOST/DB, dynamodb:TABLE or env:NAME, and holds no password: that "
         "belongs into the variable DMSCDC_SOURCE_PASSWORD, into a secret named by --secret env:NAME or "
         "--secret aws:SECRET_ID, or with the whole address into a variable, --source env:NAME",
     ),

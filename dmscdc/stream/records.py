@@ -5,18 +5,16 @@
 # %% ../../notebooks/15_stream/01_records.ipynb #70178d44
 from __future__ import annotations
 
-import base64
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from ..errors import Unreadable
 
 # %% auto #0
-__all__ = ['KINDS', 'Change', 'micros', 'change_from', 'number_text', 'json_text', 'plain', 'in_order']
+__all__ = ['Change', 'micros', 'change_from', 'in_order']
 
 # %% ../../notebooks/15_stream/01_records.ipynb #b0534181
 @dataclass(frozen=True)
@@ -62,39 +60,6 @@ def change_from(
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
         raise Unreadable(f"record {number} of {shard} is no change of an item of DynamoDB: {why}") from error
-
-# %% ../../notebooks/15_stream/01_records.ipynb #535e1900
-KINDS = {"S": "string", "N": "string", "B": "binary", "BOOL": "boolean"}  # of columns that nobody has declared
-
-
-def number_text(value: str) -> str:
-    "A number as its digits, without an exponent."
-    return format(Decimal(value), "f")
-
-
-def json_text(typed: Mapping[str, Any]) -> str:
-    "A typed value as JSON; bytes as Base64, numbers with all their digits."
-    ((kind, value),) = typed.items()
-    if kind == "N":
-        return number_text(value)
-    if kind in ("SS", "BS"):
-        return json.dumps(sorted(value), ensure_ascii=False)
-    if kind == "NS":
-        return f"[{', '.join(map(number_text, sorted(value, key=Decimal)))}]"
-    if kind == "L":
-        return f"[{', '.join(map(json_text, value))}]"
-    if kind == "M":
-        parts = (f"{json.dumps(name, ensure_ascii=False)}: {json_text(value[name])}" for name in sorted(value))
-        return f"{{{', '.join(parts)}}}"
-    return json.dumps(None if kind == "NULL" else value, ensure_ascii=False)
-
-
-def plain(typed: Mapping[str, Any]) -> Any:  # a text, bytes, a truth value, or None
-    "A typed value as a column holds it."
-    ((kind, value),) = typed.items()
-    if kind == "B":
-        return base64.b64decode(value)
-    return value if kind in ("S", "BOOL") else None if kind == "NULL" else json_text(typed)
 
 # %% ../../notebooks/15_stream/01_records.ipynb #cef992f0
 def _state(item: Mapping[str, Any]) -> str:

@@ -9,25 +9,25 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any, Optional
 
 import pyarrow as pa
 
-from ..capture.writer import arrow_type, change_name, put_file, typed_rows, value_of
+from ..capture.items import OP, REST, SEQUENCE, columns_of, row_of
+from ..capture.writer import change_name, put_file, typed_rows
 from ..errors import AlreadyExists, Busy, Unreadable
 from ..landing.files import TableRef, parse_name
 from ..landing.s3 import open_landing
 from ..storage.filesystem import client, is_bucket, split_url
 from ..storage.log_store import LogStore
-from .records import KINDS, Change, change_from, in_order, json_text, plain
+from .records import Change, change_from, in_order
 from .shards import Window
 
 # %% auto #0
-__all__ = ['OP', 'REST', 'SEQUENCE', 'Row', 'Manifest', 'newest', 'keep', 'columns_of', 'row_of', 'moment', 'sequence_of',
-           'stage_window']
+__all__ = ['Row', 'Manifest', 'newest', 'keep', 'moment', 'sequence_of', 'stage_window']
 
 # %% ../../notebooks/15_stream/03_stage.ipynb #781b060b
 @dataclass(frozen=True)
@@ -67,55 +67,9 @@ def keep(store: LogStore, folder: str, manifest: Manifest) -> None:
         raise Busy(f"window {manifest.number} is taken: {words}") from error
 
 # %% ../../notebooks/15_stream/03_stage.ipynb #e5990b0e
-OP, REST, SEQUENCE = "Op", "_rest", "AR_H_CHANGE_SEQ"  # the last is what DMS calls a change sequence
-
-
-def _is_free(name: str) -> bool:
-    "Whether an attribute can be a column of its own."
-    return name not in (OP, REST, SEQUENCE) and not name.lower().startswith("_cdc_")
-
-
-def columns_of(
-    changes: Iterable[Change],
-    known: Mapping[str, str],  # of earlier windows
-    declared: Sequence[tuple[str, str]] = (),  # by the table's definition
-) -> dict[str, str]:  # with their types
-    "The columns of the change files."
-    if declared:
-        return dict(declared)
-    found = dict(known)
-    for change in changes:
-        for name, typed in {**change.key, **change.item}.items():
-            kind = next(iter(typed))
-            if kind != "NULL" and _is_free(name):
-                found.setdefault(name, KINDS.get(kind, "string"))
-    return found
-
-
-def _fitting(typed: Mapping[str, Any], kind: str) -> tuple[bool, Any]:
-    "Whether a value fits a column, and how it is held there."
-    value = plain(typed)
-    if value is None or isinstance(value, bytes) != (kind == "binary"):
-        return value is None, None
-    if isinstance(value, bool) != (kind == "boolean"):
-        return kind == "string", json.dumps(value)
-    try:
-        return True, value_of(value, arrow_type(kind))
-    except (ValueError, TypeError, ArithmeticError):
-        return False, None
-
-
-def row_of(change: Change, columns: Mapping[str, str]) -> dict[str, Any]:
-    "A change as a row: the item afterwards, or the key of a removed one."
-    row, rest = {}, {}
-    for name, typed in {**(change.item if change.op != "D" else {}), **change.key}.items():
-        fits, value = _fitting(typed, columns[name]) if name in columns else (False, None)
-        if fits:
-            row[name] = value
-        else:
-            rest[name] = json_text(typed)
-    parts = (f"{json.dumps(name, ensure_ascii=False)}: {rest[name]}" for name in sorted(rest))
-    return {**row, REST: f"{{{', '.join(parts)}}}" if rest else None}
+def _attributes(change: Change) -> dict[str, Any]:
+    "The item afterwards, or the key of a removed one."
+    return {**(change.item if change.op != "D" else {}), **change.key}
 
 # %% ../../notebooks/15_stream/03_stage.ipynb #76713ac8
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -193,9 +147,13 @@ def stage_window(
 ) -> Manifest:  # not kept yet
     "Write a window's records as change files."
     (changes, others), now = _read(window), time.time() if now is None else now
-    columns, number = columns_of(changes, before.columns, declared), before.number + 1
+    told = [_attributes(one) for one in changes]
+    columns, number = columns_of(told, before.columns, declared), before.number + 1
     edge = parse_name(before.last).stamp if before.last else _EPOCH
-    rows = [(one.op, row_of(one, columns), sequence_of(one, number, place)) for place, one in enumerate(changes)]
+    rows = [
+        (one.op, row_of(item, columns), sequence_of(one, number, place))
+        for place, (one, item) in enumerate(zip(changes, told))
+    ]
     late = sum(moment(one.at) < edge + timedelta(milliseconds=1) for one in changes)
     after = (edge - _EPOCH) // _MICRO + 1_000 if before.last else round(now * 1e6)
     newest_at = changes[-1].at if len(changes) > late else after

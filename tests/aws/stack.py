@@ -3,20 +3,18 @@
 moto gives a lease to two takers now and then; conditions hold only in this one."""
 from __future__ import annotations
 
-import os
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
 from pathlib import Path
 
+from dmscdc.stream.example import ministack as started
+
 PINS = Path(__file__).with_name("ministack.txt")
 HOME = Path(__file__).parents[2] / ".cache" / "ministack"
-FETCH, START = 300.0, 60.0  # seconds at most
+FETCH = 300.0  # seconds at most
 
 
 def fetched() -> Path:
@@ -32,35 +30,9 @@ def fetched() -> Path:
     return there
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+def command() -> list[str]: return ["env", f"PYTHONPATH={fetched()}", sys.executable, "-m", "ministack"]
 
 
-@contextmanager
-def ministack(services: str) -> Iterator[str]:  # its address
+def ministack(services: str) -> AbstractContextManager[str]:  # its address
     "A server of these services, like dynamodb,kinesis, which holds nothing yet. Keeps everything in memory."
-    packages, port = fetched(), free_port()
-    with tempfile.TemporaryDirectory() as home:
-        given = {"PYTHONPATH": str(packages), "BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "SERVICES": services, "LOG_LEVEL": "ERROR", "TMPDIR": home}
-        server = subprocess.Popen([sys.executable, "-m", "ministack"], cwd=home, env={**os.environ, **given}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            wait_for(port, server)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.kill()
-            server.wait()
-
-
-def wait_for(port: int, server: subprocess.Popen) -> None:
-    "Until it takes connections."
-    deadline = time.monotonic() + START
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            assert server.poll() is None, f"MiniStack ended with {server.returncode}"
-            assert time.monotonic() < deadline, f"MiniStack was not ready after {START:.0f} s"
-            time.sleep(0.1)
+    return started(command(), services)

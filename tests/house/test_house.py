@@ -92,7 +92,7 @@ ARROWS = {  # the packages, in the order of reading, and those that the exported
     "errors": "",
     "storage": "",
     "landing": "storage",
-    "capture": "landing",
+    "capture": "storage landing",
     "spark": "storage",
     "changes": "storage landing",
     "state": "storage landing",
@@ -101,10 +101,10 @@ ARROWS = {  # the packages, in the order of reading, and those that the exported
     "runs": "storage landing spark",
     "history": "storage landing changes state lake runs",
     "scd2": "storage landing spark changes state lake history",
-    "reconcile": "storage landing spark changes state lake history",
+    "reconcile": "storage landing capture spark changes state lake history",
     "service": "storage landing spark changes state lake load runs reconcile",
     "doctor": "storage landing spark changes state lake load runs service",
-    "stream": "storage landing capture spark state service",
+    "stream": "storage landing capture spark state reconcile service",
     "cli": "storage landing capture spark changes state lake load runs history scd2 reconcile service doctor stream",
 }
 
@@ -166,6 +166,7 @@ SHARED = {  # rooms at which the closure ends, and the names that may be taken f
     "lake.table": {"LakeTable", "Commit", "PendingCommit", "Transaction", "Written", "PlainFile", "VERSIONS", "open_lake", "open_table"},
     "lake.parquet.write": {"lake_columns"},  # the order of the columns
     "changes.quarantine": {"aside_folder", "read_aside"},  # which rows the loader has put aside, as it has written them down
+    "capture.items": {"SEQUENCE", "scan", "write_rows"},  # what an item of DynamoDB is as a row; the files of a stream are written by it
     "changes.stage": {"Batch", "batch_types"},  # the form in which a type-2 table hands its rows to the lake's writer
 }
 ASKS = ("history", "scd2", "reconcile")

@@ -41,6 +41,7 @@ ELSEWHERE = {  # what prose and tables name with its arguments, and what is type
     "dmscdc conformance FORMAT": "dmscdc conformance parquet",
     "dmscdc demo [DIR]": "make demo",
     "dmscdc pass --master spark://host:7077": "dmscdc pass --master local[2]",
+    "dmscdc reconcile shop.customer --source dynamodb:customer": "",  # tests/stream types it
     'dmscdc schedule --cron "0 * * * *"': 'dmscdc schedule --cron "0 * * * *"',
     "dmscdc serve-spark --master spark://host:7077": "dmscdc serve-spark --master local[2]",
     "dmscdc table columns --ddl shop.sql": "dmscdc table columns --ddl shop.sql",
@@ -179,6 +180,14 @@ def test_every_exploration_runs_after_the_demo(clone, told, wheel):
     books = {path.stem: json.loads(path.read_text())["cells"] for path in (clone / "notebooks").glob("*.ipynb")}
     shown = {name: sum(bool(cell["outputs"]) for cell in cells if cell["cell_type"] == "code") for name, cells in books.items()}
     assert len(shown) == len(ours) and min(shown.values()) >= 3, shown
+
+
+def test_the_story_of_a_stream_needs_no_aws_and_no_package_of_it(clone):
+    (line,) = [line for line in block("A table of DynamoDB") if "demo" in line]
+    folder = line.split()[2]
+    in_clone(clone, f"PATH=.venv/bin:/usr/bin:/bin {line} 2> said")
+    assert "in memory" in (clone / "said").read_text() and "shop.customer: equal, 124 rows" in (clone / "said").read_text()
+    assert "equal as of" in in_clone(clone, f"cd {folder} && dmscdc reconcile shop.customer")
 
 
 def test_what_prose_and_tables_name(clone, told, tmp_path):

@@ -3,19 +3,22 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 
 import boto3
 import pytest
 from typer.testing import CliRunner
 
-from aws.stack import ministack
+from aws.stack import command, ministack
 from aws.usual import usual
 from dmscdc.cli.main import app
 from dmscdc.errors import Busy
 from dmscdc.load.process import process_table
+from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.runs.run import run_notebook
 from dmscdc.service.config import write_config
+from dmscdc.stream.example import in_ministack, tell_stream
 from dmscdc.stream.follow import follow, stage_next
 from dmscdc.state.registry import open_state
 from dmscdc.stream.shards import read_window
@@ -267,5 +270,26 @@ def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table
         assert code == 0 and "which agrees with the files" in said
         code, said = typed("as-of", TABLE)
         assert code == 0 and f"{TABLE}: {len(scanned)} rows" in said
+        compare = re.search("`dmscdc (reconcile .* --source dynamodb:.*?)`", README)[1].split()
+        code, said = typed(*compare)
+        assert code == 0 and f"{len(scanned)} row" in said and "equal as of" in said, said
+        dynamo.put_item(TableName="customer", Item={"id": {"S": "job"}, "n": {"N": "1.25"}, "more": {"M": {"b": {"B": b"\x00"}}}})
+        proof = prove(ProofRequest(TableRef.parse(TABLE), *places(tmp_path), "dynamodb:"), lambda: spark)  # by the lake's name
+        assert proof.verdict == "attention" and "1 different: id=job (n, _rest)" in proof.words
         code, said = typed("stream", "--stream", "nowhere", "--table", TABLE, "--drain")
         assert code == 2 and "nowhere" in said
+
+
+def test_the_story_of_a_stream_with_a_true_table_of_dynamodb(spark, tmp_path, monkeypatch):
+    def by_hand(config, stream, table, **more):
+        "Windows applied by the Spark of the tests."
+        return follow(stream, table, config.landing, config.lake, config.state, lambda: process_table(table, config.landing, config.lake, config.state, settle=0.0, spark=lambda: spark), **more)
+
+    said = []
+    monkeypatch.setattr("dmscdc.stream.example.prove", lambda asked: prove(asked, lambda: spark))
+    with in_ministack(command()) as place:
+        proof = tell_stream(tmp_path / "customers", said.append, place, by_hand)
+        email = {item["id"]["S"]: item.get("email", {}).get("S") for item in place.items()}
+    assert proof.done.is_equal and "    shop.customer: equal, 124 rows" in said and proof.done.source.rows == 124
+    lake = query(f"select id, email from read_parquet('{tmp_path}/customers/lake/shop/customer/**/*.parquet', union_by_name=true)")
+    assert dict(lake) == email and len(email) == 124
