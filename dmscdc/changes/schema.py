@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from mmap import mmap
 from typing import Any
 
@@ -34,6 +34,7 @@ class Column:
     "One column: its name and its type as Spark's DDL writes it."
     name: str  # as the file spells it
     type: str  # e.g. "int", "decimal(10,2)", "string"
+    of: str = field(default="", repr=False)  # what computes it, see `changes/derived`; "": it is the source's
 
     def __str__(self) -> str:
         return f"{self.name} {self.type}"
@@ -463,7 +464,7 @@ def stored(
     c: Column,  # of a file
 ) -> Column:  # of the lake
     "A time of day is stored as text, every other type unchanged."
-    return Column(c.name, "string" if c.type == "time" else c.type)
+    return replace(c, type="string") if c.type == "time" else c
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-032
 def _missing(
@@ -487,18 +488,19 @@ def evolve(
     absent: Sequence[str] = (),  # columns that were absent before
 ) -> Evolution:
     "The columns after a batch. Raises `Refused`, naming file and column, if one is neither added nor widened."
-    have, said = {c.name: c.type for c in lake}, []
+    have, said, of = {c.name: c.type for c in lake}, [], {c.name: c.of for c in lake}
     for footer in footers:
         _check_names(table, footer)
         for c in (stored(c) for c in footer.schema if c.name not in (OP, FILE, ROW)):
             old = have.get(c.name)
             have[c.name] = new = _grown(table, old, c, footer.path) if old else c.type
+            of.setdefault(c.name, c.of)
             if lake and not old:
                 said.append(f"column {c} added by {footer.path}")
             elif lake and new != old:
                 said.append(f"column {c.name} widened from {old} to {new} by {footer.path}")
     gone, words = _missing(lake, footers, absent)
-    return Evolution(tuple(Column(*item) for item in have.items()), (*said, *words), gone)
+    return Evolution(tuple(Column(*item, of[item[0]]) for item in have.items()), (*said, *words), gone)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #6010db1f
 def check_same(

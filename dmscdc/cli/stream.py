@@ -43,6 +43,7 @@ def stream_command(
     stream: Annotated[str, typer.Option("--stream", help="The Kinesis stream")],
     table: Annotated[str, typer.Option("--table", help="The lake's table: schema.table")],
     key: Annotated[str, typer.Option(help="The key of the DynamoDB table; two columns with a comma")] = "",
+    partition: Annotated[str, typer.Option(help="What lays out a new table: right(id,1)")] = "",
     start: Annotated[str, typer.Option(help=_START)] = "trim_horizon",
     drain: Annotated[bool, typer.Option("--drain", help="End where the stream holds no more now")] = False,
     every: Annotated[float, typer.Option(min=0.0, help="Seconds from one round to the next")] = 100.0,
@@ -56,7 +57,7 @@ def stream_command(
 
     found, stop, hard = _kinesis(stream), threading.Event(), threading.Event()
     names = tuple(name.strip() for name in key.split(",") if name.strip())
-    more = {"client": found, "key": names, "start": start, "drain": drain, "every": every}
+    more = {"client": found, "key": names, "partition": partition, "start": start, "drain": drain, "every": every}
     with events() as say, stop_signals(stop, hard, say):
         done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **more)
     raise typer.Exit(EXIT_CODES[done.verdict])

@@ -16,6 +16,7 @@ import typer
 from .options import Json, Name, Only, show_json, show_table, with_config
 from ..errors import BadSetting, LandingEmpty, UnknownTable
 from ..landing.files import FolderLanding, TableRef, change_order, for_shell
+from ..landing.layout import source_columns
 from ..landing.s3 import BucketLanding, open_landing
 from ..load.arrivals import some
 from ..service.config import Config
@@ -232,6 +233,7 @@ def _csv_settings(
     return read
 
 # %% ../../notebooks/16_cli/03_tables.ipynb #2ff02ac7
+_LAYOUT = "Columns that lay out the lake: a,b; also right(id,1), left(a,2), date(a), year(a), month(a)"
 _POLICY = "evolve: take other columns; strict: refuse them; keep: leave new ones out"
 _BAD = "stop: rows that cannot be applied refuse their batch; aside: see dmscdc quarantine"
 
@@ -254,7 +256,7 @@ def table_set(
     table: Name,
     key: Annotated[Optional[str], typer.Option(help="Columns that identify a row: a,b")] = None,
     insert_only: Annotated[bool, typer.Option("--insert-only", help="No key: rows are only added")] = False,
-    partition: Annotated[Optional[str], typer.Option(help="Columns that lay out the lake: a,b")] = None,
+    partition: Annotated[Optional[str], typer.Option(help=_LAYOUT)] = None,
     delete: Annotated[Optional[str], typer.Option(help="hard: the row goes; soft: it stays, marked")] = None,
     bad_rows: Annotated[Optional[str], typer.Option(help=_BAD)] = None,
     schema_policy: Annotated[Optional[str], typer.Option(help=_POLICY)] = None,
@@ -275,7 +277,7 @@ def table_set(
     if not new:
         item = with_settings(state.get(ref) or TableItem(ref), given)
         chosen = [what for what in ("key", "partition") if what in given]
-        _check_known(config, state, item, [name for what in chosen for name in getattr(item, what)])
+        _check_known(config, state, item, [name for what in chosen for name in source_columns(getattr(item, what))])
     before, item = state.get(ref), state.put_settings(ref, **given)
     beware = _beware(open_landing(config.landing), item) if partition and not new else ""
     for words in filter(None, [_sentence_of(item), of_deleted(before, item), of_lake(config, item), beware]):

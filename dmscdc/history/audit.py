@@ -205,7 +205,7 @@ def _differences(
     is_whole: bool,  # what is missing in the state is null; else it is unknown
 ) -> tuple[Difference, ...]:
     "Columns of the lake's schema in which the two rows differ."
-    names = [c.name for c in head.schema if is_whole or c.name in state]
+    names = [c.name for c in head.schema if not c.of and (is_whole or c.name in state)]  # what is computed is no file's
     both = ((name, state.get(name), row.values.get(name)) for name in names)
     return tuple(Difference(*each) for each in both if not same(*map(_comparable, each[1:])))
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from dmscdc.state.items import TableItem
 
 # %% auto #0
-__all__ = ['VERSIONS', 'FORMATS', 'Commit', 'Transaction', 'check_mirror', 'set_otherwise', 'Written', 'PendingCommit', 'Clock',
-           'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeReader', 'LakeTable', 'formats', 'check_format',
-           'open_table', 'open_lake']
+__all__ = ['VERSIONS', 'FORMATS', 'Commit', 'Transaction', 'check_mirror', 'laid_out', 'set_otherwise', 'Written',
+           'PendingCommit', 'Clock', 'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeReader', 'LakeTable',
+           'formats', 'check_format', 'open_table', 'open_lake']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -88,6 +88,12 @@ def _as_set(what: str, columns: tuple[str, ...]) -> str:
     return f"--{what} {for_shell(','.join(columns))}" if columns or what == "partition" else "--insert-only"
 
 
+def laid_out(head: Commit) -> tuple[str, ...]:  # columns and expressions
+    "By what a table's rows were laid out."
+    of = {c.name: c.of for c in head.schema}
+    return tuple(of.get(name) or name for name in head.partition)
+
+
 def set_otherwise(
     table: TableRef,
     head: Commit | None,  # its newest commit
@@ -98,7 +104,7 @@ def set_otherwise(
     "How the settings differ from those the rows were written with, and the command that rewrites them."
     if not (head and head.rows):
         return ""
-    pairs = (("key", key, head.key), ("partition", partition, head.partition))
+    pairs = (("key", key, head.key), ("partition", partition, laid_out(head)))
     other = [(what, wanted, has) for what, wanted, has in pairs if wanted != has]
     said = [f"its {what} is set to {','.join(wanted) or 'none'}, its lake was written "
             f"{f'with {what} ' + ','.join(has) if has else f'without a {what}'}" for what, wanted, has in other]

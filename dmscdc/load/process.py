@@ -24,7 +24,8 @@ from ..changes.tasks import explained
 from ..errors import Busy, CommitConflict, DmscdcError, FilesGone, InputChanged, LakeDamaged, LandingUnreachable
 from ..errors import Refused, is_expected
 from ..lake.glue import SyncResult, sync_table
-from ..lake.table import Clock, Commit, LakeTable, Transaction, check_mirror, open_lake, set_otherwise
+from ..lake.table import Clock, Commit, LakeTable, Transaction, check_mirror, laid_out, open_lake
+from ..lake.table import set_otherwise
 from ..landing.files import FolderLanding, Listing, TableRef, change_order, for_shell
 from ..landing.load_set import clock as clock_time
 from ..landing.s3 import open_landing
@@ -238,7 +239,7 @@ def plan_state(
     csv = format_from(item.columns, item.csv, table_state.position.csv if table_state.position else None)
     texts = [f.path for f in plan.inputs if is_csv(f.path)]
     read = f"its CSV files are read with {in_words(csv, texts)}" if texts else ""
-    is_old = table_state.head and table_state.head.partition == item.partition and not plan.load
+    is_old = table_state.head and laid_out(table_state.head) == item.partition and not plan.load
     fine = note_too_fine(item.table, table_state.head) if is_old else ""
     plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine])))
     plan = warn(announce(plan, table_state.lake.unmanaged_files), item.moved)

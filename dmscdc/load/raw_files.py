@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, needs_parquet, place_of
+from ..changes.derived import with_computed
 from ..changes.quarantine import SetAside, bad_changes, bad_load_rows, check_number, count_aside
 from ..changes.quarantine import WHOLE, aside_words, dropped, good_rows, is_applicable, is_same_but_aside
 from ..changes.quarantine import write_aside
@@ -50,14 +51,16 @@ def open_files(
 ) -> OpenFiles:
     "Raw files with their footers; CSV files as staged Parquet files. Raises `Refused`."
     urls = {f.path: task.landing.url(task.table, f.path) for f in files}
+    read = lambda: [with_computed(footer, task.layout, str(task.table)) for footer in read_footers(urls)]
     texts = {path: url for path, url in urls.items() if needs_parquet(url, path, task.csv)}
     if not texts:
-        return OpenFiles(urls, read_footers(urls))
+        return OpenFiles(urls, read())
     staging = task.lake.staging_dir(Transaction(head, {}, task.run, (), task.key, task.partition))
     made = as_parquet(str(task.table), texts, task.csv, f"{staging}/csv")
     if not task.aside:
         _refuse_rows(task, made.bad)
-    return OpenFiles(urls := {**urls, **made.urls}, read_footers(urls), made.how, made.bad)
+    urls = {**urls, **made.urls}
+    return OpenFiles(urls, read(), made.how, made.bad)
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #d07ea54f
 def _refuse_rows(task: Task, bad: Sequence[BadRow]) -> None:

@@ -16,6 +16,7 @@ from ..errors import DmscdcError, LakeDamaged, Unreadable
 from ..lake.glue import SyncResult
 from ..lake.table import Clock, Commit, LakeTable, PendingCommit, Written, versions
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
+from ..landing.layout import column_names
 from .arrivals import Plan, count, union
 from ..state.items import TableItem
 from ..state.position import Position
@@ -55,13 +56,18 @@ class Task:
     landing: FolderLanding
     lake: LakeTable
     key: tuple[str, ...]  # the columns that identify a row, () for a table of inserts only
-    partition: tuple[str, ...] = ()  # the columns that lay out the lake
+    layout: tuple[str, ...] = ()  # what lays out the lake: columns, and expressions
     soft: bool = False  # deletes mark the row
     run: str = ""  # the run's id
     csv: CsvFormat = CsvFormat()  # how its CSV files are read
     aside: str = ""  # where rows that cannot be applied are written down; "": they refuse their batch
     schema_policy: str = "evolve"  # or strict, keep
     from_stream: bool = False  # its change files were staged from a stream: they overlap, and the sequence orders them
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        "The columns of the lake that lay it out."
+        return column_names(self.layout)
 
     @property
     def row_key(self) -> tuple[str, ...]:

@@ -286,6 +286,11 @@ class ProofRequest:
             return None
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-016
+def _told(head: Commit) -> Schema:
+    "The columns that files tell, without those that are computed from them."
+    return tuple(column for column in head.schema if not column.of)
+
+
 def lake_table(
     asked: ProofRequest,
 ) -> tuple[LakeTable, Commit]:  # with its newest commit
@@ -330,7 +335,7 @@ def _beside(
     with ExitStack() as stack:
         states = None
         if under and under.files:
-            frame = states_of(spark, under, head.key, head.schema, spark.table(sides[1].table))
+            frame = states_of(spark, under, head.key, _told(head), spark.table(sides[1].table))
             states = _stream_of(stack.enter_context(spark_side(spark, frame)), layout)
         return examine(sides, found, layout, asked.limit, states)
 
@@ -356,12 +361,12 @@ def prove(
     session = (spark or (lambda: open_session("reconcile", places=(asked.landing, asked.lake, asked.archive))))()
     with ExitStack() as stack:
         name = TableRef.parse(asked.source_table) if asked.source_table else asked.table
-        columns = {column.name: column.type for column in head.schema}
+        columns = {column.name: column.type for column in _told(head)}
         look = stack.enter_context(snapshot(url, asked.clock, name.name, columns))
         past = asked.past(position)
         stack.enter_context(in_sentences(past.urls if past else {}, there.location))
         millis = in_milliseconds(past) if past else frozenset()
-        rules = rules_of(look.engine, head.schema, columns_of(look, name), millis)
+        rules = rules_of(look.engine, _told(head), columns_of(look, name), millis)
         rows = there.read(session, head.number).where("Op IS NULL OR Op <> 'D'")
         sides = source_side(look, source_name(look, name)), stack.enter_context(spark_side(session, rows))
         done, layout = find(sides, rules, head.key)

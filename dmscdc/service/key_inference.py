@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..changes.csv import CsvFormat, first_rows, is_csv
+from ..changes.derived import column_of, computed
 from ..errors import Refused, Unreadable
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
+from ..landing.layout import column_names, expression, source_columns
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
@@ -158,11 +160,14 @@ def folders_in(
     landing: FolderLanding,
     table: TableRef,
     file: RawFile,  # a Parquet file of the table
-    partition: tuple[str, ...],  # columns
+    partition: tuple[str, ...],  # columns and expressions
 ) -> tuple[int, int]:  # combinations of their values, at least; rows of the file
     "How many folders a file's rows would be written to."
     there, path = fs_and_path(landing.url(table, file.path))
     with pq.ParquetFile(path, filesystem=there) as parquet:
-        batches = islice(parquet.iter_batches(columns=list(partition), batch_size=_SAMPLE), COUNTED // _SAMPLE)
-        rows = pa.Table.from_batches(batches, schema=pa.schema(map(parquet.schema_arrow.field, partition)))
-        return rows.group_by(list(partition)).aggregate([]).num_rows, parquet.metadata.num_rows
+        names = list(dict.fromkeys(source_columns(partition)))
+        batches = islice(parquet.iter_batches(columns=names, batch_size=_SAMPLE), COUNTED // _SAMPLE)
+        rows = pa.Table.from_batches(batches, schema=pa.schema(map(parquet.schema_arrow.field, names)))
+        for how in filter(None, map(expression, partition)):
+            rows = rows.append_column(how.name, computed(column_of(how), rows[how.column]))
+        return rows.group_by(list(column_names(partition))).aggregate([]).num_rows, parquet.metadata.num_rows

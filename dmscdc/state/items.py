@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ..errors import BadSetting, LeaseLost, StaleState, StateUnusable, UnknownTable
 from ..landing.files import TableRef, change_order, for_shell
+from ..landing.layout import entries
 from .position import Position, check_instruction, fit_window
 
 # %% auto #0
@@ -202,7 +203,7 @@ _OF_NONE = {"columns": "[]", "csv": "{}", "bad_rows": "stop", "schema_policy": "
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",")) if text not in ("", "null") else ()
+    return tuple(entries(text)) if text not in ("", "null") else ()
 
 
 def from_attributes(stored: Mapping[str, str | int]  # an item as stored
@@ -231,7 +232,7 @@ SETTINGS = (
 
 
 def _columns(table: TableRef, what: str, given: str | Iterable[str]) -> tuple[str, ...]:
-    names = [c.strip() for c in (given.split(",") if isinstance(given, str) else given) if c.strip()]
+    names = entries(given if isinstance(given, str) else ",".join(given))
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadSetting(f"{table}: the {what} names {', '.join(twice)} twice; name each column once")
     return tuple(names)

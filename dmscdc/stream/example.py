@@ -30,11 +30,11 @@ from .follow import follow_stream, manifests_of
 from .stage import newest
 
 # %% auto #0
-__all__ = ['STREAM', 'TABLE', 'KEY', 'Place', 'in_memory', 'ministack', 'in_ministack', 'open_place', 'customer', 'happen',
-           'tell_stream']
+__all__ = ['STREAM', 'TABLE', 'KEY', 'LAYOUT', 'Place', 'in_memory', 'ministack', 'in_ministack', 'open_place', 'customer',
+           'happen', 'tell_stream']
 
 # %% ../../notebooks/15_stream/05_example.ipynb #0cf611ae
-STREAM, TABLE, KEY = "customers", "shop.customer", "id"
+STREAM, TABLE, KEY, LAYOUT = "customers", "shop.customer", "id", "right(id,1),right(id,2)"
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def tell_stream(
             "give another folder, dmscdc demo ./demo2 --stream, or remove this one"
         )
     config = _set_up(folder)
-    begun, how = datetime.now(timezone.utc) - timedelta(seconds=800), {"key": [KEY], "drain": True}
+    begun, how = datetime.now(timezone.utc) - timedelta(seconds=800), {"key": [KEY], "partition": LAYOUT, "drain": True}
     say(f"1 · customers in a table of DynamoDB, whose changes go to Kinesis ({place.words})")
     words = ("customers register", "some move, some leave, new ones come", "some come back, some leave")
     for window, what in enumerate(words, 1):

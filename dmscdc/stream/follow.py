@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from ..errors import BadSetting, UnknownTable
 from ..landing.files import TableRef, for_shell
+from ..landing.layout import entries
 from ..landing.load_set import clock
 from ..service.config import Config
 from ..service.passes import run_pass
@@ -37,15 +38,18 @@ def manifests_of(stream: str, table: TableRef) -> str:
     return f"_dmscdc/_streams/{stream}/{table.schema}/{table.name}"
 
 
-def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str]) -> TableItem:
-    "The table's settings, with the key if it is new. Raises `BadSetting`, and `UnknownTable` where there is no key."
+def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str], partition: str) -> TableItem:
+    "The table's settings, set if it is new. Raises `BadSetting`, and `UnknownTable` where there is no key."
     store = open_state(state, landing)
     item = store.get(table) or TableItem(table)
     if key and item.key and tuple(key) != item.key:
         way = f"dmscdc table set {for_shell(table)} --key {for_shell(','.join(key))}"
         raise BadSetting(f"{table}: its key is {','.join(item.key)}, not {','.join(key)}. Leave --key out, or: {way}")
     if key and not item.key:
-        item = store.put_settings(table, key=tuple(key))
+        item = store.put_settings(table, key=tuple(key), **({"partition": partition} if partition else {}))
+    if partition and item.partition != tuple(entries(partition)):
+        words = ",".join(item.partition) or "none"
+        raise BadSetting(f"{table}: its partition is {words}, not {partition}. Leave --partition out")
     if not item.key:
         raise UnknownTable(f"{table} has no key; name that of the DynamoDB table, as in --key id")
     return item
@@ -170,6 +174,7 @@ def follow(
     apply: Callable[[], Applied],  # applies what is staged
     *,
     key: Sequence[str] = (),  # of the items; () for the one that is set
+    partition: str = "",  # what lays out a new table, like right(id,1); "" for what is set
     start: str = "trim_horizon",  # where the first window begins: also latest, or a time
     drain: bool = False,  # end where the stream holds no more now
     every: float = 100.0,  # seconds from one round to the next
@@ -182,7 +187,7 @@ def follow(
     done: Applied | None = None
     while True:
         begun = time.monotonic()
-        item = _item_of(state, landing, ref, key)
+        item = _item_of(state, landing, ref, key, partition)
         before = newest(open_store(lake), manifests_of(stream, ref))
         lost = lost_words(client, stream, ref, before, time.time())
         manifest = stage_next(client, stream, ref, landing, lake, item.columns, start)

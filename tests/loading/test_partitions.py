@@ -1,6 +1,7 @@
 "Tables laid out by columns: odd values, moves, changes without those columns."
 from __future__ import annotations
 
+import random
 import re
 from datetime import date
 from decimal import Decimal
@@ -9,6 +10,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from typer.testing import CliRunner
+
+from dmscdc.cli.main import app
 from dmscdc.errors import Refused
 from dmscdc.history.audit import audit_row
 from dmscdc.landing.files import FolderLanding
@@ -211,3 +215,65 @@ def test_a_partition_column_whose_name_leaves_no_room_for_a_null_is_refused_and_
     assert w.lake(f"id, {fits} is null") == [(1, True), (2, False)]
     w = World(tmp_path / "refused", spark, {"id": "int", long: "decimal(38,38)"})
     assert "leaves 40 bytes of a folder's name" in w.go().words and not w.folder.exists()
+
+
+NOW = {"id": "string", "email": "string", "since": "string", "n": "int"}
+BY = {"id_right_1": "right(id, 1)", "email_left_2": "nullif(left(email, 2), '')", "since_date": "try_cast(left(since, 10) as date)", "n_left_1": "left(n::varchar, 1)"}
+
+
+def test_expressions_lay_a_table_out_and_no_row_is_where_it_does_not_belong(tmp_path, spark):
+    rng, rows = random.Random(5), {}
+    w = World(tmp_path, spark, NOW).set(key="id", partition="right(id,1), left( email , 2 ),date(since),left(n,1)")
+    one = lambda key: (key, rng.choice(["ünal@x", "u", "", None, f"{rng.randrange(9)}@y"]), rng.choice(["2021-01-01T10:00", "2020-02-29", "2021-02-29", "soon", None]), rng.choice([None, rng.randrange(-20, 300)]))
+    rows |= {key: one(key) for key in (f"c{i:03d}" for i in range(40))}
+    w.load(list(rows.values()))
+    assert w.go().verdict == "ok"
+    for window in range(1, 4):
+        changes = []
+        for key in rng.sample(sorted(rows), 9):
+            if rng.random() < 0.3: changes.append(("D", *rows.pop(key)))
+            else:
+                rows[key] = one(key)
+                changes.append(("U", *rows[key]))
+        fresh = f"d{window:03d}"
+        rows[fresh] = one(fresh)
+        w.changes(window, [*changes, ("I", *rows[fresh])])
+        assert w.go().verdict == "ok"
+        assert w.lake("id, email, since, n") == sorted(rows.values())
+        read = f"read_parquet('{w.folder}/**/*.parquet', hive_partitioning=true, hive_types={{'since_date': date, 'email_left_2': varchar, 'id_right_1': varchar, 'n_left_1': varchar}})"
+        wrong = " or ".join(f"{name} is distinct from {sql}" for name, sql in BY.items())
+        assert query(f"select * from {read} where {wrong}") == []
+
+
+def test_a_batch_opens_only_the_partitions_that_its_keys_lie_in(tmp_path, spark):
+    w = World(tmp_path, spark, NOW).set(key="id", partition="right(id,1)")
+    w.load([(f"{i:x}{i % 10}", "a@x", "2021-01-01", i) for i in range(200)])
+    assert w.go().verdict == "ok" and len(w.files()) == 10
+    w.changes(1, [("U", "33", "b@x", "2021-01-01", 1), ("D", "c13", None, None, None)])  # in one partition of ten, at both ends of all keys
+    done = w.go()
+    assert done.verdict == "ok" and done.lake["files_opened"] == 1, done.lake
+
+
+def test_what_an_expression_cannot_be_computed_from_is_refused_by_name(tmp_path, spark):
+    w = World(tmp_path, spark, {"id": "int", "p": "double", "id_right_1": "int"}).set(key="id", partition="date(p)")
+    w.load([(1, 1.5, 7)])
+    done = w.go()
+    assert done.verdict == "refused" and "the partition date(p) was expected to find one of string, date, timestamp in p; LOAD00000001.parquet has double" in done.words
+    w.set(partition="right(id,1)")
+    done = w.go()
+    assert done.verdict == "refused" and "LOAD00000001.parquet has a column id_right_1, and the partition right(id,1) needs that name" in done.words
+
+
+def test_a_changed_expression_waits_for_a_reload_and_a_wrong_one_is_not_taken(tmp_path, spark):
+    w = World(tmp_path, spark, NOW).set(key="id", partition="right(id,1)")
+    w.load([("a1", "x", "2021-01-01", 1)])
+    assert w.go().verdict == "ok"
+    places = ["--folder", str(tmp_path), "--landing", str(w.landing), "--lake", str(tmp_path / "lake")]
+    told = lambda *words: CliRunner().invoke(app, ["table", *words, *places])
+    wrong = told("set", str(w.ref), "--partition", "right(ID,2)")
+    assert wrong.exit_code == 2 and f"{w.ref} has no column ID" in " ".join(wrong.output.split()), wrong.output
+    other = " ".join(told("set", str(w.ref), "--partition", "year( since ), right(id,2)").output.split())
+    assert "partition year(since),right(id,2)" in other and f"was written with partition right(id,1); rewrite it: `dmscdc table rewind {w.ref} --reload`" in other
+    assert w.go().verdict == "attention"
+    assert told("rewind", str(w.ref), "--reload").exit_code == 0 and w.go().verdict == "ok"
+    assert [file.rpartition("/")[0] for file in w.files()] == ["since_year=2021/id_right_2=a1"]

@@ -21,7 +21,8 @@ from .journal import Entry, Journal, LakeFile, commit, commit_of, inspect, recov
 from .rewrite import Inserting, UnitResult, Work, encode_work, insert_numbers, rewrite_numbers
 from ...errors import CommitConflict
 from .write import StagingDir, candidates, check_adopted, check_bounds, check_files, copy_staged
-from .write import count_rows, describe, described, gather_small, lake_columns, plain_files
+from .write import count_rows, describe, described, gather_small, in_partitions, lake_columns
+from .write import plain_files
 from .write import read_files, to_commit, to_facts, unit, write_frame
 from ..table import Clock, Commit, LoadFiles, PlainFile, Transaction, Written
 from ...landing.files import TableRef
@@ -91,6 +92,7 @@ def rewrite_touched(
     head: Entry,
     work: Work,
     grown: bool,  # the columns change, so every file is rewritten
+    schema: Schema = (),  # with the columns of the partition that are computed
 ) -> UnitResult:
     "Rewrite the files with a key of the batch. Raises `MissingDataFile` if the journal's bounds are invalid."
     with journal.reading(head.number):
@@ -100,6 +102,9 @@ def rewrite_touched(
         staged = list(pool.map(lambda url: describe(url, url.rpartition("/")[2], "", work.keys), parts))
     filled = [_replaced_range(work)] if work.replaces else [file for file in staged if file.rows]
     touched = head.files if grown else candidates(head.files, filled, [work.types[k] for k in work.keys])
+    if not grown and not work.replaces:
+        layout = {work.partition.index(c.name): c for c in schema if c.of}
+        touched = in_partitions(touched, layout, work.keys, staged, parts)
     return _run_units(spark, replace(work, units=tuple(unit(journal, [file], grown) for file in touched)))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-013
@@ -228,7 +233,7 @@ def _stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transac
     clock, staging, head = Clock(), StagingDir(table.journal, transaction), _base_of(table, transaction)
     grown, work = transaction.schema != to_commit(head).schema, _to_work(staging, batch, table.target_bytes)
     with clock.step("rewrite"):
-        done = rewrite_touched(spark, table.journal, head, work, grown)
+        done = rewrite_touched(spark, table.journal, head, work, grown, transaction.schema)
     with clock.step("insert"):
         adds = _insert_rows(staging, spark, batch, work, head, done)
     with clock.step("gather"):

@@ -15,18 +15,22 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ...changes.derived import computed
 from ...changes.fold import HIVE_NULL
 from ...changes.key_check import check_counted
 from ...changes.read import quoted
-from ...changes.schema import FILE, OURS, ROW, Column, Schema, ddl, open_lake, statistics
+from ...changes.schema import FILE, OURS, ROW, Column, Schema, ddl, open_lake, read_lake
+from ...changes.schema import statistics
 from ...changes.tasks import in_tasks
 from ...errors import LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, check_kinds, located, name_prefix
 from .rewrite import Unit, key_scalar
 from ..table import Commit, PlainFile, Transaction
+from ...landing.layout import expression
 from ...state.position import Position
 from ...storage.filesystem import fs_and_path, read_url, spark_url
 
@@ -34,9 +38,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['SMALL', 'MANY', 'partition_values', 'describe', 'check_bounds', 'candidates', 'gather_small', 'unit', 'lake_columns',
-           'to_facts', 'to_commit', 'StagingDir', 'described', 'write_frame', 'copy_staged', 'read_files',
-           'plain_files', 'check_files', 'check_adopted', 'count_rows']
+__all__ = ['SMALL', 'MANY', 'partition_values', 'describe', 'check_bounds', 'candidates', 'in_partitions', 'gather_small', 'unit',
+           'lake_columns', 'to_facts', 'to_commit', 'StagingDir', 'described', 'write_frame', 'copy_staged',
+           'read_files', 'plain_files', 'check_files', 'check_adopted', 'count_rows']
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-008
 def _bound(value: Any) -> Any:
@@ -122,6 +126,26 @@ def candidates(files: Iterable[LakeFile],  # of the table
 
     return [file for file in files if any(meets(file, range) for range in ranges)]
 
+# %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #0444b3e8
+_ASKED = 2_000_000  # most keys of a batch for which this is asked
+
+
+def in_partitions(
+    files: Sequence[LakeFile],  # of the table
+    layout: Mapping[int, Column],  # computed columns, by their place in the partition
+    keys: Sequence[str],
+    batch: Sequence[LakeFile],  # its staged files
+    urls: Sequence[str],  # where they lie
+) -> list[LakeFile]:
+    "The files in whose partition a key of the batch can lie."
+    known = list(files)
+    for place, column in layout.items() if sum(file.rows for file in batch) <= _ASKED else ():
+        if (base := expression(column.of).column) in keys:
+            values = (computed(column, read_lake(url, None, [base])[base]) for url in urls)
+            held = {text for one in values for text in pc.unique(one).cast("string").to_pylist()}
+            known = [file for file in known if file.values[place] in held]
+    return known
+
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-023
 SMALL, MANY = 0.25, 8  # a file below this part of the target size is small; so many of them are merged
 
@@ -176,7 +200,7 @@ def to_facts(
 ) -> dict[str, Any]:  # plain JSON values
     "The facts of a transaction for its entry."
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    schema = [[c.name, c.type] for c in transaction.schema]
+    schema = [[c.name, c.type, c.of] if c.of else [c.name, c.type] for c in transaction.schema]
     return {
         "position": dict(transaction.position),
         "run": transaction.run,
