@@ -12,7 +12,7 @@ ini.read(here / "settings.ini", encoding="utf-8")
 cfg = ini["DEFAULT"]
 
 extras = {name: cfg[f"{name}_requirements"].split() for name in ("local", "notebooks", "aws", "stream", "source", "dev")}
-extras["all"] = extras["local"] + extras["notebooks"] + extras["aws"] + extras["source"]
+extras["all"] = extras["local"] + extras["notebooks"] + extras["aws"] + extras["stream"] + extras["source"]
 
 setup(
     name=cfg["lib_name"],

@@ -210,9 +210,9 @@ def plain(
     rows: pa.Table,
 ) -> pa.Table:
     "The same rows, with dictionary columns decoded."
-    for i, field in enumerate(rows.schema):
-        if pa.types.is_dictionary(field.type):
-            rows = rows.set_column(i, field.name, rows.column(i).cast(field.type.value_type))
+    for i, one in enumerate(rows.schema):
+        if pa.types.is_dictionary(one.type):
+            rows = rows.set_column(i, one.name, rows.column(i).cast(one.type.value_type))
     return rows
 
 

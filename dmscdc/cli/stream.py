@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -34,6 +34,12 @@ def _kinesis(stream: str) -> Any:
         raise BadSetting(f"the stream {stream} cannot be read ({why}); look: {look}") from error
 
 # %% ../../notebooks/16_cli/08_stream.ipynb #e6c61a6a
+def _names(text: str) -> tuple[str, ...]:
+    "Names with commas between them."
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+_METADATA = "What else of a record becomes a column: eventName,eventID,userIdentity,…"
 _START = "Where the first window begins: trim_horizon, latest or a time"
 
 
@@ -44,6 +50,8 @@ def stream_command(
     table: Annotated[str, typer.Option("--table", help="The lake's table: schema.table")],
     key: Annotated[str, typer.Option(help="The key of the DynamoDB table; two columns with a comma")] = "",
     partition: Annotated[str, typer.Option(help="What lays out a new table: right(id,1)")] = "",
+    source_table: Annotated[str, typer.Option(help="The table that records name, where there are several")] = "",
+    metadata: Annotated[Optional[str], typer.Option(help=_METADATA)] = None,
     start: Annotated[str, typer.Option(help=_START)] = "trim_horizon",
     drain: Annotated[bool, typer.Option("--drain", help="End where the stream holds no more now")] = False,
     every: Annotated[float, typer.Option(min=0.0, help="Seconds from one round to the next")] = 100.0,
@@ -56,8 +64,8 @@ def stream_command(
     from dmscdc.stream.follow import follow_stream
 
     found, stop, hard = _kinesis(stream), threading.Event(), threading.Event()
-    names = tuple(name.strip() for name in key.split(",") if name.strip())
-    more = {"client": found, "key": names, "partition": partition, "start": start, "drain": drain, "every": every}
+    more = {"client": found, "key": _names(key), "partition": partition, "start": start, "drain": drain, "every": every}
+    more |= {"source": source_table, "metadata": None if metadata is None else _names(metadata)}
     with events() as say, stop_signals(stop, hard, say):
         done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **more)
     raise typer.Exit(EXIT_CODES[done.verdict])

@@ -38,7 +38,7 @@ def manifests_of(stream: str, table: TableRef) -> str:
     return f"_dmscdc/_streams/{stream}/{table.schema}/{table.name}"
 
 
-def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str], partition: str) -> TableItem:
+def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str], partition: str = "") -> TableItem:
     "The table's settings, set if it is new. Raises `BadSetting`, and `UnknownTable` where there is no key."
     store = open_state(state, landing)
     item = store.get(table) or TableItem(table)
@@ -89,6 +89,9 @@ def stage_next(
     lake: str,
     declared: Sequence[tuple[str, str]] = (),  # the columns of the table's definition
     start: str = "trim_horizon",  # where the first window begins: also latest, or a time
+    key: Sequence[str] = (),  # the columns that identify a row
+    source: str = "",  # the table that records name; "" for the one of earlier windows, or the only one
+    metadata: Sequence[str] | None = None,  # what else of a record becomes a column; None: as in earlier windows
 ) -> Manifest:  # of this window; its number is 0 where the stream holds nothing yet
     "Read what the stream holds beyond the last manifest, stage it, and keep its manifest."
     store, folder = open_store(lake), manifests_of(stream, table)
@@ -96,11 +99,13 @@ def stage_next(
     begins = start_from(start, datetime.now(timezone.utc).isoformat())
     if not before.number:
         before = replace(before, start=begins)
+    metadata = before.metadata if metadata is None else tuple(metadata)
+    before = replace(before, source=source or before.source, metadata=metadata)
     now = time.time()  # before reading, so that no record of the window is younger
     window = read_window(client, stream, before.positions, before.start)
     if window.positions == before.positions and not _is_due(before, now):
-        return replace(before, files=(), records=0)
-    manifest = stage_window(landing, table, before, window, declared, now)
+        return replace(before, files=(), records=0, doubts=())
+    manifest = stage_window(landing, table, before, window, declared, now, key)
     keep(store, folder, manifest)
     return manifest
 
@@ -145,7 +150,12 @@ def _read_words(stream: str, manifest: Manifest) -> str:
     "What was read, in words."
     shards = f"{len(manifest.shards):,} shard{'s' * (len(manifest.shards) != 1)}"
     records = f"{manifest.records:,} record{'s' * (manifest.records != 1)}"
-    return f"window {manifest.number:,} of {stream}: {records} of {shards}" if manifest.records else "no new record"
+    if not manifest.records:
+        return "no new record"
+    more = [f"{sum(manifest.others.values()):,} of other tables"] if manifest.others else []
+    more += [f"{manifest.expired:,} expired"] if manifest.expired else []
+    more += [f"{sum(manifest.unfit.values()):,} values fit no column and are in _rest"] if manifest.unfit else []
+    return f"window {manifest.number:,} of {stream}: {records} of {shards}{''.join(f', {one}' for one in more)}"
 
 
 def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
@@ -155,14 +165,15 @@ def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
     return {
         "stream": stream, "window": manifest.number, "read at": clock(manifest.read_at),
         "records": manifest.records, "behind": behind, "shards": shards,
+        **{what: told for what in ("others", "unfit", "expired") if (told := getattr(manifest, what))},
     }
 
 
-def _note(state: str, landing: str, table: TableRef, seen: dict[str, Any], lost: str) -> None:
-    "Keep with the table how far its stream was read, and what may be missing."
+def _note(state: str, landing: str, table: TableRef, seen: dict[str, Any], more: Sequence[str]) -> None:
+    "Keep with the table how far its stream was read, and what a person must know."
     store = open_state(state, landing)
-    doubts = [*((store.get(table) or TableItem(table)).status.get("doubts") or ()), lost]
-    store.note_run(table, {"stream": seen, **({"doubts": doubts} if lost else {})})
+    doubts = [*((store.get(table) or TableItem(table)).status.get("doubts") or ()), *more]
+    store.note_run(table, {"stream": seen, **({"doubts": doubts} if more else {})})
 
 
 def follow(
@@ -175,6 +186,8 @@ def follow(
     *,
     key: Sequence[str] = (),  # of the items; () for the one that is set
     partition: str = "",  # what lays out a new table, like right(id,1); "" for what is set
+    source: str = "",  # the table that records name; "" for the only one
+    metadata: Sequence[str] | None = None,  # what else of a record becomes a column; None: as before
     start: str = "trim_horizon",  # where the first window begins: also latest, or a time
     drain: bool = False,  # end where the stream holds no more now
     every: float = 100.0,  # seconds from one round to the next
@@ -190,9 +203,11 @@ def follow(
         item = _item_of(state, landing, ref, key, partition)
         before = newest(open_store(lake), manifests_of(stream, ref))
         lost = lost_words(client, stream, ref, before, time.time())
-        manifest = stage_next(client, stream, ref, landing, lake, item.columns, start)
-        if lost or manifest.records:
-            _note(state, landing, ref, seen_of(stream, manifest), lost)
+        asked = {"key": item.key, "source": source, "metadata": metadata}
+        manifest = stage_next(client, stream, ref, landing, lake, item.columns, start, **asked)
+        doubts = [*filter(None, [lost]), *manifest.doubts]
+        if doubts or manifest.records:
+            _note(state, landing, ref, seen_of(stream, manifest), doubts)
         say(f"{table}: {_read_words(stream, manifest)}")
         if manifest.number and (manifest.records or not done or done.verdict == "busy"):
             done = apply()

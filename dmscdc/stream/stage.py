@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any, Optional
 
@@ -18,16 +19,16 @@ import pyarrow as pa
 
 from ..capture.items import OP, REST, SEQUENCE, columns_of, row_of
 from ..capture.writer import change_name, put_file, typed_rows
-from ..errors import AlreadyExists, Busy, Unreadable
+from ..errors import AlreadyExists, BadSetting, Busy, Unreadable
 from ..landing.files import TableRef, parse_name
 from ..landing.s3 import open_landing
 from ..storage.filesystem import client, is_bucket, split_url
 from ..storage.log_store import LogStore
-from .records import Change, change_from, in_order
+from .records import Change, change_from, in_order, unpacked
 from .shards import Window
 
 # %% auto #0
-__all__ = ['Row', 'Manifest', 'newest', 'keep', 'moment', 'sequence_of', 'stage_window']
+__all__ = ['Row', 'Manifest', 'newest', 'keep', 'column_name', 'moment', 'sequence_of', 'stage_window']
 
 # %% ../../notebooks/15_stream/03_stage.ipynb #781b060b
 @dataclass(frozen=True)
@@ -44,6 +45,12 @@ class Manifest:
     read_at: float = 0.0  # when the stream had last been read, epoch seconds
     late: Mapping[str, int] = field(default_factory=dict)  # files of older changes -> their newest change, microseconds
     shards: Mapping[str, Sequence[float]] = field(default_factory=dict)  # records of each, and seconds behind its end
+    source: str = ""  # the table that its records name; "" where they name none
+    others: Mapping[str, int] = field(default_factory=dict)  # other tables -> records, which are passed over
+    metadata: tuple[str, ...] = ()  # what else of a record becomes a column, by its name there
+    unfit: Mapping[str, int] = field(default_factory=dict)  # columns -> values that do not fit them, and are in `_rest`
+    expired: int = 0  # items that were removed because their time to live had passed
+    doubts: tuple[str, ...] = ()  # what a person must know of it
 
 
 def newest(
@@ -54,7 +61,8 @@ def newest(
     if not (number := store.last(folder)):
         return Manifest()
     told = json.loads(store.read(f"{folder}/{number:012d}.json"))
-    return Manifest(**{**told, "files": tuple(told["files"])})
+    lists = {name: tuple(told.get(name, ())) for name in ("files", "metadata", "doubts")}
+    return Manifest(**{**told, **lists})
 
 
 def keep(store: LogStore, folder: str, manifest: Manifest) -> None:
@@ -70,6 +78,54 @@ def keep(store: LogStore, folder: str, manifest: Manifest) -> None:
 def _attributes(change: Change) -> dict[str, Any]:
     "The item afterwards, or the key of a removed one."
     return {**(change.item if change.op != "D" else {}), **change.key}
+
+
+def _images(change: Change) -> dict[str, Any]:  # typed
+    "The key before, where DMS tells of a change of it."
+    old = {name: change.before.get(name, value) for name, value in change.key.items()}
+    return {f"BI_{name}": old[name] for name in old} if change.kept_order and old != change.key else {}
+
+
+def column_name(metadata: str) -> str:
+    "The column of something that a record says beside its item."
+    return "_" + re.sub(r"\W", "_", metadata)
+
+
+def _about(change: Change, metadata: Iterable[str]) -> dict[str, str | None]:
+    "What else the record says, as texts."
+    told = ((name, change.about.get(name)) for name in metadata)
+    text = lambda value: value if isinstance(value, str | None) else json.dumps(value, default=str)
+    return {column_name(name): text(value) for name, value in told}
+
+# %% ../../notebooks/15_stream/03_stage.ipynb #e214b901
+def _source_of(changes: Sequence[Change], table: TableRef, known: str) -> str:
+    "The table whose records are taken. Raises `BadSetting`."
+    names = {one.source for one in changes if one.source}
+    if known or not names:
+        return known
+    likely = [name for name in (str(table), table.name, *(names if len(names) == 1 else ())) if name in names]
+    if likely:
+        return likely[0]
+    raise BadSetting(f"the stream carries the tables {', '.join(sorted(names))}; which is {table}? Say --source-table")
+
+
+_DMS_TYPES = {
+    "BOOLEAN": "boolean", "DATE": "date", "DATETIME": "timestamp", "TIMESTAMP": "timestamp", "REAL4": "float",
+    "REAL8": "double", "INT8": "tinyint", "INT16": "smallint", "INT32": "int", "INT64": "bigint",
+    "UINT8": "smallint", "UINT16": "int", "UINT32": "bigint", "UINT64": "decimal(20,0)",
+}
+
+
+def _told_columns(control: Change) -> dict[str, str]:
+    "The columns of a table's definition, as DMS tells it; what it has no word for is a text."
+    found = (control.about.get("control") or {}).get("table-def", {}).get("columns", {})
+    return {name: _DMS_TYPES.get(one.get("type", ""), "string") for name, one in found.items()}
+
+
+def _doubt_of(control: Change) -> str:  # "" for none
+    "What a person must know of a control message."
+    what = {"drop-table": "dropped", "truncate-table": "emptied"}.get(control.about.get("operation", ""))
+    return what and f"the source has {what} the table {control.source}; the lake keeps its rows, until a new load" or ""
 
 # %% ../../notebooks/15_stream/03_stage.ipynb #76713ac8
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -122,18 +178,60 @@ def _data_of(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
     return data.append_column(SEQUENCE, pa.array([sequence for _, _, sequence in rows], pa.string()))
 
 
-def _read(window: Window) -> tuple[list[Change], list[str]]:  # and the others, as JSON
-    "The changes of a window in order, and the records that are none."
+# %% ../../notebooks/15_stream/03_stage.ipynb #45619e3d
+def _read(window: Window, key: Sequence[str]) -> tuple[list[Change], list[str]]:  # and the others, as JSON
+    "The changes of a window, and the records that are none."
     changes, others = [], []
-    for shard, number, data in window.records:
-        try:
-            changes.append(change_from(data, shard, number))
-        except Unreadable as error:
-            text = data.decode("utf-8", "backslashreplace")
-            others.append(json.dumps({"shard": shard, "number": number, "why": str(error), "data": text}))
-    return in_order(changes), others
+    for shard, number, record in window.records:
+        for data in unpacked(record):
+            try:
+                changes.append(change_from(data, shard, number, key))
+            except Unreadable as error:
+                text = data.decode("utf-8", "backslashreplace")
+                others.append(json.dumps({"shard": shard, "number": number, "why": str(error), "data": text}))
+    return changes, others
 
 
+def _of_table(
+    changes: Sequence[Change], before: Manifest, table: TableRef, at: int
+) -> tuple[list[Change], dict[str, Any]]:
+    "The changes of the table in their order, and what its manifest says of the records."
+    source = _source_of(changes, table, before.source)
+    mine = [one for one in changes if not source or one.source in ("", source)]
+    control = [one for one in mine if not one.op]
+    others = Counter(one.source for one in changes if source and one.source not in ("", source))
+    known = {name: kind for one in control for name, kind in _told_columns(one).items()} | dict(before.columns)
+    doubts = tuple(filter(None, map(_doubt_of, control)))
+    told = {"source": source, "others": dict(others), "columns": known, "doubts": doubts}
+    ordered = in_order(one for one in mine if one.op)
+    told["expired"] = sum(one.expired for one in ordered)
+    return [replace(one, at=at) if one.kept_order else one for one in ordered], told
+
+# %% ../../notebooks/15_stream/03_stage.ipynb #6485caa2
+def _columns(
+    changes: Sequence[Change], known: Mapping[str, str], declared: Sequence[tuple[str, str]], metadata: Iterable[str]
+) -> dict[str, str]:
+    "The columns of the change files, and their types."
+    found = columns_of(map(_attributes, changes), known, declared)
+    images = {name: found.get(name[3:], "string") for one in changes for name in _images(one)}
+    kept = {name: kind for name, kind in known.items() if name.startswith("BI_")}
+    return {**found, **images, **kept, **{column_name(name): "string" for name in metadata}}
+
+
+def _rows(
+    changes: Sequence[Change], columns: Mapping[str, str], window: int, metadata: Sequence[str]
+) -> tuple[list[Row], Counter[str]]:  # and by column the values that do not fit it
+    "Changes as rows."
+    ours = {column_name(name) for name in metadata}  # an attribute of that name goes into the rest column
+    free, rows, unfit = {n: t for n, t in columns.items() if n not in ours}, [], Counter[str]()
+    for place, one in enumerate(changes):
+        item = {**_attributes(one), **_images(one)}
+        row = row_of(item, free)
+        unfit.update(name for name in item.keys() - row.keys() if name in free)
+        rows.append((one.op, {**row, **_about(one, metadata)}, sequence_of(one, window, place)))
+    return rows, unfit
+
+# %% ../../notebooks/15_stream/03_stage.ipynb #d076ac67
 _MICRO, _KEPT = timedelta(microseconds=1), timedelta(days=2)  # a file from before the look-back window is not applied
 
 
@@ -144,18 +242,16 @@ def stage_window(
     window: Window,
     declared: Sequence[tuple[str, str]] = (),  # the columns of the table's definition
     now: float | None = None,  # when it was read, epoch seconds; None: now
+    key: Sequence[str] = (),  # the columns that identify a row; records of DynamoDB name them themselves
 ) -> Manifest:  # not kept yet
-    "Write a window's records as change files."
-    (changes, others), now = _read(window), time.time() if now is None else now
-    told = [_attributes(one) for one in changes]
-    columns, number = columns_of(told, before.columns, declared), before.number + 1
-    edge = parse_name(before.last).stamp if before.last else _EPOCH
-    rows = [
-        (one.op, row_of(item, columns), sequence_of(one, number, place))
-        for place, (one, item) in enumerate(zip(changes, told))
-    ]
-    late = sum(moment(one.at) < edge + timedelta(milliseconds=1) for one in changes)
+    "Write a window's records as change files. Raises `BadSetting` where records of several tables are there."
+    (found, others), now = _read(window, key), time.time() if now is None else now
+    number, edge = before.number + 1, parse_name(before.last).stamp if before.last else _EPOCH
     after = (edge - _EPOCH) // _MICRO + 1_000 if before.last else round(now * 1e6)
+    changes, told = _of_table(found, before, table, max(after, round(now * 1e6)))
+    columns = _columns(changes, told.pop("columns"), declared, before.metadata)
+    rows, unfit = _rows(changes, columns, number, before.metadata)
+    late = sum(moment(one.at) < edge + timedelta(milliseconds=1) for one in changes)
     newest_at = changes[-1].at if len(changes) > late else after
     behind = Change("", {}, {}, {}, newest_at, 0)
     rows += [(None, {REST: text}, sequence_of(behind, number, len(rows) + n)) for n, text in enumerate(others)]
@@ -172,5 +268,6 @@ def stage_window(
         _put(landing, table, last, _data_of(rows[late:], columns))
     counts = Counter(shard for shard, _, _ in window.records)
     shards = {shard: (counts[shard], window.behind.get(shard, 0.0)) for shard in sorted(counts)}
-    read = {"records": len(window.records), "read_at": now, "late": known, "shards": shards}
-    return Manifest(number, before.start, window.positions, columns, last, tuple(files), **read)
+    told |= {"records": len(window.records), "read_at": now, "late": known, "shards": shards, "unfit": dict(unfit)}
+    told |= {"positions": window.positions, "columns": columns, "last": last, "files": tuple(files)}
+    return replace(before, number=number, **told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from datetime import date, datetime
 from pathlib import Path
 
 import boto3
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from aws.stack import command, ministack
 from aws.usual import usual
 from dmscdc.cli.main import app
-from dmscdc.errors import Busy
+from dmscdc.errors import BadSetting, Busy
 from dmscdc.load.process import process_table
 from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.runs.run import run_notebook
@@ -227,6 +228,76 @@ def test_a_stream_that_was_not_read_for_longer_than_it_keeps_records_wants_atten
     done = run(kinesis)
     words = "the stream customers was not read from 2026-11-21 00:00:00 UTC to 2026-11-22 06:00:00 UTC, and keeps its records for 24 hours"
     assert done.verdict == "attention" and words in done.words and lake(tmp_path) == items.rows()
+
+
+def told(run, tmp_path: Path, *records: bytes, **more: object) -> tuple[object, list[str]]:
+    "One window of these records, and what was said."
+    kinesis, said = Kinesis(1), []
+    for data in records: kinesis.put("shard-0", data)
+    return run(kinesis, say=said.append, **more), said
+
+
+def rows_of(root: Path, columns: str) -> list[tuple]: return query(f"select {columns} from read_parquet('{root}/lake/shop/customer/**/*.parquet', union_by_name=true) order by id")
+
+
+def test_records_that_a_producer_packed_into_one_are_read_like_others(run, tmp_path):
+    from aws_kinesis_agg.aggregator import RecordAggregator
+    packer = RecordAggregator()
+    for value in (1, 2, 3): packer.add_user_record(f"k{value}", sent("x", value, value, value - 1 or None))
+    packed = packer.clear_and_get().get_contents()[2]
+    done, _ = told(run, tmp_path, packed, sent("y", 5, 9))
+    assert done.verdict == "ok" and lake(tmp_path) == [("x", "3"), ("y", "9")]
+
+
+def test_of_several_tables_on_a_stream_one_is_named_and_the_others_are_counted(run, tmp_path):
+    other = sent("z", 3, 7).replace(b'"dynamodb"', b'"tableName": "supplier", "dynamodb"')
+    mine = sent("x", 1, 1).replace(b'"dynamodb"', b'"tableName": "client", "dynamodb"')
+    with pytest.raises(BadSetting, match="the stream carries the tables client, supplier; which is shop.customer. Say --source-table"): told(run, tmp_path, mine, other)
+    done, said = told(run, tmp_path, mine, other, source="client")
+    assert done.verdict == "ok" and lake(tmp_path) == [("x", "1")] and "2 records of 1 shard, 1 of other tables" in said[0], said
+
+
+def test_what_a_record_says_beside_the_item_becomes_columns_on_request_and_an_expired_item_is_counted(run, tmp_path):
+    ttl = json.dumps({"eventName": "REMOVE", "userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}, "dynamodb": {"ApproximateCreationDateTime": (START + 9_000) // 1000, "Keys": {"id": {"S": "x"}}, "OldImage": {"id": {"S": "x"}}}}).encode()
+    odd = sent("y", 2, 2).replace(b'"NewImage": {', b'"NewImage": {"_eventName": {"S": "its own"}, ')
+    open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(TableRef.parse(TABLE), key="id", delete="soft")
+    done, said = told(run, tmp_path, sent("x", 1, 1), odd, ttl, metadata=["eventName", "SizeBytes"])
+    assert done.verdict == "ok" and "3 records of 1 shard, 1 expired" in said[0], said
+    assert rows_of(tmp_path, "id, Op, _eventName, _rest") == [("x", "D", "INSERT", None), ("y", "I", "INSERT", '{"_eventName": "its own"}')]
+
+
+def test_a_value_that_does_not_fit_its_column_is_kept_beside_it_and_counted(run, tmp_path):
+    open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(TableRef.parse(TABLE), key="id", columns=[("id", "string"), ("n", "decimal(5,2)")])
+    big = "12345678901234567890123456789012345678"
+    done, said = told(run, tmp_path, sent("x", 1, 1), sent("y", 2, int(big)))
+    assert done.verdict == "ok" and "1 values fit no column and are in _rest" in said[0], said
+    assert rows_of(tmp_path, "id, n::varchar, _rest") == [("x", "1.00", None), ("y", None, f'{{"n": {big}}}')]
+
+
+def message(operation: str, data: dict, table: str = "customer", before: dict | None = None, **more: object) -> bytes:
+    "As DMS writes to Kinesis."
+    kind = "control" if "control" in more else "data"
+    about = {"timestamp": "2026-11-20T09:30:00.123456Z", "record-type": kind, "operation": operation, "partition-key-type": "primary-key", "schema-name": "shop", "table-name": table}
+    return json.dumps({**({"data": data} if kind == "data" else more), **({"before-image": before} if before else {}), "metadata": about}).encode()
+
+
+def test_messages_of_dms_are_followed_in_their_order_with_changed_keys_and_typed_by_what_it_tells_of_the_table(run, tmp_path):
+    columns = {"id": {"type": "INT32"}, "paid": {"type": "BOOLEAN"}, "day": {"type": "DATE"}, "made": {"type": "DATETIME"}, "n": {"type": "NUMERIC"}}
+    kinesis, said = Kinesis(1), []
+    row = lambda id, **more: {"id": id, "paid": False, "day": "2026-11-20", "made": "2026-11-20T09:30:00.5Z", "n": 1.10, **more}
+    windows = [
+        [message("create-table", {}, control={"table-def": {"columns": columns}}), message("load", row(1)), message("load", row(2)), message("load", {"id": 5}, "supplier"), message("insert", row(3))],
+        [message("update", row(7, paid=True), before={"id": 1}), message("insert", row(1, n=2.5)), message("delete", {"id": 2}), message("update", row(3)), message("update", row(3, n=99.25))],
+        [message("truncate-table", {}, control={})],
+    ]
+    done = []
+    for window in windows:
+        for data in window: kinesis.put("shard-0", data)
+        done.append(run(kinesis, say=said.append))
+    assert [one.verdict for one in done] == ["ok", "ok", "attention"], [one.words for one in done]
+    assert "the source has emptied the table shop.customer; the lake keeps its rows" in done[2].words and "1 of other tables" in said[0]
+    day, at = date(2026, 11, 20), datetime(2026, 11, 20, 9, 30, 0, 500_000)
+    assert rows_of(tmp_path, "id, paid, day, made::timestamp, n") == [(1, False, day, at, "2.5"), (3, False, day, at, "99.25"), (7, True, day, at, "1.1")]
 
 
 def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table(spark, tmp_path, monkeypatch):
