@@ -26,7 +26,7 @@ KINDS = {"S": "string", "N": "string", "B": "binary", "BOOL": "boolean"}  # of c
 
 def number_text(value: str) -> str:
     "A number as its digits, without an exponent."
-    return format(Decimal(value), "f")
+    return value if value.isdigit() else format(Decimal(value), "f")
 
 
 def json_text(typed: Mapping[str, Any]) -> str:
@@ -91,6 +91,8 @@ def columns_of(
 def _fitting(typed: Mapping[str, Any], kind: str) -> tuple[bool, Any]:
     "Whether a value fits a column, and how it is held there."
     value = plain(typed)
+    if kind == "string" and isinstance(value, str):
+        return True, value
     if value is None or isinstance(value, bytes) != (kind == "binary"):
         return value is None, None
     if isinstance(value, bool) != (kind == "boolean"):

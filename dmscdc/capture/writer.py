@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import ROUND_HALF_UP, Context, Decimal
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Union
 from zoneinfo import ZoneInfo
@@ -98,6 +98,7 @@ TYPES = {
 }
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-023
+@lru_cache(None)
 def arrow_type(word: str | pa.DataType  # like "int", "decimal(10,2)"; an Arrow type is returned as it is
                ) -> pa.DataType:  # as DMS writes it, timestamps in microseconds
     "The Arrow type for a short word (DMS data types to Parquet: guide, *Using Amazon S3 as a target*)."
@@ -110,6 +111,7 @@ def arrow_type(word: str | pa.DataType  # like "int", "decimal(10,2)"; an Arrow 
     return TYPES[word]
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-026
+@lru_cache(None)
 def converter(kind: pa.DataType  # of a column
               ) -> Callable[[Any], Any]:  # from a value that is not None to one that Arrow accepts
     "The function that converts values to a column's type."

@@ -43,7 +43,7 @@ class Change:
     @property
     def name(self) -> str:
         "The key as a text, the same in all changes of the item."
-        return json.dumps(self.key, sort_keys=True)
+        return str(sorted(self.key.items()))
 
 # %% ../../notebooks/15_stream/01_records.ipynb #698d3a7e
 _OPS = {"INSERT": "I", "MODIFY": "U", "REMOVE": "D"}
@@ -61,12 +61,8 @@ def _of_dynamodb(told: Mapping[str, Any], number: str) -> Change:
     body, op = told["dynamodb"], _OPS[told["eventName"]]
     at = micros(body["ApproximateCreationDateTime"], body.get("ApproximateCreationDateTimePrecision", ""))
     count = int(body.get("SequenceNumber") or 0) % 10**15
-    about = {name: value for name, value in {**body, **told}.items() if name not in _PARTS}
     images = (body["Keys"], body.get("NewImage") or {}, body.get("OldImage") or {})
-    return Change(op, *images, at, int(number), count, told.get("tableName") or "", about)
-
-
-_PARTS = ("dynamodb", "Keys", "NewImage", "OldImage")
+    return Change(op, *images, at, int(number), count, told.get("tableName") or "", {**body, **told})
 
 
 # %% ../../notebooks/15_stream/01_records.ipynb #103bb134
@@ -105,7 +101,7 @@ def change_from(
 ) -> Change:  # its op is empty for a control message of DMS
     "Read a record. Raises `Unreadable`, which names shard and number."
     try:
-        if (told := json.loads(data)).keys() & {"metadata"}:
+        if "metadata" in (told := json.loads(data)):
             return _of_dms(json.loads(data, parse_int=Decimal, parse_float=Decimal), number, key)
         return _of_dynamodb(told, number)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -113,8 +109,8 @@ def change_from(
         raise Unreadable(f"record {number} of {shard} is no change of an item of DynamoDB: {why}") from error
 
 # %% ../../notebooks/15_stream/01_records.ipynb #cef992f0
-def _state(item: Mapping[str, Any]) -> str:
-    "An item as a text, the same for equal items."
+def _state(item: Any) -> str:
+    "An item, or more, as a text that is the same for equal ones."
     return json.dumps(item, sort_keys=True)
 
 
@@ -148,16 +144,19 @@ def in_order(changes: Iterable[Change]) -> list[Change]:
     changes = list(changes)
     if changes and changes[0].kept_order:
         return sorted(changes, key=lambda one: one.number)
-    groups: dict[tuple, dict[str, Change]] = {}
+    groups: dict[tuple, list[Change]] = {}
     for one in sorted(changes, key=lambda one: one.number):
-        said = json.dumps([one.op, one.item, one.before, one.count], sort_keys=True)
-        groups.setdefault((one.at, one.name), {}).setdefault(said, one)
+        groups.setdefault((one.at, one.name), []).append(one)
     found, left = [], {}
     for at, name in sorted(groups):
-        same = _chained(list(groups[at, name].values()), left.get(name, "{}"))
-        left[name] = _state(same[-1].item)
+        same = groups[at, name]
+        if same[1:]:
+            said = {_state([one.op, one.item, one.before, one.count]): one for one in reversed(same)}
+            same = _chained(list(said.values()), _state(left[name].item) if name in left else "{}")
+        left[name] = same[-1]
         found += same
     return found
+
 
 # %% ../../notebooks/15_stream/01_records.ipynb #fb5fdacb
 _AGGREGATED = b"\xf3\x89\x9a\xc2"  # how such a record begins

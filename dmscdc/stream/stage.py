@@ -5,20 +5,23 @@
 # %% ../../notebooks/15_stream/03_stage.ipynb #852b1e12
 from __future__ import annotations
 
+import gc
 import json
 import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Any, Optional
 
 import pyarrow as pa
 
 from ..capture.items import OP, REST, SEQUENCE, columns_of, row_of
-from ..capture.writer import change_name, put_file, typed_rows
+from ..capture.writer import arrow_type, change_name, put_file
 from ..errors import AlreadyExists, BadSetting, Busy, Unreadable
 from ..landing.files import TableRef, parse_name
 from ..landing.s3 import open_landing
@@ -136,10 +139,17 @@ def moment(at: int) -> datetime:
     return _EPOCH + timedelta(microseconds=at)
 
 
+@lru_cache(10_000)
+def _second(seconds: int) -> str:
+    "A second of time as 14 digits."
+    return f"{moment(seconds * 1_000_000):%Y%m%d%H%M%S}"
+
+
 def sequence_of(change: Change, window: int, place: int) -> str:  # 35 digits
     "What orders changes of an item as text."
-    when, tie = moment(change.at), change.count or window % 10**9 * 10**6 + min(place, 999_999)
-    return f"{when:%Y%m%d%H%M%S}{when.microsecond // 10_000:02d}{when.microsecond % 10_000:04d}{tie:015d}"
+    seconds, micros = divmod(change.at, 1_000_000)
+    tie = change.count or window % 10**9 * 10**6 + min(place, 999_999)
+    return f"{_second(seconds)}{micros:06d}{tie:015d}"
 
 # %% ../../notebooks/15_stream/03_stage.ipynb #335433c6
 def _put(landing: str, table: TableRef, name: str, data: pa.Table) -> None:
@@ -173,9 +183,10 @@ Row = tuple[Optional[str], Mapping[str, Any], str]  # Op, the columns, the chang
 
 def _data_of(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
     "Rows as a change file holds them."
-    data = typed_rows([row for _, row, _ in rows], {**columns, REST: "string"})
-    data = data.add_column(0, OP, pa.array([op for op, _, _ in rows], pa.string()))
-    return data.append_column(SEQUENCE, pa.array([sequence for _, _, sequence in rows], pa.string()))
+    ops, every, sequences = zip(*rows)
+    kinds = {name: arrow_type(kind) for name, kind in {**columns, REST: "string"}.items()}
+    data = {name: pa.array([row.get(name) for row in every], kind) for name, kind in kinds.items()}
+    return pa.table({OP: pa.array(ops, pa.string()), **data, SEQUENCE: pa.array(sequences, pa.string())})
 
 
 # %% ../../notebooks/15_stream/03_stage.ipynb #45619e3d
@@ -212,7 +223,7 @@ def _columns(
     changes: Sequence[Change], known: Mapping[str, str], declared: Sequence[tuple[str, str]], metadata: Iterable[str]
 ) -> dict[str, str]:
     "The columns of the change files, and their types."
-    found = columns_of(map(_attributes, changes), known, declared)
+    found = columns_of((part for one in changes for part in (one.item, one.key)), known, declared)
     images = {name: found.get(name[3:], "string") for one in changes for name in _images(one)}
     kept = {name: kind for name, kind in known.items() if name.startswith("BI_")}
     return {**found, **images, **kept, **{column_name(name): "string" for name in metadata}}
@@ -231,10 +242,23 @@ def _rows(
         rows.append((one.op, {**row, **_about(one, metadata)}, sequence_of(one, window, place)))
     return rows, unfit
 
+# %% ../../notebooks/15_stream/03_stage.ipynb #945de95b
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    "Without Python's search for cycles: a window's many objects have none, and the search takes as long as the work."
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
 # %% ../../notebooks/15_stream/03_stage.ipynb #d076ac67
 _MICRO, _KEPT = timedelta(microseconds=1), timedelta(days=2)  # a file from before the look-back window is not applied
 
 
+@_uncollected()
 def stage_window(
     landing: str,  # a folder, or s3://bucket/prefix
     table: TableRef,
@@ -251,7 +275,7 @@ def stage_window(
     changes, told = _of_table(found, before, table, max(after, round(now * 1e6)))
     columns = _columns(changes, told.pop("columns"), declared, before.metadata)
     rows, unfit = _rows(changes, columns, number, before.metadata)
-    late = sum(moment(one.at) < edge + timedelta(milliseconds=1) for one in changes)
+    late = sum(one.at < (edge - _EPOCH) // _MICRO + 1_000 for one in changes)
     newest_at = changes[-1].at if len(changes) > late else after
     behind = Change("", {}, {}, {}, newest_at, 0)
     rows += [(None, {REST: text}, sequence_of(behind, number, len(rows) + n)) for n, text in enumerate(others)]
