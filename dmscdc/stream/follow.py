@@ -206,7 +206,8 @@ def follow(
         asked = {"key": item.key, "source": source, "metadata": metadata}
         manifest = stage_next(client, stream, ref, landing, lake, item.columns, start, **asked)
         doubts = [*filter(None, [lost]), *manifest.doubts]
-        if doubts or manifest.records:
+        noted = (item.status.get("stream") or {}).get("window", 0)  # less, where a process died before its note
+        if doubts or manifest.number > noted:
             _note(state, landing, ref, seen_of(stream, manifest), doubts)
         say(f"{table}: {_read_words(stream, manifest)}")
         if manifest.number and (manifest.records or not done or done.verdict == "busy"):

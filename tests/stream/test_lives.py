@@ -1,0 +1,89 @@
+"""Random lives of items on the Kinesis of moto's server: repeats, disorder inside and across windows, removed and born again, several shards, some killed anywhere. The oracle is a dictionary that the test itself changes."""
+from __future__ import annotations
+
+import random
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from dmscdc.load.process import process_table
+from dmscdc.stream.follow import follow
+from seeds import seed_of
+from test_stream import TABLE, Items, lake, places
+
+POINTS = ("stage._put", "follow.keep", "follow._note", "apply", "applied")  # where a process dies
+
+
+class Death(BaseException):
+    "Nobody catches it."
+
+
+class Deaths:
+    "The process dies at a random one of the next points, before or after it."
+
+    def __init__(self, rng: random.Random, monkeypatch: pytest.MonkeyPatch):
+        self.rng, self.left = rng, 0
+        for point in POINTS[:3]: self.watch(monkeypatch, point)
+
+    def arm(self) -> None: self.left = self.rng.randrange(1, 9)
+
+    def reach(self) -> None:
+        self.left -= 1
+        if not self.left: raise Death
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+        room, name = point.split(".")
+        real = getattr(__import__(f"dmscdc.stream.{room}", fromlist=[name]), name)
+
+        def watched(*given, **more):
+            self.reach()
+            done = real(*given, **more)
+            self.reach()
+            return done
+
+        monkeypatch.setattr(f"dmscdc.stream.{point}", watched)
+
+
+@pytest.fixture(scope="module")
+def kinesis():
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield boto3.client("kinesis", endpoint_url=f"http://{host}:{port}", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    server.stop()
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_the_lake_equals_the_items_after_a_random_life(spark, kinesis, tmp_path, monkeypatch, number, record_property):
+    monkeypatch.setattr("dmscdc.stream.shards._PAUSE", 0.0)
+    rng, stream = random.Random(seed_of("HISTORY_SEED") * 1000 + number), f"life-{number}"
+    deaths, died, sent = Deaths(rng, monkeypatch), 0, 0
+    kinesis.create_stream(StreamName=stream, ShardCount=rng.randrange(1, 4))
+    (tmp_path / "landing").mkdir()
+    items, waits, apart = Items(rng, micros=True), [], rng.random() < 0.5
+
+    def apply():
+        deaths.reach()
+        done = process_table(TABLE, *places(tmp_path), settle=0.0, spark=lambda: spark)
+        deaths.reach()
+        return done
+
+    for window in range(4):
+        waits += [items.change() for _ in range(rng.randrange(1, 20))]
+        rng.shuffle(waits)
+        held = waits[:rng.randrange(5)] if window < 3 else []  # these come with a later window
+        every = [{"Data": data, "PartitionKey": str(rng.random())} for _, data in waits[len(held):] for _ in range(1 + (rng.random() < 0.2))]
+        if every: kinesis.put_records(StreamName=stream, Records=every)
+        waits, sent = held, sent + len(every)
+        if number % 3 == 0: deaths.arm()
+        while True:
+            try:
+                done = follow(stream, TABLE, *places(tmp_path), apply, key=["id"], partition="right(id,1)" if apart else "", drain=True, client=kinesis)
+                break
+            except Death:
+                died += 1
+        deaths.left = 0
+        assert done.verdict in ("ok", "nothing"), done.words
+    assert lake(tmp_path) == items.rows()
+    record_property("looked at", f"{sent} records in 4 windows, {died} deaths, {len(items.rows())} items left")
