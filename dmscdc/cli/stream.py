@@ -40,6 +40,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 _METADATA = "What else of a record becomes a column: eventName,eventID,userIdentity,…"
+_LOAD = "What a new table held before the stream: dynamodb:TABLE, or the folder of an export"
 _START = "Where the first window begins: trim_horizon, latest or a time"
 
 
@@ -52,6 +53,7 @@ def stream_command(
     partition: Annotated[str, typer.Option(help="What lays out a new table: right(id,1)")] = "",
     source_table: Annotated[str, typer.Option(help="The table that records name, where there are several")] = "",
     metadata: Annotated[Optional[str], typer.Option(help=_METADATA)] = None,
+    load: Annotated[str, typer.Option(help=_LOAD)] = "",
     start: Annotated[str, typer.Option(help=_START)] = "trim_horizon",
     drain: Annotated[bool, typer.Option("--drain", help="End where the stream holds no more now")] = False,
     every: Annotated[float, typer.Option(min=0.0, help="Seconds from one round to the next")] = 100.0,
@@ -65,7 +67,7 @@ def stream_command(
 
     found, stop, hard = _kinesis(stream), threading.Event(), threading.Event()
     more = {"client": found, "key": _names(key), "partition": partition, "start": start, "drain": drain, "every": every}
-    more |= {"source": source_table, "metadata": None if metadata is None else _names(metadata)}
+    more |= {"source": source_table, "metadata": None if metadata is None else _names(metadata), "load": load}
     with events() as say, stop_signals(stop, hard, say):
         done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **more)
     raise typer.Exit(EXIT_CODES[done.verdict])

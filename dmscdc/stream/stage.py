@@ -31,7 +31,7 @@ from .records import Change, change_from, in_order, unpacked
 from .shards import Window
 
 # %% auto #0
-__all__ = ['Row', 'Manifest', 'newest', 'keep', 'column_name', 'moment', 'sequence_of', 'stage_window']
+__all__ = ['Row', 'Manifest', 'newest', 'keep', 'column_name', 'moment', 'sequence_of', 'put_table', 'stage_window']
 
 # %% ../../notebooks/15_stream/03_stage.ipynb #781b060b
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class Manifest:
     unfit: Mapping[str, int] = field(default_factory=dict)  # columns -> values that do not fit them, and are in `_rest`
     expired: int = 0  # items that were removed because their time to live had passed
     doubts: tuple[str, ...] = ()  # what a person must know of it
+    loading: str = ""  # from where what the table held before the stream is being written; "": it is there
 
 
 def newest(
@@ -152,7 +153,7 @@ def sequence_of(change: Change, window: int, place: int) -> str:  # 35 digits
     return f"{_second(seconds)}{micros:06d}{tie:015d}"
 
 # %% ../../notebooks/15_stream/03_stage.ipynb #335433c6
-def _put(landing: str, table: TableRef, name: str, data: pa.Table) -> None:
+def put_table(landing: str, table: TableRef, name: str, data: pa.Table) -> None:
     "Write a change file, so that it appears complete."
     if not is_bucket(landing):
         put_file(landing, table, name, data)
@@ -285,11 +286,11 @@ def stage_window(
     if late:
         files.append(_late_name(changes[0].at, known, taken))
         known[files[-1]] = changes[late - 1].at
-        _put(landing, table, files[-1], _data_of(rows[:late], columns))
+        put_table(landing, table, files[-1], _data_of(rows[:late], columns))
     if rows[late:]:
         last = _free_name(moment(newest_at), taken, 1)
         files.append(last)
-        _put(landing, table, last, _data_of(rows[late:], columns))
+        put_table(landing, table, last, _data_of(rows[late:], columns))
     counts = Counter(shard for shard, _, _ in window.records)
     shards = {shard: (counts[shard], window.behind.get(shard, 0.0)) for shard in sorted(counts)}
     told |= {"records": len(window.records), "read_at": now, "late": known, "shards": shards, "unfit": dict(unfit)}

@@ -1,6 +1,7 @@
 """A DynamoDB table whose changes go to Kinesis becomes a lake table: whatever order records come in, and however often. The oracle is a dictionary that the test itself changes, or DynamoDB's own scan."""
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -23,6 +24,7 @@ from dmscdc.stream.example import in_ministack, tell_stream
 from dmscdc.stream.follow import follow, stage_next
 from dmscdc.state.registry import open_state
 from dmscdc.stream.shards import read_window
+from dmscdc.stream.stage import put_table
 from dmscdc.landing.files import TableRef
 from seeds import seed_of
 from world import query
@@ -300,11 +302,32 @@ def test_messages_of_dms_are_followed_in_their_order_with_changed_keys_and_typed
     assert rows_of(tmp_path, "id, paid, day, made::timestamp, n") == [(1, False, day, at, "2.5"), (3, False, day, at, "99.25"), (7, True, day, at, "1.1")]
 
 
+def test_what_the_table_held_before_the_stream_is_loaded_once_from_an_export_and_changes_go_on_top(run, tmp_path, monkeypatch):
+    kinesis, export = Kinesis(1), tmp_path / "export" / "data"
+    export.mkdir(parents=True)
+    held = {"old": 1, "changed": 3, "gone": 7}  # changed: its last change is not in the export; gone: it is removed afterwards
+    lines = [json.dumps({"Item": {"id": {"S": key}, "n": {"N": str(n)}, **({"vip": {"BOOL": True}} if key == "gone" else {})}}).encode() for key, n in held.items()]
+    for part, some in enumerate((lines[:1], lines[1:])): (export / f"{part}.json.gz").write_bytes(gzip.compress(b"\n".join(some)))
+    for data in (sent("changed", 1, 2), sent("changed", 2, 3, 2), sent("changed", 3, 4, 3), sent("new", 4, 5)): kinesis.put("shard-0", data)
+    kinesis.put("shard-0", json.dumps({"eventName": "REMOVE", "dynamodb": {"ApproximateCreationDateTime": (START + 5_000) // 1000, "Keys": {"id": {"S": "gone"}}}}).encode())
+    monkeypatch.setattr("dmscdc.stream.first._AT_ONCE", 1)
+    with monkeypatch.context() as patch:
+        real = put_table
+        patch.setattr("dmscdc.stream.first.put_table", lambda landing, table, name, data: (_ for _ in ()).throw(KeyboardInterrupt) if name == "LOAD00000003.parquet" else real(landing, table, name, data))
+        with pytest.raises(KeyboardInterrupt): run(kinesis, load=str(export.parent))
+    assert lake(tmp_path) == []
+    (export / "1.json.gz").unlink()  # fewer items now than files that were left
+    assert run(kinesis).verdict == "ok" and lake(tmp_path) == [("changed", "4"), ("new", "5"), ("old", "1")]
+    assert run(kinesis, load=str(export.parent)).verdict == "nothing" and lake(tmp_path) == [("changed", "4"), ("new", "5"), ("old", "1")]
+    with pytest.raises(BadSetting, match="can only be loaded into a new table"): follow("others", TABLE, *places(tmp_path), run, drain=True, client=kinesis, load=str(export.parent))
+
+
 def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table(spark, tmp_path, monkeypatch):
     with ministack("dynamodb,kinesis") as address, usual(monkeypatch, AWS_ENDPOINT_URL=address):
         dynamo, kinesis = boto3.client("dynamodb"), boto3.client("kinesis")
         kinesis.create_stream(StreamName="customers", ShardCount=2)
         dynamo.create_table(TableName="customer", KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}], AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}], BillingMode="PAY_PER_REQUEST")
+        for key in "az": dynamo.put_item(TableName="customer", Item={"id": {"S": key}, "n": {"N": "7"}})  # before the stream
         dynamo.enable_kinesis_streaming_destination(TableName="customer", StreamArn=kinesis.describe_stream(StreamName="customers")["StreamDescription"]["StreamARN"])
         write_config(tmp_path, landing="landing", lake="lake", settle=0)
         (tmp_path / "landing").mkdir()
@@ -324,7 +347,7 @@ def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table
                 with monkeypatch.context() as patch:  # killed between files and manifest
                     patch.setattr("dmscdc.stream.follow.keep", lambda *given: (_ for _ in ()).throw(SystemExit(137)))
                     assert typed(*COMMANDS[1][1:])[0] == 137
-            code, said = typed(*COMMANDS[0][1:], "--drain")
+            code, said = typed(*COMMANDS[0][1:], "--drain", "--load", "dynamodb:customer")
             assert code == 0, said
             scanned = dynamo.scan(TableName="customer")["Items"]
             assert lake(tmp_path) == sorted((item["id"]["S"], item["n"]["N"]) for item in scanned) and scanned
@@ -334,7 +357,7 @@ def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table
         assert len(ran) == 2 and all(run["verdict"] == "ok" for run in ran)  # a report of each window that changed something, and no more
         code, said = typed("runs", "show", ran[-1]["run"], "--json")
         read = json.loads(said)["records"]["stream"]
-        assert read["window"] == 2 and 0 < read["records"] <= 15 and read["records"] == sum(shard["records"] for shard in read["shards"])
+        assert read["window"] == 4 and 0 < read["records"] <= 15 and read["records"] == sum(shard["records"] for shard in read["shards"])
         front = " ".join((tmp_path / "runs" / "index.html").read_text(encoding="utf-8").split())
         assert "behind the stream customers" in front
         dynamo.put_item(TableName="customer", Item={"id": {"S": "job"}, "n": {"N": "1"}})
