@@ -112,9 +112,20 @@ def test_the_tour_shows_the_report_of_a_run_inside_a_frame_of_its_own(tour):
 def from_2019(execute, tmp_path_factory) -> Executed: return execute("explore/from_2019", folder=str(tmp_path_factory.mktemp("from_2019")))
 
 
-@pytest.mark.parametrize("name", ["tour", "from_2019"])
-def test_what_the_page_shows_is_kept(name, tour, from_2019):
-    assert Room(NOTEBOOKS / "explore" / f"{name}.ipynb").executed({"tour": tour[0], "from_2019": from_2019}[name].path).wrong() == []
+@pytest.fixture(scope="module")
+def from_2020(execute, tmp_path_factory) -> Executed: return execute("explore/from_2020", folder=str(tmp_path_factory.mktemp("from_2020") / "home"))
+
+
+@pytest.mark.parametrize("name", ["tour", "from_2019", "from_2020"])
+def test_what_the_page_shows_is_kept(name, tour, from_2019, from_2020):
+    ran = {"tour": tour[0], "from_2019": from_2019, "from_2020": from_2020}[name]
+    assert Room(NOTEBOOKS / "explore" / f"{name}.ipynb").executed(ran.path).wrong() == []
+
+
+def test_the_page_for_those_who_come_from_2020_follows_a_stream_to_the_end(from_2020):
+    assert from_2020.error is None
+    item, said, rows = from_2020.shown()
+    assert "'shop.customer: equal, 124 rows'" in said and "'custName': {'S': " in item and "'id_right_1': 2," in rows
 
 
 def test_the_page_for_those_who_come_from_2019_runs_and_the_old_lake_goes_on(from_2019):
