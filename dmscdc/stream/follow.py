@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, Protocol
 
 from ..errors import BadSetting, UnknownTable
-from ..landing.files import TableRef, for_shell
+from ..landing.files import TableRef, for_shell, parse_name
 from ..landing.layout import entries
 from ..landing.load_set import clock
 from ..landing.s3 import open_landing
@@ -32,8 +32,8 @@ from .shards import read_window, start_from
 from .stage import Manifest, keep, newest, stage_window
 
 # %% auto #0
-__all__ = ['manifests_of', 'lost_words', 'stage_next', 'Applied', 'kept_servers', 'apply_by_pass', 'seen_of', 'follow',
-           'follow_stream']
+__all__ = ['manifests_of', 'lost_words', 'stage_next', 'clean_staged', 'Applied', 'kept_servers', 'apply_by_pass', 'seen_of',
+           'follow', 'follow_stream']
 
 # %% ../../notebooks/15_stream/05_follow.ipynb #817c8327
 def manifests_of(stream: str, table: TableRef) -> str:
@@ -134,6 +134,31 @@ def _load_first(table: TableRef, landing: str, lake: str, folder: str, before: M
     keep(store, folder, loaded)
     return loaded
 
+# %% ../../notebooks/15_stream/05_follow.ipynb #e3c8cb22
+_LEAST, _MANIFESTS = 3.0, 100  # days beyond which a late file is not applied, and a day more; manifests that stay
+
+
+def clean_staged(
+    table: TableRef, landing: str, lake: str, folder: str, item: TableItem, days: float
+) -> int:  # files that were deleted
+    "Delete staged change files that were applied so many days of the table's time ago, and old manifests."
+    if days < _LEAST:
+        raise BadSetting(f"staged files are kept for at least {_LEAST:g} days, because late changes come; not {days:g}")
+    store, there = open_store(lake), open_landing(landing)
+    for number in range(store.last(folder) - _MANIFESTS, 0, -1):
+        name = f"{folder}/{number:012d}.json"
+        if name not in store.list(folder):
+            break
+        store.delete(name)
+    if not (item.position and item.position.last):
+        return 0
+    edge = parse_name(item.position.last.rpartition("/")[2]).stamp - timedelta(days=days)
+    old = [file.path for file in there.files(table).changes if file.stamp < edge]
+    for path in old:
+        files, place = fs_and_path(there.url(table, path))
+        files.delete_file(place)
+    return len(old)
+
 # %% ../../notebooks/15_stream/05_follow.ipynb #111d3ec7
 class Applied(Protocol):
     "What became of a window."
@@ -218,6 +243,7 @@ def follow(
     drain: bool = False,  # end where the stream holds no more now
     every: float = 100.0,  # seconds from one round to the next
     load: str = "",  # what a new table held before the stream: dynamodb:TABLE, or the folder of an export; "": nothing
+    days: float = 0.0,  # that staged files are kept, see `clean_staged`; 0: for ever
     stop: threading.Event | None = None,  # set it to end after the round at work
     say: Callable[[str], None] = lambda words: None,  # told each round
     client: Any = None,  # of Kinesis; None: by the usual configuration of AWS
@@ -240,8 +266,13 @@ def follow(
         if doubts or manifest.number > noted:
             _note(state, landing, ref, seen_of(stream, manifest), doubts)
         say(f"{table}: {_read_words(stream, manifest)}")
-        if manifest.number and (manifest.records or not done or done.verdict == "busy"):
+        is_first = not done
+        if manifest.number and (manifest.records or is_first or done.verdict == "busy"):
             done = apply()
+        if days and (is_first or manifest.records and manifest.number % _MANIFESTS == 0):
+            item = open_state(state, landing).get(ref) or item
+            count = clean_staged(ref, landing, lake, folder, item, days)
+            say(f"{table}: {count:,} staged file{'s' * (count != 1)} older than {days:g} days deleted")
         done = done or Outcome(table, "nothing", "the stream holds nothing yet")
         if done.verdict in ("failed", "refused") or drain and not manifest.records:
             return done

@@ -322,6 +322,19 @@ def test_what_the_table_held_before_the_stream_is_loaded_once_from_an_export_and
     with pytest.raises(BadSetting, match="can only be loaded into a new table"): follow("others", TABLE, *places(tmp_path), run, drain=True, client=kinesis, load=str(export.parent))
 
 
+def test_staged_files_may_go_after_some_days_and_the_table_goes_on(run, tmp_path, monkeypatch):
+    kinesis, said, day = Kinesis(1), [], 86_400_000_000
+    monkeypatch.setattr("dmscdc.stream.follow._MANIFESTS", 2)
+    for number, (data, left) in enumerate([(sent("a", 1, 1), 1), (sent("b", 4 * day, 2), 2), (sent("a", 10 * day, 3, 1), 1), (sent("a", 10 * day - 5, 2, 1), 2)]):
+        kinesis.put("shard-0", data)
+        done = run(kinesis, days=5, say=said.append)
+        assert done.verdict == "ok", done.words
+        assert len(list((tmp_path / "landing/shop/customer").iterdir())) == left, number
+    assert lake(tmp_path) == [("a", "3"), ("b", "2")] and any("2 staged files older than 5 days deleted" in line for line in said), said
+    assert len(list(tmp_path.glob("lake/_dmscdc/_streams/**/*.json"))) <= 3
+    with pytest.raises(BadSetting, match="at least 3 days"): run(kinesis, days=1)
+
+
 def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table(spark, tmp_path, monkeypatch):
     with ministack("dynamodb,kinesis") as address, usual(monkeypatch, AWS_ENDPOINT_URL=address):
         dynamo, kinesis = boto3.client("dynamodb"), boto3.client("kinesis")
