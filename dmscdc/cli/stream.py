@@ -14,7 +14,7 @@ from .options import events, with_config
 from ..errors import BadSetting, DmscdcError
 from ..runs.log import EXIT_CODES
 from ..service.config import Config
-from ..storage.filesystem import client, code_of
+from ..storage.filesystem import code_of
 
 # %% auto #0
 __all__ = ['stream_command']
@@ -22,8 +22,10 @@ __all__ = ['stream_command']
 # %% ../../notebooks/16_cli/08_stream.ipynb #81223459
 def _kinesis(stream: str) -> Any:
     "The client, once it has found the stream. Raises `BadSetting`."
+    from dmscdc.stream.shards import client_of
+
     try:
-        found = client("kinesis")
+        found = client_of(stream)
         found.describe_stream_summary(StreamName=stream)
         return found
     except DmscdcError:
@@ -31,6 +33,8 @@ def _kinesis(stream: str) -> Any:
     except Exception as error:
         why = code_of(error) or f"{type(error).__name__}: {error}"
         look = f"aws kinesis describe-stream-summary --stream-name {stream}"
+        if stream.startswith("dynamodb:"):
+            look = f"aws dynamodb describe-table --table-name {stream.partition(':')[2]}"
         raise BadSetting(f"the stream {stream} cannot be read ({why}); look: {look}") from error
 
 # %% ../../notebooks/16_cli/08_stream.ipynb #e6c61a6a
@@ -48,7 +52,7 @@ _START = "Where the first window begins: trim_horizon, latest or a time"
 @with_config
 def stream_command(
     config: Config,
-    stream: Annotated[str, typer.Option("--stream", help="The Kinesis stream")],
+    stream: Annotated[str, typer.Option("--stream", help="The Kinesis stream, or dynamodb:TABLE for a table's own stream")],
     table: Annotated[str, typer.Option("--table", help="The lake's table: schema.table")],
     key: Annotated[str, typer.Option(help="The key of the DynamoDB table; two columns with a comma")] = "",
     partition: Annotated[str, typer.Option(help="What lays out a new table: right(id,1)")] = "",

@@ -24,11 +24,10 @@ from ..service.workers import Outcome
 from ..spark.server import SparkServer, serve
 from ..state.items import TableItem
 from ..state.registry import open_state
-from ..storage.filesystem import client as client_of
 from ..storage.filesystem import fs_and_path
 from ..storage.log_store import open_store
 from .first import items_of, write_first
-from .shards import read_window, start_from
+from .shards import client_of, read_window, start_from
 from .stage import Manifest, keep, newest, stage_window
 
 # %% auto #0
@@ -228,7 +227,7 @@ def _note(state: str, landing: str, table: TableRef, seen: dict[str, Any], more:
 
 
 def follow(
-    stream: str,
+    stream: str,  # of Kinesis, or dynamodb:TABLE
     table: str,  # schema.table
     landing: str,  # where change files are staged
     lake: str,  # where lake tables lie
@@ -249,7 +248,7 @@ def follow(
     client: Any = None,  # of Kinesis; None: by the usual configuration of AWS
 ) -> Applied:  # of the last round that applied something, or of the first
     "Read, stage and apply until stopped; a window that fails ends it. Raises `Busy`, `UnknownTable`, `Unreadable`."
-    ref, stop, client = TableRef.parse(table), stop or threading.Event(), client or client_of("kinesis")
+    ref, stop, client = TableRef.parse(table), stop or threading.Event(), client or client_of(stream)
     done: Applied | None = None
     while True:
         begun = time.monotonic()

@@ -5,16 +5,20 @@
 # %% ../../notebooks/15_stream/02_shards.ipynb #fb7ed2a4
 from __future__ import annotations
 
+import base64
+import json
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from ..errors import BadSetting
-from ..storage.filesystem import code_of, iso_time
+from ..storage.filesystem import client, code_of, iso_time
 
 # %% auto #0
-__all__ = ['shards_of', 'readable', 'start_from', 'read_shard', 'Window', 'read_window']
+__all__ = ['shards_of', 'readable', 'start_from', 'read_shard', 'Window', 'read_window', 'TableStream', 'client_of']
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #389cce5a
 def shards_of(client: Any, stream: str) -> list[dict[str, Any]]:
@@ -135,3 +139,67 @@ def read_window(
                     return Window(tuple(found), now, late)
             done.add(shard)
     return Window(tuple(found), now, late)
+
+# %% ../../notebooks/15_stream/02_shards.ipynb #9b86ba6a
+_EMPTY = 5  # answers without records, after which an open shard has no more now
+
+
+class TableStream:
+    "The stream of a table of DynamoDB, asked as Kinesis is. Raises `BadSetting` where the table has none."
+
+    def __init__(self, table: str, dynamodb: Any, streams: Any):  # clients of both services
+        self.arn = dynamodb.describe_table(TableName=table)["Table"].get("LatestStreamArn", "")
+        self.streams, self._empty = streams, Counter[str]()
+        self._closed: set[str] = set()
+        if not self.arn:
+            way = "StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
+            how = f"aws dynamodb update-table --table-name {table} --stream-specification {way}"
+            raise BadSetting(f"the table {table} of DynamoDB has no stream; to give it one: {how}")
+
+    def describe_stream_summary(self, StreamName: str) -> dict[str, Any]:
+        "How long records are kept."
+        return {"StreamDescriptionSummary": {"RetentionPeriodHours": 24}}
+
+    def list_shards(self, StreamName: str = "", NextToken: str = "") -> dict[str, Any]:
+        "A page of shards."
+        after = {"ExclusiveStartShardId": NextToken} if NextToken else {}
+        page = self.streams.describe_stream(StreamArn=self.arn, **after)["StreamDescription"]
+        ended = (one for one in page["Shards"] if one.get("SequenceNumberRange", {}).get("EndingSequenceNumber"))
+        self._closed.update(one["ShardId"] for one in ended)
+        last = page.get("LastEvaluatedShardId")
+        return {"Shards": page["Shards"], **({"NextToken": last} if last else {})}
+
+    def get_shard_iterator(
+        self, StreamName: str, ShardId: str, ShardIteratorType: str, StartingSequenceNumber: str = "", **more: Any
+    ) -> dict[str, Any]:
+        "An iterator behind a record, or at the oldest one."
+        if ShardIteratorType == "AT_TIMESTAMP":
+            raise BadSetting("the stream of a table is read from trim_horizon, because it cannot be asked for a time")
+        after = {"SequenceNumber": StartingSequenceNumber} if StartingSequenceNumber else {}
+        how = {"StreamArn": self.arn, "ShardId": ShardId, "ShardIteratorType": ShardIteratorType, **after}
+        return {"ShardIterator": f"{ShardId} {self.streams.get_shard_iterator(**how)['ShardIterator']}"}
+
+    def get_records(self, ShardIterator: str) -> dict[str, Any]:
+        "A page of records, as Kinesis would bring them."
+        shard, _, iterator = ShardIterator.partition(" ")
+        answer = self.streams.get_records(ShardIterator=iterator)
+        records = [
+            {"SequenceNumber": one["dynamodb"]["SequenceNumber"], "Data": json.dumps(one, default=_plain).encode()}
+            for one in answer["Records"]
+        ]
+        self._empty[shard] = 0 if records else self._empty[shard] + 1
+        more = shard in self._closed or self._empty[shard] < _EMPTY
+        following = answer.get("NextShardIterator")
+        found = {"Records": records, "MillisBehindLatest": int(more)}
+        return {**found, **({"NextShardIterator": f"{shard} {following}"} if following else {})}
+
+
+def client_of(stream: str) -> Any:
+    "The client that reads a stream of Kinesis, or dynamodb:TABLE."
+    kind, _, table = stream.partition(":")
+    return TableStream(table, client("dynamodb"), client("dynamodbstreams")) if kind == "dynamodb" else client("kinesis")
+
+
+def _plain(value: Any) -> Any:
+    "What boto3 has made of bytes and times, as records of Kinesis have them."
+    return value.timestamp() if isinstance(value, datetime) else base64.b64encode(value).decode()

@@ -7,8 +7,10 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from dmscdc.errors import BadSetting
 from dmscdc.load.process import process_table
 from dmscdc.stream.follow import follow
+from dmscdc.stream.shards import TableStream
 from seeds import seed_of
 from test_stream import TABLE, Items, lake, places
 
@@ -46,12 +48,16 @@ class Deaths:
 
 
 @pytest.fixture(scope="module")
-def kinesis():
+def clients():
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    yield boto3.client("kinesis", endpoint_url=f"http://{host}:{port}", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    yield lambda service: boto3.client(service, endpoint_url=f"http://{host}:{port}", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
     server.stop()
+
+
+@pytest.fixture(scope="module")
+def kinesis(clients): return clients("kinesis")
 
 
 @pytest.mark.parametrize("number", range(30))
@@ -87,3 +93,22 @@ def test_the_lake_equals_the_items_after_a_random_life(spark, kinesis, tmp_path,
         assert done.verdict in ("ok", "nothing"), done.words
     assert lake(tmp_path) == items.rows()
     record_property("looked at", f"{sent} records in 4 windows, {died} deaths, {len(items.rows())} items left")
+
+
+def test_a_tables_own_stream_is_followed_without_kinesis(spark, clients, tmp_path, monkeypatch):
+    monkeypatch.setattr("dmscdc.stream.shards._PAUSE", 0.0)
+    dynamo, rng = clients("dynamodb"), random.Random(3)
+    table = {"TableName": "client", "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}], "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}], "BillingMode": "PAY_PER_REQUEST"}
+    dynamo.create_table(**table)
+    with pytest.raises(BadSetting, match="the table client of DynamoDB has no stream; to give it one: aws dynamodb update-table --table-name client"): TableStream("client", dynamo, clients("dynamodbstreams"))
+    dynamo.update_table(TableName="client", StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"})
+    (tmp_path / "landing").mkdir()
+    for _ in range(3):
+        for _ in range(12):
+            key = rng.choice("abcd")
+            if rng.random() < 0.3: dynamo.delete_item(TableName="client", Key={"id": {"S": key}})
+            else: dynamo.put_item(TableName="client", Item={"id": {"S": key}, "n": {"N": str(rng.randrange(99))}, "raw": {"B": b"\x00\xff"}})
+        done = follow("dynamodb:client", TABLE, *places(tmp_path), lambda: process_table(TABLE, *places(tmp_path), settle=0.0, spark=lambda: spark), key=["id"], drain=True, client=TableStream("client", dynamo, clients("dynamodbstreams")))
+        items = sorted((item["id"]["S"], item["n"]["N"]) for item in dynamo.scan(TableName="client")["Items"])
+        assert done.verdict == "ok" and lake(tmp_path) == items, done.words
+    with pytest.raises(BadSetting, match="cannot be asked for a time"): follow("dynamodb:client", "shop.other", *places(tmp_path), None, key=["id"], start="latest", drain=True, client=TableStream("client", dynamo, clients("dynamodbstreams")))
