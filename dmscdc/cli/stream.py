@@ -44,6 +44,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 _METADATA = "What else of a record becomes a column: eventName,eventID,userIdentity,…"
+_STREAM = "The Kinesis stream; dynamodb:TABLE for a table's own stream"
 _KEEP = "Days of applied change files that stay in the landing, at least 3; 0: all stay"
 _LOAD = "What a new table held before the stream: dynamodb:TABLE, or the folder of an export"
 _START = "Where the first window begins: trim_horizon, latest or a time"
@@ -52,7 +53,7 @@ _START = "Where the first window begins: trim_horizon, latest or a time"
 @with_config
 def stream_command(
     config: Config,
-    stream: Annotated[str, typer.Option("--stream", help="The Kinesis stream, or dynamodb:TABLE for a table's own stream")],
+    stream: Annotated[str, typer.Option("--stream", help=_STREAM)],
     table: Annotated[str, typer.Option("--table", help="The lake's table: schema.table")],
     key: Annotated[str, typer.Option(help="The key of the DynamoDB table; two columns with a comma")] = "",
     partition: Annotated[str, typer.Option(help="What lays out a new table: right(id,1)")] = "",
@@ -73,7 +74,8 @@ def stream_command(
 
     found, stop, hard = _kinesis(stream), threading.Event(), threading.Event()
     more = {"client": found, "key": _names(key), "partition": partition, "start": start, "drain": drain, "every": every}
-    more |= {"source": source_table, "metadata": None if metadata is None else _names(metadata), "load": load, "days": keep_days}
+    more |= {"source": source_table, "metadata": None if metadata is None else _names(metadata)}
+    more |= {"load": load, "days": keep_days}
     with events() as say, stop_signals(stop, hard, say):
         done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **more)
     raise typer.Exit(EXIT_CODES[done.verdict])

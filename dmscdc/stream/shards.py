@@ -197,7 +197,9 @@ class TableStream:
 def client_of(stream: str) -> Any:
     "The client that reads a stream of Kinesis, or dynamodb:TABLE."
     kind, _, table = stream.partition(":")
-    return TableStream(table, client("dynamodb"), client("dynamodbstreams")) if kind == "dynamodb" else client("kinesis")
+    if kind == "dynamodb":
+        return TableStream(table, client("dynamodb"), client("dynamodbstreams"))
+    return client("kinesis")
 
 
 def _plain(value: Any) -> Any:
