@@ -45,6 +45,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 _METADATA = "What else of a record becomes a column: eventName,eventID,userIdentity,…"
 _STREAM = "The Kinesis stream; dynamodb:TABLE for a table's own stream"
+_FETCH = "Who reads the shards: here, spark (a task for each), or auto: Spark where they are many"
 _KEEP = "Days of applied change files that stay in the landing, at least 3; 0: all stay"
 _LOAD = "What a new table held before the stream: dynamodb:TABLE, or the folder of an export"
 _START = "Where the first window begins: trim_horizon, latest or a time"
@@ -62,6 +63,7 @@ def stream_command(
     load: Annotated[str, typer.Option(help=_LOAD)] = "",
     start: Annotated[str, typer.Option(help=_START)] = "trim_horizon",
     keep_days: Annotated[float, typer.Option(help=_KEEP)] = 0.0,
+    fetch: Annotated[str, typer.Option(help=_FETCH)] = "auto",
     drain: Annotated[bool, typer.Option("--drain", help="End where the stream holds no more now")] = False,
     every: Annotated[float, typer.Option(min=0.0, help="Seconds from one round to the next")] = 100.0,
 ) -> None:
@@ -75,7 +77,7 @@ def stream_command(
     found, stop, hard = _kinesis(stream), threading.Event(), threading.Event()
     more = {"client": found, "key": _names(key), "partition": partition, "start": start, "drain": drain, "every": every}
     more |= {"source": source_table, "metadata": None if metadata is None else _names(metadata)}
-    more |= {"load": load, "days": keep_days}
+    more |= {"load": load, "days": keep_days, "fetch": fetch}
     with events() as say, stop_signals(stop, hard, say):
         done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **more)
     raise typer.Exit(EXIT_CODES[done.verdict])

@@ -9,7 +9,8 @@ import base64
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,7 +19,8 @@ from ..errors import BadSetting
 from ..storage.filesystem import client, code_of, iso_time
 
 # %% auto #0
-__all__ = ['shards_of', 'readable', 'start_from', 'read_shard', 'Window', 'read_window', 'TableStream', 'client_of']
+__all__ = ['Reading', 'shards_of', 'readable', 'start_from', 'read_shard', 'Part', 'read_part', 'in_threads', 'Window',
+           'read_window', 'TableStream', 'client_of']
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #389cce5a
 def shards_of(client: Any, stream: str) -> list[dict[str, Any]]:
@@ -110,6 +112,48 @@ def read_shard(
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #d729bfb4
 @dataclass(frozen=True)
+class Part:
+    "What was read of a shard."
+
+    shard: str
+    records: tuple[tuple[str, bytes], ...]  # sequence number, data
+    at: dict[str, Any]  # the position afterwards
+    behind: float = 0.0  # seconds that its newest record here is behind the shard's end
+    is_end: bool = True  # the shard holds no more now
+
+
+def read_part(
+    client: Any,  # of Kinesis
+    stream: str,
+    shard: str,
+    at: Mapping[str, Any],  # the position before
+    start: str,  # of `start_from`
+    most: int,  # bytes of records after which it ends
+) -> Part:
+    "Read a shard until there is no more now, or until it is enough."
+    now, found, size, behind = dict(at), [], 0, 0.0
+    for records, behind in read_shard(client, stream, shard, now, start):
+        found += [(one["SequenceNumber"], one["Data"]) for one in records]
+        size += sum(len(one["Data"]) for one in records)
+        if size >= most:
+            return Part(shard, tuple(found), now, behind, False)
+    return Part(shard, tuple(found), now, behind)
+
+
+Reading = Callable[[Mapping[str, Mapping[str, Any]], int], Iterable[Part]]  # shards' positions; bytes of each at most
+
+
+def in_threads(client: Any, stream: str, start: str) -> Reading:
+    "Read shards side by side, in threads of this process."
+
+    def read(asked: Mapping[str, Mapping[str, Any]], most: int) -> list[Part]:
+        with ThreadPoolExecutor(8) as pool:
+            return list(pool.map(lambda shard: read_part(client, stream, shard, asked[shard], start, most), asked))
+
+    return read
+
+
+@dataclass(frozen=True)
 class Window:
     "What was read beyond a position."
 
@@ -124,20 +168,22 @@ def read_window(
     positions: Mapping[str, Mapping[str, Any]],  # before; {} for the first window
     start: str,  # of `start_from`
     most: int = 64 << 20,  # bytes of records after which the window ends
+    read: Reading | None = None,  # None: `in_threads`
 ) -> Window:
-    "Read until there is no more now, or until it is enough."
+    "Read until there is no more now, or until it is enough; every shard gets its share."
     found: list[tuple[str, str, bytes]] = []
     now, size, done, late = {name: dict(at) for name, at in positions.items()}, 0, set(), {}
-    while todo := [name for name in readable(shards_of(client, stream), now) if name not in done]:
-        for shard in todo:
-            at = now.setdefault(shard, {"number": "", "closed": False})
-            for records, seconds in read_shard(client, stream, shard, at, start):
-                late[shard] = seconds
-                found += [(shard, one["SequenceNumber"], one["Data"]) for one in records]
-                size += sum(len(one["Data"]) for one in records)
-                if size >= most:
-                    return Window(tuple(found), now, late)
-            done.add(shard)
+    read = read or in_threads(client, stream, start)
+    while size < most and (todo := [name for name in readable(shards_of(client, stream), now) if name not in done]):
+        asked = {name: now.get(name) or {"number": "", "closed": False} for name in todo}
+        for part in read(asked, max(1, (most - size) // len(todo))):
+            now[part.shard] = part.at
+            found += [(part.shard, number, data) for number, data in part.records]
+            size += sum(len(data) for _, data in part.records)
+            if part.records:
+                late[part.shard] = part.behind
+            if part.is_end:
+                done.add(part.shard)
     return Window(tuple(found), now, late)
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #9b86ba6a

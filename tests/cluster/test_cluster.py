@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from moto.server import ThreadedMotoServer
 
 from dmscdc.capture.shop import COLUMNS
 from dmscdc.spark.server import serve
@@ -68,3 +69,17 @@ def test_the_story_over_connect_on_a_cluster_whose_workers_do_not_hold_the_packa
         said = run("story.py", str(tmp_path), SPARK_REMOTE=server.url)
     assert str(HERE.parents[1]) not in said["package"], "the package came with the session"
     check_story(tmp_path, said)
+
+
+def test_shards_of_a_stream_are_read_by_tasks_on_workers_that_do_not_hold_the_package(tmp_path, cluster, bare_python):
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    address = "http://{}:{}".format(*server.get_host_and_port())
+    aws = {"AWS_ENDPOINT_URL": address, "AWS_DEFAULT_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+    try:
+        said = run("stream.py", str(tmp_path), CLUSTER=cluster, PYSPARK_PYTHON=str(bare_python), SPARK_LOCAL_IP="127.0.0.1", **aws)
+    finally:
+        server.stop()
+    assert said["done"] == ["ok"] * 3 and not said["left"] and ".zip" in said["package"], said
+    lake = query(f"select id, n from read_parquet('{tmp_path}/lake/shop/customer/*.parquet') order by id")
+    assert [list(row) for row in lake] == said["items"] and len(lake) > 5

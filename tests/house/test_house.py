@@ -104,7 +104,7 @@ ARROWS = {  # the packages, in the order of reading, and those that the exported
     "reconcile": "storage landing capture spark changes state lake history",
     "service": "storage landing spark changes state lake load runs reconcile",
     "doctor": "storage landing spark changes state lake load runs service",
-    "stream": "storage landing capture spark state reconcile service",
+    "stream": "storage landing capture spark changes state reconcile service",
     "cli": "storage landing capture spark changes state lake load runs history scd2 reconcile service doctor stream",
 }
 

@@ -14,7 +14,7 @@ from dmscdc.stream.shards import TableStream
 from seeds import seed_of
 from test_stream import TABLE, Items, lake, places
 
-POINTS = ("stage._put", "follow.keep", "follow._note", "apply", "applied")  # where a process dies
+POINTS = ("stage.put_table", "follow.keep", "follow._note", "apply", "applied")  # where a process dies
 
 
 class Death(BaseException):
