@@ -17,8 +17,8 @@ from .writer import arrow_type, value_of
 from ..storage.filesystem import client as client_of
 
 # %% auto #0
-__all__ = ['KINDS', 'OP', 'REST', 'SEQUENCE', 'number_text', 'json_text', 'object_text', 'plain', 'columns_of', 'row_of', 'scan',
-           'write_rows', 'ItemTable']
+__all__ = ['KINDS', 'OP', 'REST', 'SEQUENCE', 'RECORD', 'number_text', 'json_text', 'object_text', 'plain', 'columns_of',
+           'row_of', 'scan', 'write_rows', 'ItemTable']
 
 # %% ../../notebooks/03_capture/05_items.ipynb #3b9a78f7
 KINDS = {"S": "string", "N": "string", "B": "binary", "BOOL": "boolean"}  # of columns that nobody has declared
@@ -64,11 +64,12 @@ def plain(typed: Mapping[str, Any]) -> Any:  # a text, bytes, a truth value, or 
 
 # %% ../../notebooks/03_capture/05_items.ipynb #cdc78b95
 OP, REST, SEQUENCE = "Op", "_rest", "AR_H_CHANGE_SEQ"  # the last is what DMS calls a change sequence
+RECORD = "_record_"  # columns that begin so hold what a record says beside its item, see `stream/stage`
 
 
 def _is_free(name: str) -> bool:
     "Whether an attribute can be a column of its own."
-    return name not in (OP, REST, SEQUENCE) and not name.lower().startswith("_cdc_")
+    return name not in (OP, REST, SEQUENCE) and not name.lower().startswith(("_cdc_", RECORD))
 
 
 def columns_of(
@@ -137,7 +138,7 @@ def write_rows(
     columns: Mapping[str, str],
 ) -> None:
     "Write items as rows of a new table."
-    every = [name for name in dict.fromkeys([*columns, REST]) if name != SEQUENCE]  # which no item has
+    every = [name for name in dict.fromkeys([*columns, REST]) if name != SEQUENCE and not name.startswith(RECORD)]
     named = ", ".join('"' + one.replace('"', '""') + '"' for one in [name, *every])
     table, _, fields = named.partition(", ")
     rows = (row_of(item, columns) for item in items)

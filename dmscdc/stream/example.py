@@ -172,7 +172,8 @@ def tell_stream(
             "give another folder, dmscdc demo ./demo2 --stream, or remove this one"
         )
     config = _set_up(folder)
-    begun, how = datetime.now(timezone.utc) - timedelta(seconds=800), {"key": [KEY], "partition": LAYOUT, "drain": True}
+    begun = datetime.now(timezone.utc) - timedelta(seconds=800)
+    how = {"key": [KEY], "partition": LAYOUT, "metadata": ["shard", "sequenceNumber"], "drain": True}
     say(f"1 · customers in a table of DynamoDB, whose changes go to Kinesis ({place.words})")
     words = ("customers register", "some move, some leave, new ones come", "some come back, some leave")
     for window, what in enumerate(words, 1):

@@ -32,7 +32,7 @@ class Change:
     number: int  # sequence number of its record in the stream
     count: int = 0  # of the source's own sequence number, its last 15 digits; 0 for none
     source: str = ""  # the table that it says it is of
-    about: Mapping[str, Any] = field(default_factory=dict)  # what else it says: eventID, awsRegion, …
+    about: dict[str, Any] = field(default_factory=dict)  # what else it says: eventID, awsRegion, …; shard and number
     kept_order: bool = False  # the stream has its changes in their order
 
     @property
@@ -102,8 +102,11 @@ def change_from(
     "Read a record. Raises `Unreadable`, which names shard and number."
     try:
         if "metadata" in (told := json.loads(data)):
-            return _of_dms(json.loads(data, parse_int=Decimal, parse_float=Decimal), number, key)
-        return _of_dynamodb(told, number)
+            found = _of_dms(json.loads(data, parse_int=Decimal, parse_float=Decimal), number, key)
+        else:
+            found = _of_dynamodb(told, number)
+        found.about.update(shard=shard, sequenceNumber=number)
+        return found
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
         raise Unreadable(f"record {number} of {shard} is no change of an item of DynamoDB: {why}") from error

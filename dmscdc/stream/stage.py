@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 import pyarrow as pa
 
-from ..capture.items import OP, REST, SEQUENCE, columns_of, row_of
+from ..capture.items import OP, RECORD, REST, SEQUENCE, columns_of, row_of
 from ..capture.writer import arrow_type, change_name, put_file
 from ..errors import AlreadyExists, BadSetting, Busy, Unreadable
 from ..landing.files import TableRef, parse_name
@@ -92,7 +92,7 @@ def _images(change: Change) -> dict[str, Any]:  # typed
 
 def column_name(metadata: str) -> str:
     "The column of something that a record says beside its item."
-    return "_" + re.sub(r"\W", "_", metadata)
+    return RECORD + re.sub(r"\W", "_", metadata)
 
 
 def _about(change: Change, metadata: Iterable[str]) -> dict[str, str | None]:

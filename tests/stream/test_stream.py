@@ -263,11 +263,11 @@ def test_of_several_tables_on_a_stream_one_is_named_and_the_others_are_counted(r
 
 def test_what_a_record_says_beside_the_item_becomes_columns_on_request_and_an_expired_item_is_counted(run, tmp_path):
     ttl = json.dumps({"eventName": "REMOVE", "userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}, "dynamodb": {"ApproximateCreationDateTime": (START + 9_000) // 1000, "Keys": {"id": {"S": "x"}}, "OldImage": {"id": {"S": "x"}}}}).encode()
-    odd = sent("y", 2, 2).replace(b'"NewImage": {', b'"NewImage": {"_eventName": {"S": "its own"}, ')
+    odd = sent("y", 2, 2).replace(b'"NewImage": {', b'"NewImage": {"_record_eventName": {"S": "its own"}, ')
     open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(TableRef.parse(TABLE), key="id", delete="soft")
-    done, said = told(run, tmp_path, sent("x", 1, 1), odd, ttl, metadata=["eventName", "SizeBytes"])
+    done, said = told(run, tmp_path, sent("x", 1, 1), odd, ttl, metadata=["eventName", "SizeBytes", "shard", "sequenceNumber"])
     assert done.verdict == "ok" and "3 records of 1 shard, 1 expired" in said[0], said
-    assert rows_of(tmp_path, "id, Op, _eventName, _rest") == [("x", "D", "INSERT", None), ("y", "I", "INSERT", '{"_eventName": "its own"}')]
+    assert rows_of(tmp_path, "id, Op, _record_eventName, _record_shard, _record_sequenceNumber, _rest") == [("x", "D", "INSERT", "shard-0", "1", None), ("y", "I", "INSERT", "shard-0", "2", '{"_record_eventName": "its own"}')]
 
 
 def test_a_value_that_does_not_fit_its_column_is_kept_beside_it_and_counted(run, tmp_path):
@@ -362,7 +362,7 @@ def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table
                 with monkeypatch.context() as patch:  # killed between files and manifest
                     patch.setattr("dmscdc.stream.follow.keep", lambda *given: (_ for _ in ()).throw(SystemExit(137)))
                     assert typed(*COMMANDS[1][1:])[0] == 137
-            words = [*COMMANDS[0][1:], "--drain", "--load", "dynamodb:customer", "--fetch", ("here", "spark")[window], "--folder", str(tmp_path)]
+            words = [*COMMANDS[0][1:], "--drain", "--load", "dynamodb:customer", "--metadata", "shard,sequenceNumber", "--fetch", ("here", "spark")[window], "--folder", str(tmp_path)]
             done = subprocess.run([sys.executable, "-c", "from dmscdc.cli.main import main; main()", *words], capture_output=True, text=True, timeout=300)
             assert done.returncode == 0, done.stderr
             scanned = dynamo.scan(TableName="customer")["Items"]
@@ -381,7 +381,7 @@ def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table
         assert job.verdict == "ok" and ("job", "1") in lake(tmp_path), job.words
         scanned = dynamo.scan(TableName="customer")["Items"]
         code, said = typed("history", TABLE, "--key", f"id={scanned[0]['id']['S']}")
-        assert code == 0 and "which agrees with the files" in said
+        assert code == 0 and "which agrees with the files" in said and "_record_shard shardId-00000000000" in said, said  # to record and shard
         code, said = typed("as-of", TABLE)
         assert code == 0 and f"{TABLE}: {len(scanned)} rows" in said
         compare = re.search("`dmscdc (reconcile .* --source dynamodb:.*?)`", README)[1].split()
