@@ -68,8 +68,8 @@ RECORD = "_record_"  # columns that begin so hold what a record says beside its 
 
 
 def _is_free(name: str) -> bool:
-    "Whether an attribute can be a column of its own."
-    return name not in (OP, REST, SEQUENCE) and not name.lower().startswith(("_cdc_", RECORD))
+    "Whether an attribute can be a column of its own. BI_ begins the columns of DMS for values before a change."
+    return name not in (OP, REST, SEQUENCE) and not name.startswith(("_cdc_", RECORD, "BI_"))
 
 
 def columns_of(
@@ -80,12 +80,13 @@ def columns_of(
     "The columns that items have."
     if declared:
         return dict(declared)
-    found = dict(known)
+    found, taken = dict(known), {name.lower() for name in known}
     for item in items:
-        for name in item.keys() - found.keys():
-            kind = next(iter(item[name]))
-            if kind != "NULL" and _is_free(name):
+        for name in item:
+            kind = "" if name in found else next(iter(item[name]))
+            if kind not in ("", "NULL") and name.lower() not in taken and _is_free(name):
                 found[name] = KINDS.get(kind, "string")
+                taken.add(name.lower())
     return found
 
 

@@ -224,7 +224,7 @@ def _columns(
     changes: Sequence[Change], known: Mapping[str, str], declared: Sequence[tuple[str, str]], metadata: Iterable[str]
 ) -> dict[str, str]:
     "The columns of the change files, and their types."
-    found = columns_of((part for one in changes for part in (one.item, one.key)), known, declared)
+    found = columns_of((part for one in changes for part in (one.key, one.item)), known, declared)
     images = {name: found.get(name[3:], "string") for one in changes for name in _images(one)}
     kept = {name: kind for name, kind in known.items() if name.startswith("BI_")}
     return {**found, **images, **kept, **{column_name(name): "string" for name in metadata}}

@@ -46,7 +46,7 @@ def test_what_others_pin_has_a_lower_bound_only_except_for_the_spark_of_a_laptop
             if extra not in ("local", "all", "dev") and re.split(r"[\s\[<>=!~]", line)[0] in THEIRS:
                 assert re.fullmatch(r"\w+>=[\d.]+", line.replace(" ", "")), f"{extra}: {line}"
     assert names(needs["local"]) == {"pyspark", "setuptools", "sqlalchemy"}  # the demo compares with its shop
-    assert names(needs["all"]) == names([line for extra in ("local", "notebooks", "aws", "source") for line in needs[extra]])
+    assert names(needs["all"]) == names([line for extra in ("local", "notebooks", "aws", "stream", "source") for line in needs[extra]])
 
 
 def conflicts(needs: dict[str, list[str]], extras: str, name: str) -> list[str]:

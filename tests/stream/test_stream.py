@@ -261,6 +261,16 @@ def test_of_several_tables_on_a_stream_one_is_named_and_the_others_are_counted(r
     assert done.verdict == "ok" and lake(tmp_path) == [("x", "1")] and "2 records of 1 shard, 1 of other tables" in said[0], said
 
 
+def test_odd_items_are_kept_whole_and_the_rest_column_has_what_cannot_be_a_column(run, tmp_path):
+    big, odd = "12345678901234567890123456789012345678", {"a.b": "x", "c d": "\u00e9`\"'", "%20": "", "select": "a\nb\u0000c"}
+    item = {**{name: {"S": text} for name, text in odd.items()}, "Email": {"S": "first"}, "email": {"S": "second"}, "BI_id": {"S": "q"}, "Op": {"S": "mine"}, "n": {"N": big}, "e": {"N": "-1.5E+20"}, "l": {"L": []}, "b": {"B": ""}}
+    key = {"id": {"S": "\U0001f600/\\%"}, "sort": {"N": "10"}}
+    done, _ = told(run, tmp_path, json.dumps({"eventName": "INSERT", "dynamodb": {"ApproximateCreationDateTime": START, "Keys": key, "NewImage": {**key, **item}}}).encode())
+    assert done.verdict == "ok", done.words
+    rows = query(f"select id, sort, n, e, l, b, Email, _rest, {', '.join(chr(34) + name + chr(34) for name in odd)} from read_parquet('{tmp_path}/lake/shop/customer/*.parquet')")
+    assert rows == [(key["id"]["S"], "10", big, "-150000000000000000000", "[]", b"", "first", '{"BI_id": "q", "Op": "mine", "email": "second"}', *odd.values())]
+
+
 def test_what_a_record_says_beside_the_item_becomes_columns_on_request_and_an_expired_item_is_counted(run, tmp_path):
     ttl = json.dumps({"eventName": "REMOVE", "userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}, "dynamodb": {"ApproximateCreationDateTime": (START + 9_000) // 1000, "Keys": {"id": {"S": "x"}}, "OldImage": {"id": {"S": "x"}}}}).encode()
     odd = sent("y", 2, 2).replace(b'"NewImage": {', b'"NewImage": {"_record_eventName": {"S": "its own"}, ')
