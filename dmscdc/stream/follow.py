@@ -82,9 +82,11 @@ def lost_words(
     hours = client.describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]["RetentionPeriodHours"]
     if now - before.read_at <= hours * 3600:
         return ""
+    shards = ", ".join(sorted(name for name, at in before.positions.items() if not at.get("closed")))
     return (
         f"the stream {stream} was not read from {clock(before.read_at)} to {clock(now)}, and keeps its records for "
-        f"{hours:,} hours: changes of that time may be missing. Compare the table with DynamoDB, or load it anew"
+        f"{hours:,} hours: changes of that time may be missing ({shards}). Compare the table with DynamoDB, or load it "
+        "anew"
     )
 
 
