@@ -258,8 +258,9 @@ def snapshot(
     columns: Mapping[str, str] | None = None,  # of the lake; what a table of DynamoDB has no word for
 ) -> Iterator[Snapshot]:  # as long as the block runs
     "A snapshot of a source. Raises `SourceUnreachable`, whose message holds no secret."
-    open, at = None, clock()
+    open, at = None, None
     if url.drivername == "dynamodb":
+        at = clock()  # a scan is no snapshot: what it shows may be as old as its start
         open = lambda: _open_scan(url.database or name, name, columns or {})
     engine = _open_engine(url, open)
     with _without_secret(url):
@@ -268,7 +269,7 @@ def snapshot(
         with _without_secret(url):
             for statement in BEGIN[connection.dialect.name]:
                 connection.exec_driver_sql(statement)
-        yield Snapshot(connection, url, clock() if not open else at)
+        yield Snapshot(connection, url, at or clock())
     finally:
         connection.close()
         engine.dispose()
