@@ -36,7 +36,7 @@ def spark(tmp_path_factory):
     }
     before = os.environ.get("JDK_JAVA_OPTIONS", "")
     os.environ["JDK_JAVA_OPTIONS"] = f"{before} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # rows are few: compiling well costs more than it gives
-    session = open_session("tests", master="local[2]", conf=conf)
+    session = open_session("tests", master="local[2]", conf=conf, format=os.environ.get("DMSCDC_FORMAT", "parquet"))
     os.environ["JDK_JAVA_OPTIONS"] = before
     yield session
     session.stop()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -95,6 +96,7 @@ def lives(
     try:
         aside = aside_folder(item.out_path or config.lake, lake.table)
         more |= {"key": item.key, "insert_only": item.insert_only, "aside": aside}
+        more |= {"spark": cache(lambda: session(config, format=lake.format))}
         return audit_row(config.landing, lake, key, archive=config.archive, **more)
     except NoPast:
         check_here(config, lake.table)
@@ -255,13 +257,13 @@ def refusals(table: str) -> Iterator[None]:
         raise
 
 
-def session(config: Config, *places: str) -> SparkSession:
+def session(config: Config, *places: str, format: str = "parquet") -> SparkSession:
     "The Spark that SPARK_REMOTE names, else one of our own."
     is_remote = "SPARK_REMOTE" in os.environ  # its driver runs already
     master = None if is_remote else config.master
     conf = {} if is_remote else {"spark.driver.memory": config.driver_memory}
     places = (config.landing, config.lake, config.archive, *places)
-    return open_session("dmscdc", master=master, conf=conf, places=places)
+    return open_session("dmscdc", master=master, conf=conf, places=places, format=format)
 
 # %% ../../notebooks/16_cli/05_ask.ipynb #cell-012
 def _here(
@@ -351,7 +353,7 @@ def as_of_command(
             _check_new(out)
         if commit is not None:
             one.lake.at(commit)
-        spark = session(config, out)
+        spark = session(config, out, format=one.lake.format if commit is not None else "parquet")
         _show_answer(one, _answer_of(spark, one, when, file, commit, time_column), out, note, json)
 
 # %% ../../notebooks/16_cli/05_ask.ipynb #cell-017
@@ -473,13 +475,15 @@ def scd2_command(
         raise ValueError(f"--to is landed, or left out: then what the mirror holds is applied; not {to!r}")
     ignored = None if ignore is None else [c.strip() for c in ignore.split(",") if c.strip()]
     how = {"ignored": ignored, "time_column": time_column, "landed": to == "landed", "rebuild": rebuild}
-    how |= {"archive": config.archive, "settle": config.settle, "spark": lambda: session(config)}
+    how |= {"archive": config.archive, "settle": config.settle}
     done: list[Increment] = []
     try:
         for table in tables:
             with refusals(table):
-                asked(config, table)
-                done.append(update_versions(table, config.landing, config.lake, config.state, run="dmscdc scd2", **how))
+                format = asked(config, table).lake.format
+                places = (config.landing, config.lake, config.state)
+                spark = partial(session, config, format=format)
+                done.append(update_versions(table, *places, run="dmscdc scd2", spark=spark, **how))
     finally:
         _show_increment(done, json)
     if any(one.verdict == "attention" for one in done):

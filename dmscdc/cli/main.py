@@ -95,7 +95,7 @@ def init(
     **settings: Any,
 ) -> None:
     "Write dmscdc.toml."
-    from dmscdc.lake.table import check_format
+    from dmscdc.spark.formats import check_format
 
     if settings["format"]:
         check_format(settings["format"])

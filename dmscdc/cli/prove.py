@@ -111,13 +111,13 @@ def suite_folder() -> Path:
     raise SuiteMissing(f"the suite was expected at {here / 'contracts'}: install dmscdc from its wheel")
 
 # %% ../../notebooks/16_cli/06_prove.ipynb #cell-009
-def _sessions() -> ModuleType:  # a plugin of pytest
+def _sessions(format: str) -> ModuleType:  # a plugin of pytest
     "A plugin that gives the tests their Spark session."
     import pytest
 
     @pytest.fixture(scope="session")
     def spark() -> Iterator[SparkSession]:
-        session = open_session("conformance", conf={"spark.sql.shuffle.partitions": 2})
+        session = open_session("conformance", conf={"spark.sql.shuffle.partitions": 2}, format=format)
         yield session
         session.stop()
 
@@ -130,7 +130,7 @@ def run_suite(
     format: str,  # a name of `lake.table.formats`
 ) -> int:  # 0 where every promise is kept, else pytest's exit code
     "Run the suite for one format. Raises `FormatMissing`, `SuiteMissing`."
-    from dmscdc.lake.table import formats
+    from dmscdc.spark.formats import formats
 
     if format not in (known := formats()):
         raise FormatMissing(f"table format {format!r} is not known here; known: {', '.join(known)}")
@@ -140,4 +140,4 @@ def run_suite(
         raise SuiteMissing("the suite needs pytest: pip install pytest") from error
     os.environ["DMSCDC_FORMAT"] = format  # the format that the suite tests
     options = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=short"]
-    return int(pytest.main([str(suite_folder() / "test_tables.py"), *options], plugins=[_sessions()]))
+    return int(pytest.main([str(suite_folder() / "test_tables.py"), *options], plugins=[_sessions(format)]))

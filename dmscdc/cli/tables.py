@@ -265,7 +265,7 @@ def table_set(
     new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
 ) -> None:
     "Set key, partition and the rest; with --new also before the table was ever seen."
-    from dmscdc.lake.table import check_format
+    from dmscdc.spark.formats import check_format
 
     asked = {"key": key, "insert_only": insert_only or None, "partition": partition, "delete": delete, "active": active}
     asked |= {"bad_rows": bad_rows, "schema_policy": schema_policy}

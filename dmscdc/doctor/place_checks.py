@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FormatMissing
-from ..lake.table import check_format, formats, version_of
+from ..lake.table import version_of
+from ..spark.formats import check_format, formats
 from ..landing.files import OURS
 from ..runs.report import size as in_bytes
 from ..service.config import Config

@@ -98,7 +98,7 @@ def rows_in(
 def lake_rows(
     table: LakeTable,
     key: Mapping[str, Any],
-    spark: SparkSession | None = None,  # for formats whose files are not plain; else they are not read
+    spark: Callable[[], SparkSession] | None = None,  # called for a format that only Spark reads
 ) -> tuple[Commit | None, list[LakeRow] | None]:  # the head; None for rows that were not read
     "The rows of a key in the lake's head."
     plain = table.plain()
@@ -111,7 +111,7 @@ def lake_rows(
         return head, []
     wanted = {name: value.as_py() for name, value in wanted.items()}
     if plain is None:
-        return head, _rows_by_spark(table, spark, wanted) if spark else None
+        return head, _rows_by_spark(table, spark(), wanted) if spark else None
     files = [file for file in plain[1] if may_hold(file, kinds, wanted)]
     index = KeyIndex([name for name in key if name not in head.partition])
     return head, [row for file in files for row in rows_in(file, kinds, wanted, index)]
@@ -347,7 +347,7 @@ def audit_of(
     *,
     index: KeyIndex | None = None,  # of earlier questions about these columns
     stamp: str = "",  # column of the commit time, if there is one
-    spark: SparkSession | None = None,  # for formats that only Spark reads
+    spark: Callable[[], SparkSession] | None = None,  # called for a format that only Spark reads
     compare: bool = True,  # False where the line ends before the lake does
     every: Changelog | None = None,  # the whole line, where `past` is a part of it
     keyless: bool = False,  # the table has no key
@@ -398,7 +398,7 @@ def audit_row(
     since: datetime | None = None,  # UTC: change files closed before are not read
     until: datetime | None = None,
     stamp: str = "",  # the column of `TimestampColumnName`
-    spark: SparkSession | None = None,  # for formats that only Spark reads
+    spark: Callable[[], SparkSession] | None = None,  # called for a format that only Spark reads
     aside: str = "",  # the folder of the table's lists of rows put aside
 ) -> tuple[list[RowAudit], list[str]]:  # a life a key; what is to be said of the question
     "The lives of a key, or of the first ten keys that had these values. Raises `BadKey`, `NoPast`."

@@ -8,16 +8,19 @@ from __future__ import annotations
 import platform
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..changes.schema import Footer, Schema
-from ..errors import FormatMissing, Refused
+from ..changes.schema import OURS, Column, Footer, Schema
+from ..errors import Refused
 from ..landing.files import TableRef, for_shell
+from ..spark.formats import check_format
+from ..state.position import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,9 +29,9 @@ if TYPE_CHECKING:
     from dmscdc.state.items import TableItem
 
 # %% auto #0
-__all__ = ['VERSIONS', 'FORMATS', 'Commit', 'Transaction', 'check_mirror', 'laid_out', 'set_otherwise', 'Written',
-           'PendingCommit', 'Clock', 'version_of', 'versions', 'LoadFiles', 'PlainFile', 'LakeReader', 'LakeTable',
-           'formats', 'check_format', 'open_table', 'open_lake']
+__all__ = ['VERSIONS', 'Commit', 'Transaction', 'check_mirror', 'laid_out', 'set_otherwise', 'Written', 'PendingCommit',
+           'lake_columns', 'to_facts', 'check_kinds', 'from_facts', 'Clock', 'version_of', 'versions', 'LoadFiles',
+           'PlainFile', 'LakeReader', 'LakeTable', 'open_table', 'open_lake']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -137,6 +140,54 @@ class PendingCommit(Protocol):
     def commit(self) -> Written:
         "Make it the newest commit. Raises `CommitConflict` if another commit has taken its number."
 
+# %% ../../notebooks/07_lake/01_table.ipynb #c45f12d0
+def lake_columns(
+    schema: Schema,  # the source's columns
+) -> Schema:  # Op, the source's columns, _cdc_file, _cdc_row
+    "The columns of a row of the lake."
+    return (OURS[0], *schema, *OURS[1:])
+
+
+def to_facts(
+    transaction: Transaction,
+    rows: int,  # of the table after the commit
+) -> dict[str, Any]:  # plain JSON values
+    "What a commit keeps of its transaction."
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    schema = [[c.name, c.type, c.of] if c.of else [c.name, c.type] for c in transaction.schema]
+    return {
+        "position": dict(transaction.position),
+        "run": transaction.run,
+        "schema": schema,
+        "key": list(transaction.key),
+        "partition": list(transaction.partition),
+        "rows": rows,
+        "at": now,
+    }
+
+
+def check_kinds(fields: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
+    "Raises `ValueError` for the first field of a wrong type."
+    for name, kind in kinds.items():
+        if not isinstance(fields[name], kind):
+            raise ValueError(f"{name} is {fields[name]!r:.60}, {kind.__name__} was expected")
+
+
+_KINDS = {"position": dict, "run": str, "schema": list, "key": list, "partition": list, "rows": int, "at": str}
+
+
+def from_facts(
+    number: int,  # of the commit
+    facts: Mapping[str, Any],
+    **more: int,  # files and folders
+) -> Commit:
+    "A commit from what was kept. Raises `ValueError` and similar errors for invalid facts."
+    check_kinds(facts, _KINDS)
+    str(Position.from_json(facts["position"]))  # raises if it is not a position
+    kept = {name: facts[name] for name in ("position", "run", "rows", "at")}
+    schema = tuple(Column(*c) for c in facts["schema"])
+    return Commit(number, schema=schema, key=tuple(facts["key"]), partition=tuple(facts["partition"]), **kept, **more)
+
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-020
 class Clock:
     "Seconds by step."
@@ -200,13 +251,13 @@ class PlainFile:
 class LakeReader(Protocol):
     "The read interface of a lake table."
     table: TableRef
+    format: str  # its name in `spark.formats`
     location: str  # the folder that readers list or open
     can_time_travel: bool  # `read` gives the rows of any commit, not only the newest
     can_migrate: bool  # it can take over files of others: `unmanaged_files`, `migrate`
-    readers_see_one_commit: bool  # even if they list the folder during a commit
+    writes_own_files: bool  # we size its files, gather small ones, and name strangers among them
     hive_folders: bool  # a partition's values name folders, as Hive's do: not every text can be one
     hive_storage: str  # how a Hive catalogue opens its files: "parquet"; "" if it cannot
-    spark_conf: Mapping[str, str]  # what a Spark session needs for the format
 
     def head(self) -> Commit | None:
         "Our newest commit, None if there is none."
@@ -259,31 +310,10 @@ class LakeTable(LakeReader, Protocol):
     def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> PendingCommit:
         "Apply one batch; a batch that changes no row commits its position only."
 
-    def advance(self, transaction: Transaction) -> PendingCommit:
-        "Commit a position without rows. Needs no Spark."
+    def advance(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> PendingCommit:
+        "Commit a position without rows. A format that needs Spark for it calls `spark`."
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-033
-FORMATS = {"parquet": "dmscdc.lake.parquet.table:ParquetTable"}
-
-
-def formats() -> dict[str, str]:
-    "All formats by name: ours, and those of installed packages."
-    return {**{one.name: one.value for one in entry_points(group="dmscdc.formats")}, **FORMATS}
-
-
-def check_format(
-    format: str,
-    table: TableRef | str = "TABLE",  # for the advice
-) -> str:  # where its class lies: module:name
-    "Find a table format. Raises `FormatMissing`, which names the known ones."
-    if target := FORMATS.get(format) or formats().get(format):
-        return target
-    raise FormatMissing(
-        f"{table}: format {format!r} is not one of {', '.join(formats())}. "
-        f"Set one: dmscdc table set {for_shell(table)} --format parquet"
-    )
-
-
 def open_table(
     format: str,  # a name of `formats`
     lake: str,  # the folder of all tables

@@ -408,7 +408,7 @@ def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | Non
     if footers:
         _columns_after(task, head, footers)  # refused before anything is there
     position = Position(applied=(0, 0)).to_commit()
-    return PendingLoad(task.lake.advance(Transaction(head, position, task.run, (), task.key, task.partition)))
+    return PendingLoad(task.lake.advance(Transaction(head, position, task.run, (), task.key, task.partition), spark))
 
 
 def _batch_notes(
@@ -462,7 +462,7 @@ def _prepare_batch(
 
 # %% ../../notebooks/08_load/05_loader.ipynb #62663fce
 def _only_aside(
-    task: Task, plan: Plan, head: Commit, files: Sequence[RawFile], whole: Mapping[str, str]
+    spark: OpenSession, task: Task, plan: Plan, head: Commit, files: Sequence[RawFile], whole: Mapping[str, str]
 ) -> PendingLoad:
     "A batch of which no file can be read: only the position moves."
     before, rows = Position.from_json(head.position), [SetAside(path, None, why) for path, why in whole.items()]
@@ -472,7 +472,7 @@ def _only_aside(
     transaction = Transaction(head, position.to_commit(), task.run, head.schema, task.key, head.partition)
     message = f"{count(len(whole), 'file')} put aside"
     return PendingLoad(
-        task.lake.advance(transaction), lambda written: LoadResult(written, notes=(note,), message=message)
+        task.lake.advance(transaction, spark), lambda written: LoadResult(written, notes=(note,), message=message)
     )
 
 
@@ -487,7 +487,7 @@ def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) ->
             raise
     there = [f for f in files if f.path not in whole]
     if not there:
-        return _only_aside(task, plan, head, files, whole)
+        return _only_aside(spark, task, plan, head, files, whole)
     return _prepare_batch(spark, task, plan, head, there, whole)
 
 

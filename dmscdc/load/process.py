@@ -302,7 +302,8 @@ def prepare_position(spark: OpenSession, task: Task, plan: Plan, head: Commit | 
     kept = {"absent": before.absent, "csv": before.csv, "redone": before.redone}
     position = replace(plan.after, sequence=before.sequence or "", **kept)
     position = replace(position, aside=dropped(before.aside or {}, plan.instruction)).to_commit()
-    return PendingLoad(task.lake.advance(Transaction(head, position, task.run, schema, task.key, task.partition)))
+    transaction = Transaction(head, position, task.run, schema, task.key, task.partition)
+    return PendingLoad(task.lake.advance(transaction, spark))
 
 
 def steps_of(plan: Plan, head: Commit | None) -> list[Callable[..., PendingLoad]]:
@@ -388,7 +389,7 @@ def carry_out(
     done: list[LoadResult],  # gets what is committed
 ) -> None:
     "Each step of the plan: prepare, check, commit, save."
-    session = cache(spark or (lambda: open_session(places=_places_of(task, plan))))
+    session = cache(spark or (lambda: open_session(places=_places_of(task, plan), format=table_state.item.format)))
     head, saved = table_state.head, table_state.item.commit
     for prepare in steps_of(plan, head):
         pending = prepare(session, task, plan, head)  # files are staged, nothing is visible

@@ -358,7 +358,8 @@ def prove(
     start, url, (there, head) = time.perf_counter(), address(asked.source, asked.secret), lake_table(asked)
     position, command = Position.from_json(head.position), again(asked.table, asked.source, asked.secret)
     under, decided = "", ""
-    session = (spark or (lambda: open_session("reconcile", places=(asked.landing, asked.lake, asked.archive))))()
+    places = (asked.landing, asked.lake, asked.archive)
+    session = (spark or (lambda: open_session("reconcile", places=places, format=there.format)))()
     with ExitStack() as stack:
         name = TableRef.parse(asked.source_table) if asked.source_table else asked.table
         columns = {column.name: column.type for column in _told(head)}

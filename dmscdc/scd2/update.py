@@ -22,8 +22,8 @@ from ..errors import BadSetting, CommitConflict, Refused, UnknownTable
 from ..history.as_of import clock_of, instant
 from ..history.changelog import Changelog, open_changelog
 from ..history.replay import can_apply, has_key
-from ..lake.parquet.write import lake_columns
-from ..lake.table import Commit, LakeTable, PendingCommit, Transaction, Written, open_lake, open_table
+from ..lake.table import Commit, LakeTable, PendingCommit, Transaction, Written, lake_columns, open_lake
+from ..lake.table import open_table
 from ..landing.files import TableRef, for_shell
 from ..landing.load_set import is_followed, quiet_at
 from .plan import ChangeSpan, Scd2Position, check_free, first_step, load_time, next_scd2_position
@@ -315,7 +315,7 @@ def stage_versions(
         batch = Batch(url, key, schema, (tuple(c.name for c in schema),), False, said)
         pending = there.apply(spark, batch, transaction)
     else:
-        pending = there.advance(transaction)
+        pending = there.advance(transaction, lambda: spark)
     return PendingVersions(built, facts, pending)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #602d4cba
@@ -423,7 +423,7 @@ def update_versions(
         if not step.has_work:
             return _reported(at, step, None)
         files = files_of(at, step)  # what is refused is said before Spark is started
-        session = spark() if spark else open_session(places=(landing, at.there.location))
+        session = spark() if spark else open_session(places=(landing, at.there.location), format=at.there.format)
         pending = _build_step(session, at, step, files, run, chosen, now if landed else at.mirror.listed_at)
         _check_unchanged(at, step, landing, archive)
         return _reported(at, step, pending.commit())

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from importlib.metadata import entry_points
 from itertools import combinations
 from math import inf
 from pathlib import Path
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 from ..errors import ConfigError
 from ..landing.files import TableRef
+from ..spark.formats import FORMATS, formats
 from ..storage.filesystem import is_bucket
 
 try:
@@ -28,8 +28,8 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 # %% auto #0
-__all__ = ['FILE', 'MEANING', 'DEFAULTS', 'FORMATS', 'Config', 'table_parameters', 'is_wanted', 'check_names', 'check_value',
-           'absolute', 'read_config', 'write_config', 'nearest_config']
+__all__ = ['FILE', 'MEANING', 'DEFAULTS', 'Config', 'table_parameters', 'is_wanted', 'check_names', 'check_value', 'absolute',
+           'read_config', 'write_config', 'nearest_config']
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-007
 def _setting(
@@ -48,7 +48,7 @@ class Config:
     lake: str = _setting("where the lake tables are written: a folder, or s3://bucket/prefix")
     state: str = _setting("settings, positions and leases of tables: sqlite:FILE or dynamodb:TABLE", "sqlite:state.db")
     runs: str = _setting("where runs, reports and the front page are kept: a folder, or s3://bucket/prefix", "runs")
-    format: str = _setting("table format of new tables: parquet", "parquet")
+    format: str = _setting(f"table format of new tables: {', '.join(FORMATS)}", "parquet")
     workers: int = _setting("notebooks at a time; 0: one after the other", 2)
     settle: float = _setting("seconds without a new file after which a full load is complete; 0: at once", 300)
     timeout: float = _setting("seconds that one run of a table may take", 3600)
@@ -93,7 +93,6 @@ def is_wanted(
     return (among[0] or not config.include) and not among[1]
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-009
-FORMATS = ("parquet", "delta", "iceberg", "hudi")
 _TABLES = (
     r"[^,]*[.*][^,]*(,[^,]*[.*][^,]*)*",
     "patterns of schema.table, separated by commas, like sampledb.*,*.tmp_*",
@@ -157,9 +156,8 @@ def _check_text(name: str, value: object, source: str) -> str:
         raise ConfigError(f"{source}: {login}; leave them to AWS_PROFILE and the like")
     if name == "state" and not re.fullmatch(r"(sqlite|dynamodb):(?!\.{0,2}/?$).+", value):
         raise _wrong(name, value, source, "sqlite:FILE or dynamodb:TABLE")
-    if name == "format" and value not in FORMATS:
-        if value not in (others := entry_points(group="dmscdc.formats").names):
-            raise _wrong(name, value, source, f"one of {', '.join((*FORMATS, *sorted(others)))}")
+    if name == "format" and value not in (known := formats()):
+        raise _wrong(name, value, source, f"one of {', '.join(known)}")
     if name == "driver_memory" and not re.fullmatch(r"[1-9]\d*[mgMG]", value):
         raise _wrong(name, value, source, 'a size like "3g" or "1500m"')
     if name == "master" and not re.fullmatch(r"local(-cluster)?(\[\S+\])?|yarn|(spark|k8s)://\S+", value):

@@ -93,7 +93,7 @@ ARROWS = {  # the packages, in the order of reading, and those that the exported
     "storage": "",
     "landing": "storage",
     "capture": "storage landing",
-    "spark": "storage",
+    "spark": "storage landing",
     "changes": "storage landing",
     "state": "storage landing",
     "lake": "storage landing spark changes state",
@@ -159,12 +159,11 @@ def test_no_two_notebooks_or_packages_of_a_folder_have_one_number():
 
 COMMON = {  # beside each other, what asks may use these: files, places and sessions; what one raw row or file says; state, runs and pictures
     *("errors", "storage.filesystem", "storage.log_store", "landing.files", "landing.layout", "landing.load_set", "landing.s3"),
-    *("spark.session", "changes.schema", "changes.derived", "changes.read", "changes.tasks", "changes.csv", "changes.csv_values", "state.position", "state.items", "state.registry"),
+    *("spark.formats", "spark.session", "changes.schema", "changes.derived", "changes.read", "changes.tasks", "changes.csv", "changes.csv_values", "state.position", "state.items", "state.registry"),
     *("runs.store", "runs.log", "runs.report", "runs.charts", "runs.index"),
 }
 SHARED = {  # rooms at which the closure ends, and the names that may be taken from them: how a lake is opened, read and written, never what stands in its rows
-    "lake.table": {"LakeTable", "Commit", "PendingCommit", "Transaction", "Written", "PlainFile", "VERSIONS", "open_lake", "open_table"},
-    "lake.parquet.write": {"lake_columns"},  # the order of the columns
+    "lake.table": {"LakeTable", "Commit", "PendingCommit", "Transaction", "Written", "PlainFile", "VERSIONS", "open_lake", "open_table", "lake_columns"},
     "changes.quarantine": {"aside_folder", "read_aside"},  # which rows the loader has put aside, as it has written them down
     "capture.items": {"SEQUENCE", "scan", "write_rows"},  # what an item of DynamoDB is as a row; the files of a stream are written by it
     "changes.stage": {"Batch", "batch_types"},  # the form in which a type-2 table hands its rows to the lake's writer

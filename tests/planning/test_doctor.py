@@ -476,8 +476,8 @@ def test_versions_of_java(text, number):
 
 
 def test_a_format_whose_parts_are_missing(tmp_path):
-    [one] = on(tmp_path, settings_of(tmp_path, format="iceberg"))
-    assert (one.severity, one.place) == ("error", "format") and "iceberg is not installed" in one.what
+    [one] = on(tmp_path, replace(settings_of(tmp_path), format="dbase"))
+    assert (one.severity, one.place) == ("error", "format") and "dbase is not installed" in one.what
 
 
 @pytest.mark.parametrize("name, place, severity", [("lake", "landing/lake", "error"), ("runs", "landing/runs", "warning"), ("archive", "landing/old", "error"), ("lake", ".", "error")])

@@ -14,12 +14,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ...errors import AlreadyExists, CommitConflict, FilesGone, MissingDataFile, UnsupportedStore
+from ..table import check_kinds
 from ...landing.files import TableRef, for_shell
 from ...storage.log_store import ENTRY_NAME, LogStore, staging_number
 
 # %% auto #0
-__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'check_kinds', 'decode', 'Journal', 'recover', 'inspect', 'roll_back',
-           'commit', 'located', 'whereabouts']
+__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Journal', 'recover', 'inspect', 'roll_back', 'commit',
+           'located', 'whereabouts']
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-012
 _OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
@@ -82,13 +83,6 @@ def _lake_file(fields: Mapping[str, Any]) -> LakeFile:
     kinds = {"name": str, "aside": str, "rows": int, "bytes": int, "low": tuple, "high": tuple, "values": tuple}
     check_kinds(vars(file), kinds)
     return file
-
-
-def check_kinds(fields: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
-    "Raises `ValueError` for the first field of a wrong type."
-    for name, kind in kinds.items():
-        if not isinstance(fields[name], kind):
-            raise ValueError(f"{name} is {fields[name]!r:.60}, {kind.__name__} was expected")
 
 
 def decode(content: bytes) -> Entry:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...changes.fold import FIRST_OP, IF_THERE, WRITE
 from ...changes.read import quoted
@@ -21,10 +21,10 @@ from .journal import Entry, Journal, LakeFile, commit, commit_of, inspect, recov
 from .rewrite import Inserting, UnitResult, Work, encode_work, insert_numbers, rewrite_numbers
 from ...errors import CommitConflict
 from .write import StagingDir, candidates, check_adopted, check_bounds, check_files, copy_staged
-from .write import count_rows, describe, described, gather_small, in_partitions, lake_columns
+from .write import count_rows, describe, described, gather_small, in_partitions
 from .write import plain_files
-from .write import read_files, to_commit, to_facts, unit, write_frame
-from ..table import Clock, Commit, LoadFiles, PlainFile, Transaction, Written
+from .write import read_files, to_commit, unit, write_frame
+from ..table import Clock, Commit, LoadFiles, PlainFile, Transaction, Written, lake_columns, to_facts
 from ...landing.files import TableRef
 from ...storage.log_store import open_store
 from ...storage.filesystem import files_in, read_url
@@ -258,8 +258,8 @@ def _base_of(
     return table.journal.entry(transaction.number - 1) if transaction.base else None
 
 
-def _stage_position(table: ParquetTable, transaction: Transaction) -> ParquetCommit:
-    "A commit that only changes the position."
+def _stage_position(table: ParquetTable, transaction: Transaction, spark: Any = None) -> ParquetCommit:
+    "A commit that only changes the position. Needs no Spark."
     staging, head = StagingDir(table.journal, transaction), _base_of(table, transaction)
     return ParquetCommit(staging, head, count_rows(staging, head, [], []))
 
@@ -328,9 +328,9 @@ def _commit_at(table: ParquetTable, number: int) -> Commit:
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-030
 class ParquetTable:
     "A table of plain Parquet files; see `lake.table.LakeTable` for the interface."
-    can_time_travel, can_migrate, readers_see_one_commit = False, True, False  # while files are switched
+    can_time_travel, can_migrate, writes_own_files = False, True, True
     hive_folders = True
-    hive_storage, spark_conf = "parquet", {}
+    format = hive_storage = "parquet"
 
     def __init__(self, lake: str, table: TableRef, target_bytes: int = 64 << 20, folder: str = ""):
         self.table, self.target_bytes, self.inherits = table, target_bytes, bool(folder)

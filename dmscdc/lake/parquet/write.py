@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import date, datetime
 from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -22,16 +22,15 @@ from ...changes.derived import computed
 from ...changes.fold import HIVE_NULL
 from ...changes.key_check import check_counted
 from ...changes.read import quoted
-from ...changes.schema import FILE, OURS, ROW, Column, Schema, ddl, open_lake, read_lake
+from ...changes.schema import FILE, ROW, Column, Schema, ddl, open_lake, read_lake
 from ...changes.schema import statistics
 from ...changes.tasks import in_tasks
 from ...errors import LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
-from .journal import Entry, Journal, LakeFile, check_kinds, located, name_prefix
+from .journal import Entry, Journal, LakeFile, located, name_prefix
 from .rewrite import Unit, key_scalar
-from ..table import Commit, PlainFile, Transaction
+from ..table import Commit, PlainFile, Transaction, from_facts, lake_columns
 from ...landing.layout import expression
-from ...state.position import Position
 from ...storage.filesystem import fs_and_path, read_url, spark_url
 
 if TYPE_CHECKING:
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['SMALL', 'MANY', 'partition_values', 'describe', 'check_bounds', 'candidates', 'in_partitions', 'gather_small', 'unit',
-           'lake_columns', 'to_facts', 'to_commit', 'StagingDir', 'described', 'write_frame', 'copy_staged',
-           'read_files', 'plain_files', 'check_files', 'check_adopted', 'count_rows']
+           'to_commit', 'StagingDir', 'described', 'write_frame', 'copy_staged', 'read_files', 'plain_files',
+           'check_files', 'check_adopted', 'count_rows']
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-008
 def _bound(value: Any) -> Any:
@@ -186,44 +185,13 @@ def unit(journal: Journal,  # of the table
     rows, sizes = (tuple(getattr(file, name) for file in group) for name in ("rows", "bytes"))
     return Unit(urls, names, folder, first.values, low, high, force, rows, sizes)
 
-# %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #a2d5af48
-def lake_columns(
-    schema: Schema,  # the source's columns
-) -> Schema:  # Op, the source's columns, _cdc_file, _cdc_row
-    "The columns of a row of the lake."
-    return (OURS[0], *schema, *OURS[1:])
-
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #6a7ba152
-def to_facts(
-    transaction: Transaction,
-    rows: int,  # of the table after the commit
-) -> dict[str, Any]:  # plain JSON values
-    "The facts of a transaction for its entry."
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    schema = [[c.name, c.type, c.of] if c.of else [c.name, c.type] for c in transaction.schema]
-    return {
-        "position": dict(transaction.position),
-        "run": transaction.run,
-        "schema": schema,
-        "key": list(transaction.key),
-        "partition": list(transaction.partition),
-        "rows": rows,
-        "at": now,
-    }
-
-
 def to_commit(
     entry: Entry,
 ) -> Commit:
     "An entry as a `Commit`. Raises `ValueError` and similar errors for invalid facts."
-    facts = dict(entry.facts)
-    kinds = {"schema": list, "key": list, "partition": list}
-    check_kinds(facts, {"position": dict, "run": str, "rows": int, "at": str} | kinds)
-    str(Position.from_json(facts["position"]))  # raises if it is not a position
-    schema = tuple(Column(*c) for c in facts.pop("schema"))
-    facts |= {name: tuple(facts[name]) for name in ("key", "partition")}
     folders = {file.name.rpartition("/")[0] for file in entry.files}
-    return Commit(entry.number, schema=schema, files=len(entry.files), folders=len(folders), **facts)
+    return from_facts(entry.number, entry.facts, files=len(entry.files), folders=len(folders))
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #351ccfed
 @dataclass(frozen=True)
