@@ -10,12 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.lake.parquet.table import ParquetTable
+from dmscdc.lake.table import LakeTable, open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
 from dmscdc.load.results import Processed
 from dmscdc.state.items import TableItem
 from dmscdc.state.sqlite import SqliteState
+
+from readers import FORMAT, source
 
 DAY = "20181215-10"  # change files of the tests are closed in this hour
 Row = dict[str, Any]
@@ -50,7 +52,7 @@ class World:
     def state(self) -> SqliteState: return SqliteState(self.root / "state.db")
 
     @property
-    def lake_table(self) -> ParquetTable: return ParquetTable(str(self.root / "lake"), self.ref)
+    def lake_table(self) -> LakeTable: return open_table(FORMAT, str(self.root / "lake"), self.ref)
 
     @property
     def places(self) -> list[str]:
@@ -58,7 +60,7 @@ class World:
         return [self.table, str(self.landing), str(self.root / "lake"), f"sqlite:{self.root / 'state.db'}"]
 
     def set(self, **settings: Any) -> World:
-        self.state.put_settings(self.ref, **settings)
+        self.state.put_settings(self.ref, **{"format": FORMAT, **settings})
         return self
 
     def load(self, rows: Sequence, schema: dict[str, str] | None = None, number: int = 1, **more: Any) -> World:
@@ -79,7 +81,7 @@ class World:
 
     def go(self, **more: Any) -> Processed:
         "One table done once."
-        given = {"settle": 0, "run": "test", "spark": lambda: self.spark, **more}
+        given = {"settle": 0, "run": "test", "spark": lambda: self.spark, "format": FORMAT, **more}
         return process_table(*self.places, **given)
 
     def idle(self, **more: Any) -> Processed:
@@ -88,7 +90,8 @@ class World:
 
     def lake(self, columns: str) -> list[tuple]:
         "These columns of the lake's folder as DuckDB reads it, sorted."
-        return query(f"select {columns} from read_parquet('{self.folder}/**/*.parquet', hive_partitioning=true) order by all") if self.files() else []
+        if not self.files(): return []
+        with duckdb.connect() as duck: return duck.execute(f"select {columns} from {source(duck, self.folder, hive_partitioning='true')} order by all").fetchall()
 
     def files(self) -> list[str]:
         "The files that a reader of the folder finds."

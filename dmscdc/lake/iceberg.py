@@ -16,7 +16,7 @@ from ..changes.read import quoted
 from ..errors import UnsupportedStore
 from .open import Newest, OpenTable, Version, session_settings
 from .outcome import Outcome
-from .table import Transaction
+from .table import Commit, Transaction
 from ..landing.files import TableRef
 from ..storage.filesystem import is_bucket
 
@@ -117,12 +117,17 @@ class IcebergTable(OpenTable):
         finally:
             spark.sql(f"alter table {table} drop branch if exists {quoted(branch)}")
 
+    @staticmethod
+    def _is_like(commit: Commit, transaction: Transaction) -> bool:
+        "Both have the same columns and are laid out alike."
+        return (commit.schema, commit.partition) == (transaction.schema, transaction.partition)
+
     def overwrite(
         self, spark: SparkSession, rows: DataFrame, transaction: Transaction, base: Newest | None, note: str
     ) -> None:
         from pyspark.sql import functions as F
 
-        if base and (base.commit.schema, base.commit.partition) == (transaction.schema, transaction.partition):
+        if base and base.commit.schema and self._is_like(base.commit, transaction):
             write = lambda name: rows.writeTo(name).overwrite(F.lit(True))
             return self._on_branch(spark, transaction, base, note, write)
         out = rows.writeTo(self._named(spark)).using("iceberg")

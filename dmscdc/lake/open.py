@@ -10,14 +10,14 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
 from ..changes.stage import Batch
 from ..errors import CommitConflict, Refused
-from .outcome import Outcome, changed, meet, merge_sql, whole
+from .outcome import Outcome, as_wanted, changed, meet, merge_sql, whole
 from .parquet.journal import name_prefix
 from .table import Clock, Commit, LoadFiles, Transaction, Written, from_facts, lake_columns, to_facts
 from ..landing.files import TableRef, for_shell
@@ -293,7 +293,7 @@ class OpenTable:
 
     def _rows(self, spark: SparkSession, version: Version, commit: Commit) -> DataFrame:
         "The rows of a commit, with the lake's columns."
-        return self.frame(spark, version.id).select(*[quoted(c.name) for c in lake_columns(commit.schema)])
+        return as_wanted(self.frame(spark, version.id), commit.schema)  # a format may have fewer types
 
     def replace(
         self, spark: SparkSession, frame: DataFrame, transaction: Transaction, rows: int, bytes: int
@@ -310,7 +310,7 @@ class OpenTable:
         with clock.step("meet"):
             found = meet(spark, rows, batch, f"{self.staging_dir(transaction)}/outcome")
         types = {c.name: c.type for c in transaction.schema}
-        if any(types.get(c.name) != c.type for c in base.commit.schema):
+        if not base.commit.rows or any(types.get(c.name) != c.type for c in base.commit.schema):
             write = partial(self.overwrite, spark, whole(spark, rows, found), transaction, base)
         else:
             some = found if found.changes or transaction.schema != base.commit.schema else None
@@ -323,7 +323,8 @@ class OpenTable:
         check_session(session, self.format)
         if base is None:
             types = ", ".join(f"{quoted(c.name)} {c.type}" for c in lake_columns(transaction.schema))
-            write = partial(self.overwrite, session, session.createDataFrame([], types), transaction, None)
+            first = replace(transaction, partition=())  # its columns are not known yet
+            write = partial(self.overwrite, session, session.createDataFrame([], types), first, None)
         else:
             write = partial(self.merge, session, None, transaction, base)
         return OpenCommit(self, transaction, base.commit.rows if base else 0, write)

@@ -80,7 +80,16 @@ _SMALL = 64 << 20  # bytes of a batch that is sent to every task
 _BOUNDED = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
 
 
-def key_bounds(batch: Batch) -> dict[str, tuple[Any, Any]]:  # key column -> smallest and largest value
+def _literal(value: Any) -> str:
+    "A value in SQL."
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, date):
+        return f"date'{value.isoformat()}'"
+    return f"{value}bd" if isinstance(value, Decimal) else str(value)
+
+
+def key_bounds(batch: Batch) -> dict[str, tuple[str, str]]:  # key column -> smallest and largest value, in SQL
     "The bounds of the batch's keys, of types whose order is the same everywhere."
     types, found = {c.name: c.type for c in lake_columns(batch.schema)}, {}
     files = [describe(url, "", "", batch.keys) for url in files_in(batch.url)]
@@ -89,7 +98,7 @@ def key_bounds(batch: Batch) -> dict[str, tuple[Any, Any]]:  # key column -> sma
         ends = [end for file in files for end in (file.low[i], file.high[i])]
         if ends and None not in ends and types[key].partition("(")[0] in _BOUNDED:
             values = [key_scalar(end, types[key]).as_py() for end in ends]
-            found[key] = (min(values), max(values))
+            found[key] = (_literal(min(values)), _literal(max(values)))
     return found
 
 
@@ -115,14 +124,14 @@ def as_wanted(rows: DataFrame, schema: Schema) -> DataFrame:
 
 
 def _met(
-    spark: SparkSession, rows: DataFrame, batch: Batch, names: Sequence[str], bounds: Mapping[str, tuple[Any, Any]]
+    spark: SparkSession, rows: DataFrame, batch: Batch, names: Sequence[str], bounds: Mapping[str, tuple[str, str]]
 ) -> DataFrame:
     "Rows of the table whose key the batch has, and what they become."
     from pyspark.sql import functions as F
 
     keys = [names.index(key) for key in batch.keys]
-    for key, (low, high) in bounds.items():
-        rows = rows.where(F.col(quoted(key)).between(F.lit(low), F.lit(high)))
+    for name, (low, high) in bounds.items():
+        rows = rows.where(f"{quoted(name)} between {low} and {high}")
     old, new = rows.toDF(*[f"o{i}" for i in range(len(names))]), _numbered(spark, batch, names)
     both = old.join(F.broadcast(new) if _is_small(batch) else new, [F.col(f"o{k}") == F.col(f"n{k}") for k in keys])
     for some in _rules(names, batch):
@@ -149,7 +158,7 @@ class Outcome:
     "What a batch makes of a table: written aside, and counted."
     batch: Batch
     url: str  # rows that met a batch row
-    bounds: Mapping[str, tuple[Any, Any]]  # of `key_bounds`
+    bounds: Mapping[str, tuple[str, str]]  # of `key_bounds`
     counts: Mapping[str, int]  # batch rows by their effect, as `Written` has them
     added: int  # rows that the table has more afterwards
     changes: bool  # whether a row is written, changed or removed
@@ -236,15 +245,6 @@ def whole(
     return rest.select(*names).unionByName(done.where(f"not {GONE}").select(*names))
 
 # %% ../../notebooks/07_lake/03_outcome.ipynb #6ecac183
-def _literal(value: Any) -> str:
-    "A bound in SQL."
-    if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    if isinstance(value, date):
-        return f"date'{value.isoformat()}'"
-    return f"{value}bd" if isinstance(value, Decimal) else str(value)
-
-
 def merge_sql(
     target: str,  # the table, quoted
     source: str,  # a view of `changed`
@@ -255,9 +255,8 @@ def merge_sql(
     "The MERGE of changed rows."
     keys, names = list(map(quoted, outcome.batch.keys)), [quoted(c.name) for c in lake_columns(schema)]
     on = [f"t.{key} = s.{key}" for key in keys]
-    ends = {quoted(key): tuple(map(_literal, both)) for key, both in outcome.bounds.items()}
-    on += [f"t.{key} between {low} and {high}" for key, (low, high) in ends.items()]
-    values = ", ".join(f"t.{name} = s.{name}" for name in names if name not in keys)
+    on += [f"t.{quoted(key)} between {low} and {high}" for key, (low, high) in outcome.bounds.items()]
+    values = ", ".join(f"{name} = s.{name}" for name in names if name not in keys)
     into, of = ", ".join(names), ", ".join(f"s.{name}" for name in names)
     return (
         f"merge {'with schema evolution ' if evolves else ''}into {target} t using {source} s on {' and '.join(on)} "
