@@ -28,6 +28,7 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "cluster": "proof",
     "contracts": "test",
     "contracts/test_commit.py": "quick",
+    "contracts/test_open_logs.py": "quick",
     "contracts/test_state.py": "quick",
     "crashes": "proof",
     "crashes/test_protocol.py::test_two_writers": "quick",

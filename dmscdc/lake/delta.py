@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
-from ..changes.schema import ROW
+from ..changes.schema import ROW, Schema
+from ..errors import Refused, UnsupportedStore
 from .open import Newest, OpenTable, Version, session_settings
 from .outcome import Outcome
 from .table import Transaction
-from ..storage.filesystem import spark_url
+from ..landing.files import TableRef, for_shell
+from ..storage.filesystem import is_bucket, spark_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +44,7 @@ def version_from(
     content: str,
 ) -> Version:
     "A version from its file in the log."
-    lines = [json.loads(line) for line in content.splitlines() if line.strip()]
+    lines = [json.loads(line) for line in content.split("\n") if line.strip()]  # a value may hold other line breaks
     info = next((line["commitInfo"] for line in lines if "commitInfo" in line), {})
     actions = [action for line in lines for kind, action in line.items() if kind in ("add", "remove")]
     metrics = info.get("operationMetrics") or {}
@@ -49,9 +52,10 @@ def version_from(
     files = _told(metrics) if actions else {}
     what, restored = info.get("operation", ""), None
     if what == "RESTORE":
-        restored = int((info.get("operationParameters") or {}).get("version") or 0)
-    changes = what != "RESTORE" and any(action.get("dataChange", True) for action in actions)
-    return Version(number, info.get("userMetadata") or "", what, changes, files, size if files else 0, restored)
+        restored = (info.get("operationParameters") or {}).get("version")  # none if a time was given
+    changes = restored is None and any(action.get("dataChange", True) for action in actions)
+    goes_to = None if restored is None else int(restored)
+    return Version(number, info.get("userMetadata") or "", what, changes, files, size if files else 0, goes_to)
 
 # %% ../../notebooks/07_lake/05_delta.ipynb #d32f07bb
 _APP = "dmscdc"  # the application of our transactions
@@ -67,6 +71,26 @@ class DeltaTable(OpenTable):
     "A table of Delta Lake; see `lake.table.LakeTable` for the interface."
     format = "delta"
     hive_folders = True  # and it takes the empty text for null
+
+    def __init__(self, lake: str, table: TableRef, folder: str = "", **settings: Any):
+        if is_bucket(lake):
+            raise UnsupportedStore(
+                f"{table}: Delta's log in a bucket is safe for one writer only, unless all of them use a log store, "
+                "which dmscdc does not set up yet. Keep the lake in a folder, or choose parquet"
+            )
+        super().__init__(lake, table, folder, **settings)
+
+    def check_columns(self, schema: Schema) -> None:
+        names = [c.name for c in schema]
+        odd = [f"cannot name the column {name}" for name in names if "`" in name]
+        times = Counter(name.lower() for name in names)
+        same = [name for name in names if times[name.lower()] > 1]
+        odd += [f"takes the columns {' and '.join(same)} for one, whatever their letter case"] if same else []
+        if odd:
+            raise Refused(
+                f"{self.table}: Delta {odd[0]}. Rename it on its way (rename-column, a rule of the DMS task), or "
+                f"choose another format: dmscdc table set {for_shell(self.table)} --format iceberg"
+            )
 
     def versions(self) -> Iterator[Version]:
         names = self.store.list(f"{self.place}/_delta_log")

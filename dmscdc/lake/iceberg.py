@@ -69,7 +69,7 @@ class IcebergTable(OpenTable):
         if is_bucket(lake):
             raise UnsupportedStore(
                 f"{table}: an Iceberg table in a bucket needs a catalogue that swaps its metadata, which dmscdc does "
-                "not use yet. Keep the lake in a folder, or choose parquet or delta"
+                "not use yet. Keep the lake in a folder, or choose parquet"
             )
         super().__init__(lake, table, folder, **settings)
         self.catalog = f"dmscdc_{hashlib.sha256(self.store.root.encode()).hexdigest()[:8]}"
@@ -144,7 +144,8 @@ class IcebergTable(OpenTable):
         if found is None:
             nothing = self.frame(spark, base.top.id).limit(0)
             return self._on_branch(spark, transaction, base, note, lambda name: nothing.writeTo(name).append())
+        there = spark.table(self._named(spark)).columns  # also those that a run added which then died
         for column in transaction.schema:
-            if column.name not in [c.name for c in base.commit.schema]:
+            if column.name not in there:
                 spark.sql(f"alter table {self._named(spark)} add column {quoted(column.name)} {column.type}")
         self._on_branch(spark, transaction, base, note, lambda name: self.run_merge(spark, found, transaction, name))

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
+from ..changes.schema import Schema
 from ..changes.stage import Batch
 from ..errors import CommitConflict, Refused
 from .outcome import Outcome, as_wanted, changed, meet, merge_sql, whole
@@ -169,6 +170,9 @@ class OpenTable:
 
     # What a format adds
 
+    def check_columns(self, schema: Schema) -> None:
+        "Raises `Refused` for a column that the format cannot have."
+
     def versions(self) -> Iterator[Version]:
         "Versions from the newest on, as far back as the format knows them."
         raise NotImplementedError
@@ -299,12 +303,14 @@ class OpenTable:
         self, spark: SparkSession, frame: DataFrame, transaction: Transaction, rows: int, bytes: int
     ) -> OpenCommit:
         check_session(spark, self.format)
+        self.check_columns(transaction.schema)
         base = self.check_base(transaction)
         write = partial(self.overwrite, spark, frame, transaction, base)
         return OpenCommit(self, transaction, rows, write, {"inserted": rows})
 
     def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> OpenCommit:
         check_session(spark, self.format)
+        self.check_columns(transaction.schema)
         base, clock = self.check_base(transaction), Clock()
         rows = self._rows(spark, base.top, base.commit)
         with clock.step("meet"):

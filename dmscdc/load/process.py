@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -34,6 +34,7 @@ from .loader import ahead_of, is_migration, prepare_changes, prepare_empty, prep
 from .plan import plan_table
 from .results import LoadResult, OpenSession, PendingLoad, Processed, TableState, Task
 from .results import WithArchive, note_too_fine, processed
+from ..spark.formats import FORMATS
 from ..spark.session import open_session
 from ..state.items import Lease, State, TableItem
 from ..state.registry import open_state
@@ -60,6 +61,16 @@ def _ways_on(item: TableItem, head: Commit | None) -> str:
     return f"{on}`dmscdc table forget {for_shell(item.table)}` {again}"
 
 
+def _written_as(item: TableItem, there: LakeTable) -> str:  # "" where there is none
+    "Another format in which the table lies at its place."
+    root = there.location.removesuffix(f"/{item.folder or f'{item.table.schema}/{item.table.name}'}")
+    for name in FORMATS:
+        with suppress(DmscdcError):  # a format that cannot be there
+            if name != item.format and open_lake(replace(item, format=name, out_path=root), root).head():
+                return name
+    return ""
+
+
 def lost_since(
     item: TableItem,
     there: LakeTable,
@@ -76,6 +87,10 @@ def lost_since(
         found = f"holds another table: its commit {item.commit} is {then}"
     elif head:
         found = f"stands at commit {number}, {Position.from_json(head.position)}"
+    if other := head is None and _written_as(item, there):
+        set_back = f"set it back: `dmscdc table set {for_shell(item.table)} --format {other}`"
+        written = f"its format is set to {item.format}, its lake was written as {other}. Nothing is touched"
+        return f"{written}; {set_back}; or {_ways_on(item, None)}"
     known = f"the state remembers commit {item.commit} ({item.position}), but the lake {there.location} {found}"
     asks = "Was the lake moved, emptied or restored, or is --lake another one? Bring the lake back"
     return f"{known}. Nothing is touched. {asks}; or {_ways_on(item, head)}"
@@ -247,7 +262,8 @@ def plan_state(
         return plan
     empty = _note_empty(table_state, landing, files, known["archive"])
     unapplied = _note_unapplied(table_state, files, known["archive"])
-    plan = replace(warn(warn(plan, empty), unapplied), doubts=(*plan.doubts, *filter(None, [unapplied])))
+    strange = () if table_state.lake.writes_own_files else table_state.notes  # rows that other programs wrote
+    plan = replace(warn(warn(plan, empty), unapplied), doubts=(*plan.doubts, *filter(None, [unapplied]), *strange))
     for doubt in item.status.get("doubts") or ():
         way = f"`dmscdc table accept {for_shell(item.table)}` says that the table is right"
         plan = warn(plan, f"since an earlier run: {doubt}; {way}")
