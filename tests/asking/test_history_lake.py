@@ -167,7 +167,7 @@ def test_a_format_whose_files_are_not_plain_is_read_by_spark_or_said_not_to_be_r
         def __getattr__(self, name): return getattr(world.lake_table, name)
         def plain(self): return None
     (without,), _ = audit_row(str(world.landing), Other(), {"id": 1})
-    (with_spark,), _ = audit_row(str(world.landing), Other(), {"id": 1}, spark=spark)
+    (with_spark,), _ = audit_row(str(world.landing), Other(), {"id": 1}, spark=lambda: spark)
     assert (without.verdict, without.rows) == ("not compared", None)
     assert (with_spark.verdict, with_spark.rows) == ("agrees", ask(world, id=1).rows)
 

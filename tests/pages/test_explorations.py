@@ -159,7 +159,7 @@ def _passed(spark, home: Path, at: datetime) -> None:
     "The table brought up to date, by a clock that says when."
     clock = type("Clock", (datetime,), {"now": classmethod(lambda cls, zone=None: at)})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dmscdc.lake.parquet.write.datetime", clock)
+        patch.setattr("dmscdc.lake.table.datetime", clock)
         done = process_table(TABLE, str(home / "landing"), str(home / "lake"), f"sqlite:{home}/state.db", settle=0, spark=lambda: spark)
     assert done.verdict == "ok", done.words
 
