@@ -301,7 +301,11 @@ def _run_job(
             {**table_parameters(workers.config, status.table), **given},
             runs=workers.config.runs,
             table=name,
-            env={"SPARK_REMOTE": session_url(url, session) if url else "", "DMSCDC_MASTER": workers.config.master, MARK: this_process().mark},
+            env={
+                "SPARK_REMOTE": session_url(url, session) if url else "",
+                "DMSCDC_MASTER": workers.config.master,
+                MARK: this_process().mark,
+            },
             timeout=workers.config.timeout,
             run_id=run_id,
             server_death=server.death if server else None,
