@@ -34,9 +34,8 @@ def spark(tmp_path_factory):
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri(),
     }
-    before = os.environ.get("JDK_JAVA_OPTIONS", "")
-    os.environ["JDK_JAVA_OPTIONS"] = f"{before} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # rows are few: compiling well costs more than it gives
-    session = open_session("tests", master="local[2]", conf=conf, format=os.environ.get("DMSCDC_FORMAT", "parquet"))
-    os.environ["JDK_JAVA_OPTIONS"] = before
+    with pytest.MonkeyPatch.context() as patch:  # rows are few: compiling well costs more than it gives
+        patch.setenv("JDK_JAVA_OPTIONS", f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        session = open_session("tests", master="local[2]", conf=conf, format=os.environ.get("DMSCDC_FORMAT", "parquet"))
     yield session
     session.stop()
