@@ -29,6 +29,16 @@ class TableFormat:
     conf: Mapping[str, str] = field(default_factory=dict)  # settings of a session
 
 
+_HUDI = (
+    {"3.5": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",)},  # no bundle for Spark 4 could be tried
+    ("org.slf4j:*",),
+    {
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    },
+)
 FORMATS = {
     "parquet": TableFormat("dmscdc.lake.parquet.table:ParquetTable"),
     "delta": TableFormat(
@@ -48,6 +58,8 @@ FORMATS = {
         {"4.1": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",)},
         conf={"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
     ),
+    "hudi": TableFormat("dmscdc.lake.hudi:HudiTable", *_HUDI),
+    "hudi-mor": TableFormat("dmscdc.lake.hudi:HudiLogTable", *_HUDI),
 }
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #e81a2cfd

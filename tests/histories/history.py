@@ -35,7 +35,7 @@ TABLES = {
     "place": "city TEXT NOT NULL, day DATE NOT NULL, region TEXT, visits INT, PRIMARY KEY (city, day)",
     "word": "word TEXT NOT NULL PRIMARY KEY, raw BLOB, at DATETIME",
 }
-KNOWN_TYPES = {"TINYINT": "INTEGER", "SMALLINT": "INTEGER"} if FORMAT == "iceberg" else {}  # it has no smaller ones
+KNOWN_TYPES = {"TINYINT": "INTEGER", "SMALLINT": "INTEGER"} if FORMAT in ("iceberg", "hudi", "hudi-mor") else {}  # they have no smaller ones
 KEYS = {"item": ("id",), "place": ("city", "day"), "word": ("word",)}
 SETTINGS = {"item": {}, "place": {"partition": "region"}, "word": {}}
 LATER = {"n_real": "REAL", "n_text": "VARCHAR(20)", "n_date": "DATE", "n_time": "TIMESTAMP", "n_decimal": "DECIMAL(20,4)", "n_blob": "BLOB",
