@@ -31,7 +31,11 @@ PLAIN  := 00_errors.ipynb+shapes.ipynb+01_storage+02_landing+03_capture+06_state
 ROOMS  := 05_changes 07_lake 08_load 09_runs 10_history 11_scd2+12_reconcile 13_service+14_doctor 15_stream+16_cli
 QUICK  := house+crashes+planning+running+session+shapes+state_dynamodb adversary+asking+aws+cluster+contracts+histories+jobs+landing+loading+pages+proof+scenarios+stream
 LANES  := asking+shapes loading+planning+landing+session+proof scenarios+contracts+histories+adversary+aws+cluster+crashes+house+jobs+pages+running+state_dynamodb+stream
-PROOF  := aws+crashes+contracts+scenarios+shapes asking+adversary house jobs+pages+planning proof+loading+landing cluster+running histories+session+state_dynamodb+stream
+PROOF  := aws+crashes+contracts+scenarios+shapes asking+adversary house jobs+pages+planning proof+loading+landing cluster+running histories+session+state_dynamodb+stream+formats
+# What every format of the lake must do, one Spark each; first those on Spark 3.5, which has an environment of its own.
+SECOND := .spark35
+SUITE  := tests/contracts/test_tables.py tests/histories/test_histories.py tests/formats
+LAKES  := $(addprefix 3.5/,hudi hudi-mor parquet delta) $(addprefix 4.1/,delta iceberg)
 TESTS  := $(QUICK:%=quick/%) rooms/$(PLAIN) rooms/04_spark $(LANES:%=test/%) $(ROOMS:%=rooms/%)
 BESIDE := $(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $(JOBS)
 parts   = export TIMES=$$(mktemp); $(BESIDE) $(1); code=$$?; echo "the parts of make $@:"; sort -rn $$TIMES; rm -f $$TIMES; exit $$code
@@ -52,13 +56,23 @@ quick: $(STAMP) ## what needs no Java: a minute
 	+@$(call parts,lint $(QUICK:%=quick/%) rooms/$(PLAIN))
 
 proof: $(ARCHIVE) ## what needs servers, kernels, browsers, databases or clusters, or kills something: twenty minutes on two cores
-	+@$(call parts,$(PROOF:%=proof/%))
+	+@$(call parts,$(LAKES:%=lakes/%) $(PROOF:%=proof/%))
 
 lint: $(STAMP) ## ruff, by the rules in pyproject.toml
 	@$(BIN)/ruff check --quiet .
 
 quick/% test/% proof/%: $(STAMP)
 	.ci/timed $@ $(BIN)/python -m pytest -m "$(@D) and not torture" $(patsubst %,tests/%,$(subst +, ,$*))
+
+lakes/4.1/%: $(STAMP)
+	DMSCDC_FORMAT=$* .ci/timed $@ $(BIN)/python -m pytest -m "not torture" $(SUITE)
+
+lakes/3.5/%: $(SECOND)/.made
+	DMSCDC_FORMAT=$* .ci/timed $@ $(SECOND)/bin/python -m pytest -m "not torture" $(SUITE)
+
+$(SECOND)/.made: $(STAMP) .ci/spark35
+	.ci/spark35 $(BIN)/uv $(SECOND)
+	@touch $@
 
 rooms/04_spark: $(STAMP)
 	@.ci/timed $@ $(BIN)/python tests/rooms.py --apart notebooks/04_spark
@@ -105,4 +119,4 @@ bench: $(STAMP) ## the loads beside the usual recipe, as ratios
 	$(BIN)/python bench/run.py
 
 clean: ## remove what make has made
-	rm -rf $(VENV) .pythons build dist *.egg-info demo .bench
+	rm -rf $(VENV) .pythons $(SECOND) build dist *.egg-info demo .bench

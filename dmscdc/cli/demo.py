@@ -68,7 +68,7 @@ def set_up(
     write_config(folder, **{**places, "source": "sqlite:shop.db", "settle": 0, **settings})
     config = read_config(folder)
     for name, key in TABLES.items():
-        open_state(config.state, config.landing).put_settings(TableRef(SCHEMA, name), key=key)
+        open_state(config.state, config.landing).put_settings(TableRef(SCHEMA, name), key=key, format=config.format)
     return config
 
 # %% ../../notebooks/16_cli/02_demo.ipynb #cell-028
@@ -150,7 +150,7 @@ def tell(
     source = open_shop(folder)
     config = set_up(folder, **settings)
     say(f"2 · full load, as DMS writes it: {len(source.full_load(config.landing))} files in {config.landing}")
-    say("3 · first pass: one Spark server, one notebook a table")
+    say("3 · first pass: a notebook for each table")
     say(f"    {run(config).words}")
     happen(folder)
     say(f"4 · things happen at the shop, and DMS writes {len(source.drain(config.landing))} change files")

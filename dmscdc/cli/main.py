@@ -67,22 +67,25 @@ app.add_typer(quarantine, name="quarantine")
 def demo(
     folder: Annotated[Path, typer.Argument(help="A new folder")] = Path("demo"),
     stream: Annotated[bool, typer.Option("--stream", help="A table of DynamoDB, followed through Kinesis")] = False,
+    format: Annotated[str, typer.Option(help="Of the tables: parquet, delta, iceberg, hudi, hudi-mor")] = "parquet",
 ) -> None:
     "The whole story in a folder: a shop, its DMS files, two passes, the comparison with the source."
     from dmscdc.cli.demo import tell
     from dmscdc.service.passes import run_pass
+    from dmscdc.spark.session import spark_conf
     from dmscdc.stream.example import open_place, tell_stream
 
     with exit_codes(), events() as say:
+        spark_conf(format)  # raises where this Spark has no such format
 
         def one_pass(config: Config) -> Any:
             return run_pass(config, on_event=lambda text: say(f"    {text}"))
 
         if stream:
             with open_place() as place:
-                proofs = [tell_stream(folder.resolve(), say, place)]
+                proofs = [tell_stream(folder.resolve(), say, place, format=format)]
         else:
-            proofs = tell(folder.resolve(), say, one_pass)
+            proofs = tell(folder.resolve(), say, one_pass, format=format)
     print(f"The front page: {folder / 'runs' / 'index.html'}")
     print(f"To go on: cd {folder} && dmscdc status")
     raise typer.Exit(0 if all(proof.done.is_equal for proof in proofs) else 1)

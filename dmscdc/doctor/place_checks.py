@@ -23,7 +23,7 @@ from typing import Any
 
 from ..errors import FormatMissing
 from ..lake.table import version_of
-from ..spark.formats import check_format, formats
+from ..spark.formats import FORMATS, check_format, coordinates, formats
 from ..landing.files import OURS
 from ..runs.report import size as in_bytes
 from ..service.config import Config
@@ -191,6 +191,16 @@ def format_parts(s: Survey) -> Iterator[Finding]:
     except FormatMissing as error:
         what = f"the format {format} is not installed (there are {', '.join(formats())})"
         yield Finding("error", "format", what, "No table can be written", str(error).rpartition(". ")[2])
+    try:
+        jars = coordinates(format, s.spark.rpartition(".")[0]) if format in FORMATS and s.spark else ()
+    except FormatMissing as error:
+        what, _, mend = str(error).partition(": ")
+        yield Finding("error", "format", what, "No table can be written", mend)
+        jars = ()
+    if missing := [jar for jar in jars if not any(one.startswith(f"{jar.split(':')[1]}-") for one in s.jars)]:
+        what = f"Spark has no parts for tables of the format {format} ({', '.join(missing)})"
+        mend = "nothing where there is a network; else put them into a folder, and name it in DMSCDC_JARS"
+        yield Finding("note", "this machine", what, "They are fetched once, which needs the network", mend)
     if any(map(is_bucket, (s.config.landing, s.config.lake))) and s.jars:
         packages = s3a_parts(s.jars).get("spark.jars.packages", "")
     if packages:

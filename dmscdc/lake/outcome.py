@@ -33,7 +33,8 @@ def _rules(
 ) -> list[dict[str, str]]:  # name and SQL; each group is computed from those before it
     "What a row of the table and its batch row become."
     file, row, soft = names.index(FILE), names.index(ROW), str(batch.soft).lower()
-    places = ("named_struct('a', regexp_replace({0}{1}, '^.*/', ''), 'b', {0}{1}, 'c', {0}{2})".format(side, file, row) for side in "on")
+    place = "named_struct('a', regexp_replace({0}{1}, '^.*/', ''), 'b', {0}{1}, 'c', {0}{2})"
+    places = (place.format(side, file, row) for side in "on")
     sets = {name: i for i, some in enumerate(batch.sets) for name in some}
     values = {}
     for i, name in enumerate(names):

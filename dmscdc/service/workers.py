@@ -22,6 +22,7 @@ from ..runs.run import run_notebook
 from ..runs.store import open_run_store
 from .config import Config, table_parameters
 from .status import TableStatus, busy_words, input_mark, paused_words, problem_words, refusal_words
+from ..spark.formats import spark_line
 from ..spark.interrupts import MARK, end_all, is_gone, owner_in, print_of
 from ..spark.interrupts import session_of, session_url, spoken, stop_work, this_process
 from ..spark.server import SparkServer, serve
@@ -117,8 +118,8 @@ class Servers:
         self.config, self.start, self.lock, self.stack = config, start, threading.Lock(), ExitStack()
         self.live: dict[str, SparkServer] = {}
         self.stop = stop
-        self.remote = None if classic else os.environ.get("SPARK_REMOTE")
-        self.classic = classic
+        self.classic = classic or spark_line() < "4"  # whose wheel brings no server
+        self.remote = None if self.classic else os.environ.get("SPARK_REMOTE")
 
     def address(self, format: str) -> tuple[str, SparkServer | None]:
         "Where a notebook finds its Spark, and our server. Raises `ServerMissing`, `NotWanted`, `FormatMissing`."

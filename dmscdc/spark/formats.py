@@ -17,7 +17,8 @@ from ..landing.files import for_shell
 from ..storage.filesystem import ivy_settings
 
 # %% auto #0
-__all__ = ['FORMATS', 'TableFormat', 'formats', 'check_format', 'spark_line', 'format_conf', 'fetching', 'check_session']
+__all__ = ['FORMATS', 'TableFormat', 'formats', 'check_format', 'spark_line', 'coordinates', 'format_conf', 'fetching',
+           'check_session']
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #799f7f4d
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def spark_line() -> str:
     return ".".join(version("pyspark").split(".")[:2])
 
 
-def _coordinates(
+def coordinates(
     format: str,
     line: str,  # of Spark
 ) -> tuple[str, ...]:
@@ -104,11 +105,11 @@ def _coordinates(
 
 
 def _has_all(
-    coordinates: Sequence[str],
+    wanted: Sequence[str],  # coordinates
     jars: Sequence[str],  # names of the jars that Spark has
 ) -> bool:
     "Whether Spark's folder holds the jars, in whichever version."
-    return all(any(jar.startswith(f"{one.split(':')[1]}-") for jar in jars) for one in coordinates)
+    return all(any(jar.startswith(f"{one.split(':')[1]}-") for jar in jars) for one in wanted)
 
 
 def format_conf(
@@ -121,17 +122,17 @@ def format_conf(
     if format not in FORMATS:
         other = next(one for one in entry_points(group="dmscdc.formats") if one.name == format)
         return dict(getattr(other.load(), "spark_conf", {}))
-    one, coordinates = FORMATS[format], _coordinates(format, line or spark_line())
+    one, wanted = FORMATS[format], coordinates(format, line or spark_line())
     folder, jars = os.environ.get("DMSCDC_JARS", ""), Path(home, "jars")
-    if not coordinates or _has_all(coordinates, os.listdir(jars) if jars.is_dir() else ()):
+    if not wanted or _has_all(wanted, os.listdir(jars) if jars.is_dir() else ()):
         return dict(one.conf)
     if folder:
         there = sorted(str(path) for path in Path(folder).glob("*.jar"))
-        if not _has_all(coordinates, [Path(path).name for path in there]):
-            wanted = " and ".join(coordinates)
-            raise FormatMissing(f"format {format} needs {wanted}, and {folder} (DMSCDC_JARS) does not hold it")
+        if not _has_all(wanted, [Path(path).name for path in there]):
+            said = " and ".join(wanted)
+            raise FormatMissing(f"format {format} needs {said}, and {folder} (DMSCDC_JARS) does not hold it")
         return {**one.conf, "spark.jars": ",".join(there)}
-    fetched = {"spark.jars.packages": ",".join(coordinates), "spark.jars.excludes": ",".join(one.without)}
+    fetched = {"spark.jars.packages": ",".join(wanted), "spark.jars.excludes": ",".join(one.without)}
     return {**one.conf, **{name: text for name, text in fetched.items() if text}, **ivy_settings(home)}
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #3d667496

@@ -288,6 +288,7 @@ def leave_server() -> None:
 _NOISE = re.compile(  # a warning, and what is said while jars are found and fetched
     rb"WARNING: Using incubator modules|:: |Ivy Default|The jars for the packages|\S+#\S+ added as a|downloading "
     rb"|\t(confs: |found |---|\||\[SUCC|\d+ artifacts |:: evicted|\S+#\S+ by )"
+    rb"|# WARNING: Unable to (get Instrumentation|attach Serviceability Agent)"  # Hudi measures objects
 )
 
 

@@ -164,6 +164,7 @@ def tell_stream(
     say: Callable[[str], None],  # takes a line of text
     place: Place,
     follow: Callable[..., Any] = follow_stream,  # see there
+    **settings: Any,  # of dmscdc.toml, e.g. format
 ) -> Proof:
     "Run the example of a stream."
     if folder.exists() and any(folder.iterdir()):
@@ -171,7 +172,7 @@ def tell_stream(
             f"{folder} is not empty, and the demo never writes over anything: "
             "give another folder, dmscdc demo ./demo2 --stream, or remove this one"
         )
-    config = _set_up(folder)
+    config = _set_up(folder, **settings)
     begun = datetime.now(timezone.utc) - timedelta(seconds=800)
     how = {"key": [KEY], "partition": LAYOUT, "metadata": ["shard", "sequenceNumber"], "drain": True}
     say(f"1 · customers in a table of DynamoDB, whose changes go to Kinesis ({place.words})")
@@ -187,11 +188,11 @@ def tell_stream(
     return proof
 
 # %% ../../notebooks/15_stream/07_example.ipynb #549d2495
-def _set_up(folder: Path) -> Config:
+def _set_up(folder: Path, **settings: Any) -> Config:
     "The folder's settings."
     places = {"landing": "landing", "lake": "lake", "state": "sqlite:state.db", "runs": "runs"}
     (folder / "landing").mkdir(parents=True)
-    write_config(folder, **{**places, "source": "sqlite:customers.db", "settle": 0})
+    write_config(folder, **{**places, "source": "sqlite:customers.db", "settle": 0, **settings})
     return read_config(folder)
 
 

@@ -45,7 +45,9 @@ def manifests_of(stream: str, table: TableRef) -> str:
     return f"_dmscdc/_streams/{stream}/{table.schema}/{table.name}"
 
 
-def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str], partition: str = "") -> TableItem:
+def _item_of(
+    state: str, landing: str, table: TableRef, key: Sequence[str], partition: str = "", format: str = "parquet"
+) -> TableItem:
     "The table's settings, set if it is new. Raises `BadSetting`, and `UnknownTable` where there is no key."
     store = open_state(state, landing)
     item = store.get(table) or TableItem(table)
@@ -53,7 +55,9 @@ def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str], part
         way = f"dmscdc table set {for_shell(table)} --key {for_shell(','.join(key))}"
         raise BadSetting(f"{table}: its key is {','.join(item.key)}, not {','.join(key)}. Leave --key out, or: {way}")
     if key and not item.key:
-        item = store.put_settings(table, key=tuple(key), **({"partition": partition} if partition else {}))
+        new = {} if store.get(table) else {"format": format}
+        new |= {"partition": partition} if partition else {}
+        item = store.put_settings(table, key=tuple(key), **new)
     if partition and item.partition != tuple(entries(partition)):
         words = ",".join(item.partition) or "none"
         raise BadSetting(f"{table}: its partition is {words}, not {partition}. Leave --partition out")
@@ -246,6 +250,7 @@ def follow(
     *,
     key: Sequence[str] = (),  # of the items; () for the one that is set
     partition: str = "",  # what lays out a new table, like right(id,1); "" for what is set
+    format: str = "parquet",  # of a new table
     source: str = "",  # the table that records name; "" for the only one
     metadata: Sequence[str] | None = None,  # what else of a record becomes a column; None: as before
     start: str = "trim_horizon",  # where the first window begins: also latest, or a time
@@ -263,7 +268,7 @@ def follow(
     done: Applied | None = None
     while True:
         begun = time.monotonic()
-        item = _item_of(state, landing, ref, key, partition)
+        item = _item_of(state, landing, ref, key, partition, format)
         folder = manifests_of(stream, ref)
         before = newest(open_store(lake), folder)
         if load or before.loading:
@@ -322,7 +327,7 @@ def follow_stream(
         apply = lambda: apply_by_pass(config, TableRef.parse(table), hard, say, start)
         try:
             more["spark"] = session if by_spark else None
-            return follow(stream, table, *places, apply, say=say, client=client, **more)
+            return follow(stream, table, *places, apply, format=config.format, say=say, client=client, **more)
         finally:
             for one in sessions.values():
                 one.stop()

@@ -216,9 +216,9 @@ def test_a_paused_table_is_left_alone_and_named(shop):
 
 def test_the_job_that_loads_passes_the_format_of_a_new_table_on(shop, tmp_path):
     given = {"table": "sampledb.product", "landing": str(tmp_path / "landing"), "lake": str(tmp_path / "lake"), "state": f"sqlite:{tmp_path}/other.db"}
-    run = run_notebook("process_table", {**given, "format": "hudi"}, runs=tmp_path / "kept", table="sampledb.product")
-    assert run.verdict == "failed" and "format 'hudi' is not one of parquet" in run.words
-    assert open_state(f"sqlite:{tmp_path}/other.db").get(TableRef("sampledb", "product")).format == "hudi"
+    run = run_notebook("process_table", {**given, "format": "paimon"}, runs=tmp_path / "kept", table="sampledb.product")
+    assert run.verdict == "failed" and "format 'paimon' is not one of parquet" in run.words
+    assert open_state(f"sqlite:{tmp_path}/other.db").get(TableRef("sampledb", "product")).format == "paimon"
 
 
 @pytest.mark.parametrize("which, code, said", [("reads_its_own_files", 1, "deselected"), ("keeps_data", 0, "passed")])

@@ -83,7 +83,7 @@ def test_no_run_is_said_in_words(home):
 @pytest.mark.parametrize("given, says", [
     (("--landing", "a", "--lake", "a"), "are the same place"),
     (("--landing", "a", "--lake", "a/lake"), "lie one inside the other"),
-    (("--landing", "a", "--lake", "b", "--format", "hudi"), "format 'hudi' is not one of parquet"),
+    (("--landing", "a", "--lake", "b", "--format", "paimon"), "format 'paimon' is not one of parquet"),
 ], ids=["same", "inside", "format"])
 def test_init_writes_no_settings_that_no_command_takes(tmp_path, given, says):
     done = CliRunner().invoke(app, ["init", "--folder", str(tmp_path), *given])
@@ -91,14 +91,14 @@ def test_init_writes_no_settings_that_no_command_takes(tmp_path, given, says):
 
 
 def test_a_table_is_set_to_no_format_that_there_is_not_and_plan_says_it_in_words(home, tmp_path):
-    code, said = said_by(home, "table", "set", str(T), "--format", "hudi")
-    assert code == 2 and "--format: format is one of parquet, delta, iceberg, not 'hudi'" in said
+    code, said = said_by(home, "table", "set", str(T), "--format", "paimon")
+    assert code == 2 and "--format: format is one of parquet, delta, iceberg, hudi, hudi-mor, not 'paimon'" in said
     assert open_state(f"sqlite:{home / 'state.db'}").get(T).format == "parquet"
     write_config(tmp_path, landing="landing", lake="lake")
-    open_state(f"sqlite:{tmp_path / 'state.db'}").put_settings(T, key="id", format="hudi")
+    open_state(f"sqlite:{tmp_path / 'state.db'}").put_settings(T, key="id", format="paimon")
     write_load(tmp_path / "landing", T, [(1, "a")], {"id": "int", "name": "string"})
     code, said = said_by(tmp_path, "plan")
-    assert code and "format 'hudi' is not one of parquet" in said and "FormatMissing" not in said, said
+    assert code and "format 'paimon' is not one of parquet" in said and "FormatMissing" not in said, said
 
 
 def test_a_binary_key_is_written_in_hexadecimal(tmp_path):
