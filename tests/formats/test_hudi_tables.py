@@ -1,0 +1,74 @@
+"What holds of tables of Hudi alone, beside the suite for every format."
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from dmscdc.errors import CommitConflict
+from dmscdc.lake.table import Transaction, open_table
+from dmscdc.storage.filesystem import spark_url
+
+from readers import FORMAT
+from world import World
+
+COLUMNS = {"id": "int", "name": "string", "region": "string"}
+
+
+def filled(tmp_path, spark, columns=COLUMNS, **settings) -> World:
+    world = World(tmp_path, spark, columns).set(**{"key": "id", **settings})
+    world.load([(1, "a", "north"), (2, "b", "a/b"), (3, "c", None)]).go()
+    return world
+
+
+def hudi(world, **how): return world.spark.read.format("hudi").options(**how).load(spark_url(str(world.folder)))
+
+
+def test_it_is_the_table_that_users_of_hudi_know(tmp_path, spark):
+    world = filled(tmp_path, spark, partition="region")
+    kept = dict(line.split("=", 1) for line in (world.folder / ".hoodie" / "hoodie.properties").read_text().splitlines() if "=" in line)
+    kind = {"hudi": "COPY_ON_WRITE", "hudi-mor": "MERGE_ON_READ"}[FORMAT]
+    wanted = {"table.type": kind, "table.recordkey.fields": "id", "table.partition.fields": "region", "datasource.write.hive_style_partitioning": "true"}
+    assert {name: kept[f"hoodie.{name}"] for name in wanted} == wanted
+    assert sorted(path.name for path in world.folder.glob("region=*")) == ["region=__HIVE_DEFAULT_PARTITION__", "region=a%2Fb", "region=north"]
+    begun = sorted(path.name.split("_")[0] for path in (world.folder / ".hoodie" / "timeline").glob("*_*commit"))
+    world.changes(1, [("U", 1, "moved", "a/b"), ("D", 2, "b", "a/b")]).go()
+    rows = lambda frame: sorted(((row.id, row.name, row.region) for row in frame.collect()), key=str)
+    assert rows(hudi(world)) == [(1, "moved", "a/b"), (3, "c", None)]
+    assert rows(hudi(world, **{"as.of.instant": begun[-1]})) == [(1, "a", "north"), (2, "b", "a/b"), (3, "c", None)]
+    since = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": begun[-1]}
+    assert 1 in [row.id for row in hudi(world, **since).collect()]
+
+
+def test_a_commit_planned_from_another_than_the_one_before_it_is_rolled_back(tmp_path, spark):
+    world = filled(tmp_path, spark)
+    base = world.lake_table.head()
+    plan = lambda run: Transaction(base, base.position, run, base.schema, base.key)
+    first, second = (open_table(FORMAT, str(tmp_path / "lake"), world.ref).advance(plan(run), lambda: spark) for run in ("first", "second"))
+    assert first.commit().commit.run == "first"
+    second.table.check_base = lambda transaction: None  # it looked before the first had committed
+    with pytest.raises(CommitConflict, match="was made by first meanwhile"): second.commit()
+    assert (world.lake_table.head().run, world.lake_table.inspect()[0]) == ("first", [])
+    done = world.changes(1, [("U", 1, "later", "north")]).go()
+    assert (done.verdict, world.lake("id, name")) == ("ok", [(1, "later"), (2, "b"), (3, "c")]), done.words
+
+
+def test_a_key_that_hudi_cannot_keep_is_refused_in_words_and_the_lake_stays(tmp_path, spark):
+    world = filled(tmp_path, spark, key="name")
+    done = world.changes(1, [("I", 9, "", "north")]).go()
+    assert done.verdict == "refused" and "Hudi cannot keep a row whose key is the empty text (column name)" in done.words
+    assert len(world.lake("id")) == 3
+
+
+def test_columns_that_hudi_cannot_name_are_refused_in_words(tmp_path, spark):
+    done = World(tmp_path, spark, {"id": "int", "née": "string"}).set(key="id").load([(1, "a")]).go()
+    assert done.verdict == "refused" and "Hudi cannot name the column née" in done.words and "rename-column" in done.words
+
+
+def test_a_table_that_was_made_again_and_died_between_two_renames_is_put_back(tmp_path, spark):
+    world = filled(tmp_path, spark)
+    aside = tmp_path / "lake" / "_dmscdc" / "shop" / "item" / "aside" / "000000000002-dead"
+    aside.mkdir(parents=True)
+    os.rename(world.folder, aside / "old")
+    assert world.changes(1, [("U", 1, "later", "north")]).go().verdict == "ok"
+    assert world.lake("id, name") == [(1, "later"), (2, "b"), (3, "c")]
