@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -13,6 +14,9 @@ import pytest
 import typer
 
 from dmscdc.cli.main import app
+from dmscdc.errors import UnsupportedStore
+from dmscdc.landing.files import TableRef
+from dmscdc.spark.formats import FORMATS
 
 HOME = Path(__file__).parents[2]
 README = (HOME / "README.md").read_text(encoding="utf-8")
@@ -63,6 +67,25 @@ def table_of_commands() -> list[tuple[str, ...]]:
         path = path[: 2 if path[0] in ("table", "runs", "quarantine") else 1]
         found += [path, *((*path[:-1], other.split()[0]) for other in others)]
     return found
+
+
+def table_of_formats() -> list[str]:
+    "What each format can do, as its class says, and the Sparks on which `make proof` tries it."
+    lanes = re.search(r"^LAKES *:= (.*)$", (HOME / "Makefile").read_text(), re.MULTILINE)[1]
+    tried = {(line, name) for line, names in re.findall(r"addprefix ([\d.]+)/,([^)]*)\)", lanes) for name in names.split()} | {("4.1", "parquet")}
+    lines = ["| format | Spark, and what it fetches | earlier commits | takes over old files | lake in a bucket |", "|---|---|---|---|---|"]
+    for name, one in FORMATS.items():
+        sparks = [f"{line}{f' (`{chr(32).join(one.parts[line])}`)' if one.parts else ''}" for line in ("4.1", "3.5") if (line, name) in tried]
+        table = pkgutil.resolve_name(one.target)
+        try: in_bucket = bool(table("s3://bucket/lake", TableRef("shop", "item")))
+        except UnsupportedStore: in_bucket = False
+        can = ["read by Spark" if table.can_time_travel else "told from raw files", *("yes" if one else "no" for one in (table.can_migrate, in_bucket))]
+        lines.append(f"| {name} | {', '.join(sparks)} | {' | '.join(can)} |")
+    return lines
+
+
+def test_the_table_of_formats_says_what_they_can_do_and_where_they_are_tried():
+    assert "\n".join(table_of_formats()) in README
 
 
 @pytest.mark.parametrize("code", commands())
