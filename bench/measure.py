@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -58,3 +59,10 @@ def phase(
     yield
     into[f"{name}_s"] = round(time.perf_counter() - wall, 2)
     into[f"{name}_cpu"] = round(cpu_seconds() - cpu, 2)
+
+
+def differing(rows: Any, raw: Path) -> int:  # rows: a frame of Spark
+    "Rows that a table has and should not have, and the other way round."
+    want = rows.sparkSession.read.parquet(str(raw / "expected.parquet"))
+    got = rows.select(*want.columns)
+    return got.exceptAll(want).count() + want.exceptAll(got).count()

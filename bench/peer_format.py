@@ -1,0 +1,52 @@
+"""What a user of Delta, Iceberg or Hudi would write: the load as a new table, then the last change of each key by one MERGE or upsert.
+
+python bench/peer_format.py RAW OUT FORMAT   prints one line of JSON; Spark's start is not counted.
+"""
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from measure import differing, java_megabytes, phase
+
+from dmscdc.spark.session import open_session
+
+MEMORY = "3g"
+HUDI = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+
+
+def main(raw: Path, out: Path, format: str) -> None:
+    conf = {"spark.driver.memory": MEMORY, "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog"}
+    conf |= {"spark.sql.catalog.lake.type": "hadoop", "spark.sql.catalog.lake.warehouse": str(out)}
+    spark = open_session("peer", master="local[2]", conf=conf if format == "iceberg" else {"spark.driver.memory": MEMORY}, format=format)
+    spark.range(1).count()
+    shutil.rmtree(out, ignore_errors=True)
+    folder, said = raw / "sampledb" / "productorder", {}
+    table = {"delta": f"delta.`{out}`", "iceberg": "lake.db.t"}.get(format, "")
+    kind = {"hoodie.datasource.write.table.type": "MERGE_ON_READ" if format == "hudi-mor" else "COPY_ON_WRITE"}
+    with phase("initial", said):
+        load = spark.read.parquet(f"{folder}/LOAD*.parquet").drop("Op")
+        if format == "delta": load.write.format("delta").save(str(out))
+        elif format == "iceberg": load.writeTo(table).create()
+        else: load.write.format("hudi").options(**HUDI, **kind).option("hoodie.datasource.write.operation", "bulk_insert").save(str(out))
+    with phase("incremental", said):
+        spark.read.parquet(*sorted(map(str, folder.glob("2*.parquet")))).createOrReplaceTempView("raw")
+        last = spark.sql("""select * except (n) from (select *, row_number() over (
+            partition by id order by _metadata.file_name desc, _metadata.row_index desc) as n from raw) where n = 1""")
+        names = [name for name in last.columns if name != "Op"]
+        if table:
+            last.createOrReplaceTempView("changes")
+            spark.sql(f"""merge into {table} t using changes c on t.id = c.id when matched and c.Op = 'D' then delete
+                when matched then update set {', '.join(f'{name} = c.{name}' for name in names)}
+                when not matched and c.Op <> 'D' then insert ({', '.join(names)}) values ({', '.join(f'c.{name}' for name in names)})""").collect()
+        else:
+            gone = last.selectExpr(*names, "Op = 'D' as _hoodie_is_deleted")
+            gone.write.format("hudi").options(**HUDI, **kind).mode("append").save(str(out))
+    said["differing"] = differing(spark.table(table) if table else spark.read.format("hudi").load(str(out)), raw)
+    print(json.dumps({**said, "driver": MEMORY, "java_mb": java_megabytes()}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).absolute(), Path(sys.argv[2]).absolute(), sys.argv[3])
