@@ -5,7 +5,6 @@
 # %% ../../notebooks/16_cli/05_ask.ipynb #cell-003
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -16,13 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .options import Json, Name, console, fail, file_to_write, moment_of
+from .options import Json, Name, console, fail, file_to_write, moment_of, session
 from .options import show_json, show_source_rows, show_table, with_config
 from ..errors import BadKey, DmscdcError, NoFeed, NoPast, UnknownTable, Unreadable
 from ..landing.files import TableRef, for_shell
 from ..load.arrivals import count
 from ..service.config import Config, absolute
-from ..spark.session import open_session
 from ..state.items import TableItem
 from ..state.registry import open_state
 from ..state.position import Position
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from dmscdc.scd2.update import Increment
 
 # %% auto #0
-__all__ = ['key_of', 'table_of', 'lost_of', 'lives', 'history', 'TableQuestion', 'asked', 'refusals', 'session', 'as_of_command',
+__all__ = ['key_of', 'table_of', 'lost_of', 'lives', 'history', 'TableQuestion', 'asked', 'refusals', 'as_of_command',
            'feed_command', 'scd2_command']
 
 # %% ../../notebooks/16_cli/05_ask.ipynb #cell-007
@@ -255,15 +253,6 @@ def refusals(table: str) -> Iterator[None]:
         if words := explained(error):
             fail(Unreadable(f"{table}: {words}"), 1)
         raise
-
-
-def session(config: Config, *places: str, format: str = "parquet") -> SparkSession:
-    "The Spark that SPARK_REMOTE names, else one of our own."
-    is_remote = "SPARK_REMOTE" in os.environ  # its driver runs already
-    master = None if is_remote else config.master
-    conf = {} if is_remote else {"spark.driver.memory": config.driver_memory}
-    places = (config.landing, config.lake, config.archive, *places)
-    return open_session("dmscdc", master=master, conf=conf, places=places, format=format)
 
 # %% ../../notebooks/16_cli/05_ask.ipynb #cell-012
 def _here(

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Optional, TextIO, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO, get_type_hints
 
 import typer
 from rich.console import Console
@@ -25,11 +26,15 @@ from ..errors import DmscdcError
 from ..runs.log import say
 from ..runs.report import duration
 from ..service.config import DEFAULTS, FILE, MEANING, Config, read_config
+from ..spark.session import open_session
 from ..storage.filesystem import iso_time
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # %% auto #0
 __all__ = ['Json', 'Name', 'Only', 'console', 'cell', 'show_table', 'show_source_rows', 'show_json', 'events', 'described',
-           'fail', 'moment_of', 'file_to_write', 'exit_codes', 'with_config', 'with_settings']
+           'fail', 'moment_of', 'file_to_write', 'session', 'exit_codes', 'with_config', 'with_settings']
 
 # %% ../../notebooks/16_cli/01_options.ipynb #cell-006
 def console(
@@ -222,6 +227,15 @@ def file_to_write(
         raise ValueError(f"{flag} {path} is a folder; the name of a file was expected, like {path / 'row'}.{flag[2:]}")
     if path and not path.absolute().parent.is_dir():
         raise ValueError(f"{flag} {path}: there is no folder {path.parent}")
+
+# %% ../../notebooks/16_cli/01_options.ipynb #e4e65ec9
+def session(config: Config, *places: str, format: str = "parquet") -> SparkSession:
+    "The Spark that SPARK_REMOTE names, else one of our own."
+    is_remote = "SPARK_REMOTE" in os.environ  # its driver runs already
+    master = None if is_remote else config.master
+    conf = {} if is_remote else {"spark.driver.memory": config.driver_memory}
+    places = (config.landing, config.lake, config.archive, *places)
+    return open_session("dmscdc", master=master, conf=conf, places=places, format=format)
 
 # %% ../../notebooks/16_cli/01_options.ipynb #cell-015
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .options import Json, Name, Only, show_json, show_table, with_config
+from .options import Json, Name, Only, session, show_json, show_table, with_config
 from ..errors import BadSetting, LandingEmpty, UnknownTable
 from ..landing.files import FolderLanding, TableRef, change_order, for_shell
 from ..landing.layout import source_columns
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['tables', 'LISTED', 'BEFORE', 'NEW', 'CHANGES', 'table_list', 'of_deleted', 'of_lake', 'table_set', 'table_columns',
-           'table_rewind', 'table_replay', 'table_accept', 'table_rebuild', 'table_forget', 'table_init']
+           'table_rewind', 'table_replay', 'table_accept', 'table_migrate', 'table_rebuild', 'table_forget',
+           'table_init']
 
 # %% ../../notebooks/16_cli/03_tables.ipynb #cell-005
 tables = typer.Typer(help="Settings of tables, and instructions for their next pass.", no_args_is_help=True)
@@ -463,6 +464,19 @@ def table_accept(
 ) -> None:
     "Say that what is asked about is right as it is."
     _instruct(config, table, {"kind": "accept"})
+
+
+@tables.command("migrate", epilog="Example: dmscdc table migrate sampledb.product --format delta")
+@with_config
+def table_migrate(
+    config: Config,
+    table: Name,
+) -> None:
+    "Move a table to the format, without its source; the old table's files are removed."
+    from dmscdc.load.migrate import migrate
+
+    places = (config.landing, config.lake, config.state)
+    print(migrate(TableRef.parse(table), config.format, *places, lambda name: session(config, format=name)))
 
 # %% ../../notebooks/16_cli/03_tables.ipynb #cell-033
 def _known_tables(
