@@ -72,3 +72,11 @@ def test_a_table_that_was_made_again_and_died_between_two_renames_is_put_back(tm
     os.rename(world.folder, aside / "old")
     assert world.changes(1, [("U", 1, "later", "north")]).go().verdict == "ok"
     assert world.lake("id, name") == [(1, "later"), (2, "b"), (3, "c")]
+
+
+def test_logs_are_compacted_and_a_compaction_is_no_other_program(tmp_path, spark):
+    world = filled(tmp_path, spark)
+    for number in range(1, 7): assert world.changes(number, [("U", 1, f"change {number}", "north")]).go().verdict == "ok"
+    words = [version.words for version in world.lake_table.versions()]
+    assert ("COMPACT" in words) == (FORMAT == "hudi-mor") and world.lake_table.inspect()[0] == [], words
+    assert world.lake("id, name") == [(1, "change 6"), (2, "b"), (3, "c")]
