@@ -621,7 +621,9 @@ def _without_header(work: _Work, batch: pa.RecordBatch) -> pa.RecordBatch:
     if work.at or not work.layout.header:
         return batch
     work.at = 1
-    return batch if work.skipped.pop(1, None) else batch.slice(1)
+    if work.skipped.pop(1, None):
+        return batch
+    return batch.take(pa.array(range(1, batch.num_rows), pa.int64()))  # `if_else` of pyarrow 22 spoils texts of a slice
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #7e1f9d7a
 def _lacks_op(path: str, names: Sequence[str], how: CsvFormat) -> bool:
