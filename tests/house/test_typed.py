@@ -152,13 +152,14 @@ def test_what_goes_on_until_it_is_stopped(clone, told):
 
 def test_the_instructions_for_a_table(clone, told):
     "What the table of commands names behind a comma; the lake holds the same rows before and after."
-    assert "`dmscdc table list`, `set`, `columns`, `forget`, `rewind`, `replay`, `accept`, `rebuild`, `init`" in README
+    assert "`dmscdc table list`, `set`, `columns`, `forget`, `rewind`, `replay`, `accept`, `migrate`, `rebuild`, `init`" in README
     shutil.copytree(clone / "demo", clone / "told")
     file = sorted(path.name for path in (clone / "told/landing/sampledb/product").glob("2*.parquet"))[-1]
     go, before = ". .venv/bin/activate && cd told", rows_of(clone / "told/lake/sampledb")
     told_to = ["rewind sampledb.store --reload", f"replay sampledb.product {file}", "accept sampledb.productorder"]
-    said = typed(clone, [go, *(f"dmscdc table {each}" for each in told_to), "dmscdc pass", "dmscdc table rebuild", "dmscdc table forget sampledb.store"])
+    said = typed(clone, [go, *(f"dmscdc table {each}" for each in told_to), "dmscdc pass", "dmscdc table rebuild", "dmscdc table migrate sampledb.product --format parquet", "dmscdc table forget sampledb.store"])
     assert said.count("is carried out by the next pass") == 3 and "sampledb.store is forgotten" in said, said
+    assert "24 rows in format parquet; 0 files of the old table removed" in said, "tests/formats moves one to another format"
     assert rows_of(clone / "told/lake/sampledb") == before and {"store", "product", "productorder"} <= set(before) and min(before.values()) > 1
     assert "sampledb.store" not in typed(clone, [go, "dmscdc table list"])
 
