@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from measure import differing, java_megabytes, phase
+from pyspark.sql import Window, functions as F
 
 from dmscdc.spark.session import open_session
 
@@ -32,9 +33,10 @@ def main(raw: Path, out: Path, format: str) -> None:
         elif format == "iceberg": load.writeTo(table).create()
         else: load.write.format("hudi").options(**HUDI, **kind).option("hoodie.datasource.write.operation", "bulk_insert").save(str(out))
     with phase("incremental", said):
-        spark.read.parquet(*sorted(map(str, folder.glob("2*.parquet")))).createOrReplaceTempView("raw")
-        last = spark.sql("""select * except (n) from (select *, row_number() over (
-            partition by id order by _metadata.file_name desc, _metadata.row_index desc) as n from raw) where n = 1""")
+        place = [F.col("_metadata.file_name").alias("f"), F.col("_metadata.row_index").alias("r")]
+        changes = spark.read.parquet(*sorted(map(str, folder.glob("2*.parquet")))).select("*", *place)
+        newest = F.row_number().over(Window.partitionBy("id").orderBy(F.desc("f"), F.desc("r")))
+        last = changes.withColumn("n", newest).where("n = 1").drop("n", "f", "r")
         names = [name for name in last.columns if name != "Op"]
         if table:
             last.createOrReplaceTempView("changes")
