@@ -32,7 +32,7 @@ def contend(script: str, format: str, raw: Path) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("formats", nargs="+")
-    for name, default in (("rows", 10_000_000), ("changes", 100_000), ("files", 60), ("seed", 1)):
+    for name, default in (("rows", 10_000_000), ("changes", 100_000), ("files", 60), ("seed", 7)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--keys", default="uniform,recent")
     options = parser.parse_args()
