@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
-from ..changes.schema import ROW, Schema
-from ..errors import Refused, UnsupportedStore
+from ..changes.schema import ROW
 from .open import Newest, OpenTable, Version, session_settings
 from .outcome import Outcome
 from .table import Transaction
-from ..landing.files import TableRef, for_shell
-from ..storage.filesystem import is_bucket, spark_url
+from ..storage.filesystem import spark_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,26 +68,12 @@ class DeltaTable(OpenTable):
     "A table of Delta Lake; see `lake.table.LakeTable` for the interface."
     format = "delta"
     hive_folders = True  # and it takes the empty text for null
-
-    def __init__(self, lake: str, table: TableRef, folder: str = "", **settings: Any):
-        if is_bucket(lake):
-            raise UnsupportedStore(
-                f"{table}: Delta's log in a bucket is safe for one writer only, unless all of them use a log store, "
-                "which dmscdc does not set up yet. Keep the lake in a folder, or choose parquet"
-            )
-        super().__init__(lake, table, folder, **settings)
-
-    def check_columns(self, schema: Schema) -> None:
-        names = [c.name for c in schema]
-        odd = [f"cannot name the column {name}" for name in names if "`" in name]
-        times = Counter(name.lower() for name in names)
-        same = [name for name in names if times[name.lower()] > 1]
-        odd += [f"takes the columns {' and '.join(same)} for one, whatever their letter case"] if same else []
-        if odd:
-            raise Refused(
-                f"{self.table}: Delta {odd[0]}. Rename it on its way (rename-column, a rule of the DMS task), or "
-                f"choose another format: dmscdc table set {for_shell(self.table)} --format iceberg"
-            )
+    in_bucket = (
+        "Delta's log in a bucket is safe for one writer only, unless all of them use a log store, which dmscdc does "
+        "not set up yet"
+    )
+    odd_name = re.compile("`")
+    tells_case = False
 
     def versions(self) -> Iterator[Version]:
         names = self.store.list(f"{self.place}/_delta_log")

@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
-from ..errors import UnsupportedStore
 from .open import Newest, OpenTable, Version, session_settings
 from .outcome import Outcome
 from .table import Commit, Transaction
 from ..landing.files import TableRef
-from ..storage.filesystem import is_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,13 +62,9 @@ _PROPERTIES = {
 class IcebergTable(OpenTable):
     "A table of Apache Iceberg; see `lake.table.LakeTable` for the interface."
     format = "iceberg"
+    in_bucket = "an Iceberg table in a bucket needs a catalogue that swaps its metadata, which dmscdc does not use yet"
 
     def __init__(self, lake: str, table: TableRef, folder: str = "", **settings: Any):
-        if is_bucket(lake):
-            raise UnsupportedStore(
-                f"{table}: an Iceberg table in a bucket needs a catalogue that swaps its metadata, which dmscdc does "
-                "not use yet. Keep the lake in a folder, or choose parquet"
-            )
         super().__init__(lake, table, folder, **settings)
         self.catalog = f"dmscdc_{hashlib.sha256(self.store.root.encode()).hexdigest()[:8]}"
         self.name = ".".join(map(quoted, self.place.split("/")))

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,15 +17,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
-from ..changes.schema import Schema
 from ..changes.stage import Batch
-from ..errors import CommitConflict, Refused
+from ..errors import CommitConflict, Refused, UnsupportedStore
 from .outcome import Outcome, as_wanted, changed, meet, merge_sql, whole
 from .parquet.journal import name_prefix
 from .table import Clock, Commit, LoadFiles, Transaction, Written, from_facts, lake_columns, to_facts
 from ..landing.files import TableRef, for_shell
 from ..spark.formats import check_session
 from ..spark.session import open_session
+from ..storage.filesystem import is_bucket
 from ..storage.log_store import open_store, staging_number
 
 if TYPE_CHECKING:
@@ -161,8 +163,13 @@ class OpenTable:
     format = ""  # its name
     can_time_travel, can_migrate, writes_own_files = True, False, False
     hive_folders, hive_storage = False, ""
+    in_bucket = ""  # why a lake in a bucket is refused
+    odd_name = re.compile(r"\Z.")  # of a column that the format cannot have
+    tells_case = True  # whether columns may differ in letter case alone
 
     def __init__(self, lake: str, table: TableRef, folder: str = "", **settings: Any):
+        if is_bucket(lake):
+            raise UnsupportedStore(f"{table}: {self.in_bucket}. Keep the lake in a folder, or choose parquet")
         self.table, self.store, self.place = table, open_store(lake), folder or f"{table.schema}/{table.name}"
         self.location = self.store.path(self.place)
         self.aside = f"_dmscdc/{self.place}/aside"
@@ -170,8 +177,18 @@ class OpenTable:
 
     # What a format adds
 
-    def check_columns(self, schema: Schema) -> None:
-        "Raises `Refused` for a column that the format cannot have."
+    def check_layout(self, transaction: Transaction) -> None:
+        "Raises `Refused` for columns that the format cannot have."
+        names = [c.name for c in transaction.schema]
+        times = Counter(name.lower() for name in names)
+        same = [name for name in names if times[name.lower()] > 1 and not self.tells_case]
+        odd = [f"cannot name the column {name}" for name in names if self.odd_name.search(name)]
+        odd += [f"takes the columns {' and '.join(same)} for one, whatever their letter case"] if same else []
+        if odd:
+            raise Refused(
+                f"{self.table}: {self.format} {odd[0]}. Rename it on its way (rename-column, a rule of the DMS task), "
+                f"or choose another format: dmscdc table set {for_shell(self.table)} --format parquet"
+            )
 
     def versions(self) -> Iterator[Version]:
         "Versions from the newest on, as far back as the format knows them."
@@ -303,14 +320,14 @@ class OpenTable:
         self, spark: SparkSession, frame: DataFrame, transaction: Transaction, rows: int, bytes: int
     ) -> OpenCommit:
         check_session(spark, self.format)
-        self.check_columns(transaction.schema)
+        self.check_layout(transaction)
         base = self.check_base(transaction)
         write = partial(self.overwrite, spark, frame, transaction, base)
         return OpenCommit(self, transaction, rows, write, {"inserted": rows})
 
     def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> OpenCommit:
         check_session(spark, self.format)
-        self.check_columns(transaction.schema)
+        self.check_layout(transaction)
         base, clock = self.check_base(transaction), Clock()
         rows = self._rows(spark, base.top, base.commit)
         with clock.step("meet"):

@@ -56,7 +56,7 @@ def test_a_table_of_others_is_not_overwritten_and_a_stale_plan_not_carried_out(t
     with pytest.raises(CommitConflict, match="commit 2 was made by run 2"): delta(tmp_path / "b", ("WRITE", note(2), {})).check_base(first)
 
 
-@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize("format", ["delta", "iceberg", "hudi", "hudi-mor"])
 def test_a_bucket_is_refused_in_words(format):
     with pytest.raises(UnsupportedStore, match="Keep the lake in a folder"): open_table(format, "s3://bucket/lake", T)
 

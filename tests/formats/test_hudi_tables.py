@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timezone
 
 import pytest
 
@@ -60,9 +61,24 @@ def test_a_key_that_hudi_cannot_keep_is_refused_in_words_and_the_lake_stays(tmp_
     assert len(world.lake("id")) == 3
 
 
+def test_keys_that_differ_in_a_microsecond_are_two_and_a_time_does_not_lay_out_a_table(tmp_path, spark):
+    at = [datetime(2018, 12, 15, 10, 0, 0, n, tzinfo=timezone.utc) for n in (123456, 123457)]
+    world = World(tmp_path / "key", spark, {"at": "timestamp", "n": "int"}).set(key="at").load([(at[0], 0), (at[1], 1)])
+    world.go(), world.changes(1, [("U", at[1], 9)]).go()
+    assert world.lake('epoch_us("at") % 1000000, n') == [(123456, 0), (123457, 9)]
+    done = World(tmp_path / "laid", spark, {"id": "int", "at": "timestamp"}).set(key="id", partition="at").load([(1, at[0])]).go()
+    assert done.verdict == "refused" and "--partition 'date(at)'" in done.words
+
+
+def test_a_key_of_two_texts_may_have_an_empty_one(tmp_path, spark):
+    world = World(tmp_path, spark, {"a": "string", "b": "string", "n": "int"}).set(key="a,b").load([("x", "", 1), ("", "x", 2)])
+    world.go(), world.changes(1, [("U", "x", "", 9)]).go()
+    assert world.lake("a, b, n") == [("", "x", 2), ("x", "", 9)]
+
+
 def test_columns_that_hudi_cannot_name_are_refused_in_words(tmp_path, spark):
     done = World(tmp_path, spark, {"id": "int", "née": "string"}).set(key="id").load([(1, "a")]).go()
-    assert done.verdict == "refused" and "Hudi cannot name the column née" in done.words and "rename-column" in done.words
+    assert done.verdict == "refused" and f"{FORMAT} cannot name the column née" in done.words and "rename-column" in done.words
 
 
 def test_a_table_that_was_made_again_and_died_between_two_renames_is_put_back(tmp_path, spark):
