@@ -62,7 +62,7 @@ def table_of(
 
     table = TableRef.parse(name)
     item = open_state(config.state, config.landing, ask=True).get(table) or TableItem(table, format=config.format)
-    return open_lake(item, config.lake), item
+    return open_lake(item, config.lake, config.catalog), item
 
 # %% ../../notebooks/16_cli/05_ask.ipynb #45d5f0ac
 def lost_of(
@@ -73,10 +73,7 @@ def lost_of(
     from dmscdc.load.process import lost_since
 
     lake, item = table_of(config, table)
-    try:
-        return lost_since(item, lake, lake.head())
-    except LookupError:  # the entry of an older commit was removed
-        return ""
+    return lost_since(item, lake, lake.head(), config.catalog)
 
 
 def lives(
@@ -225,7 +222,7 @@ def asked(
 
     ref = TableRef.parse(table)
     item = open_state(config.state, config.landing, ask=True).get(ref)
-    lake = open_lake(item or TableItem(ref, format=config.format), config.lake)
+    lake = open_lake(item or TableItem(ref, format=config.format), config.lake, config.catalog)
     head = lake.head()
     if not (head or item):
         check_here(config, ref)
@@ -464,7 +461,7 @@ def scd2_command(
         raise ValueError(f"--to is landed, or left out: then what the mirror holds is applied; not {to!r}")
     ignored = None if ignore is None else [c.strip() for c in ignore.split(",") if c.strip()]
     how = {"ignored": ignored, "time_column": time_column, "landed": to == "landed", "rebuild": rebuild}
-    how |= {"archive": config.archive, "settle": config.settle}
+    how |= {"archive": config.archive, "settle": config.settle, "catalog": config.catalog}
     done: list[Increment] = []
     try:
         for table in tables:

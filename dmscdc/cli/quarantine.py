@@ -32,7 +32,7 @@ def _kept(
     "What a table's newest commit has put aside."
     from dmscdc.lake.table import open_lake
 
-    head = open_lake(item, config.lake).head()
+    head = open_lake(item, config.lake, config.catalog).head()
     return (Position.from_json(head.position).aside or {}) if head else {}
 
 

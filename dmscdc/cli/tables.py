@@ -197,7 +197,7 @@ def of_lake(
     from dmscdc.lake.table import open_lake, set_otherwise
 
     try:
-        head = open_lake(item, config.lake).head() if item.commit else None
+        head = open_lake(item, config.lake, config.catalog).head() if item.commit else None
         has_load = bool(open_landing(config.landing).files(item.table, item.position).load)
     except Exception:  # plan and pass say what is wrong with the lake
         return ""
@@ -475,8 +475,8 @@ def table_migrate(
     "Move a table to the format, without its source; the old table's files are removed."
     from dmscdc.load.migrate import migrate
 
-    places = (config.landing, config.lake, config.state)
-    print(migrate(TableRef.parse(table), config.format, *places, lambda name: session(config, format=name)))
+    places, spark = (config.landing, config.lake, config.state), lambda name: session(config, format=name)
+    print(migrate(TableRef.parse(table), config.format, *places, spark, config.catalog))
 
 # %% ../../notebooks/16_cli/03_tables.ipynb #cell-033
 def _known_tables(
@@ -498,7 +498,8 @@ def _check_there(
 
     known = _known_tables(config, state) if named else []
     for table in named:
-        if table in known or open_lake(TableItem(table, format=config.format), config.lake).head():
+        item = TableItem(table, format=config.format)
+        if table in known or open_lake(item, config.lake, config.catalog).head():
             continue
         near = get_close_matches(str(table), map(str, known), n=1)
         hint = f"Did you mean {near[0]}?" if near else f"There are: {some(map(str, known))}." if known else ""
@@ -545,12 +546,12 @@ def table_rebuild(
             if is_lost(number, draft):
                 state.forget(table, draft)
                 print(f"{table}: commit {number} was decided and is nowhere, {draft} neither: forgotten")
-        now = load_state(state, table, config.lake)
+        now = load_state(state, table, config.lake, catalog=config.catalog)
         if note := _take_back(state, now, open_landing(config.landing), bool(only)):
             unsure = True
             print(f"{table}: {note}")
         else:
-            now = load_state(state, table, config.lake)
+            now = load_state(state, table, config.lake, catalog=config.catalog)
             unsure = unsure or bool(now.lost)
             there = f"commit {now.head.number}, {now.position}" if now.head else "no lake table"
             print(f"{table}: {now.lost or there}")

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from dmscdc.state.items import TableItem
 
 # %% auto #0
-__all__ = ['VERSIONS', 'Commit', 'Transaction', 'check_mirror', 'laid_out', 'set_otherwise', 'Written', 'PendingCommit',
-           'lake_columns', 'to_facts', 'check_kinds', 'from_facts', 'Clock', 'version_of', 'versions', 'LoadFiles',
-           'PlainFile', 'LakeReader', 'LakeTable', 'open_table', 'open_lake']
+__all__ = ['VERSIONS', 'IN_CATALOG', 'Commit', 'Transaction', 'check_mirror', 'laid_out', 'set_otherwise', 'Written',
+           'PendingCommit', 'lake_columns', 'to_facts', 'check_kinds', 'from_facts', 'Clock', 'version_of', 'versions',
+           'LoadFiles', 'PlainFile', 'LakeReader', 'LakeTable', 'open_table', 'open_lake']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -314,6 +314,9 @@ class LakeTable(LakeReader, Protocol):
         "Commit a position without rows. A format that needs Spark for it calls `spark`."
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-033
+IN_CATALOG = ("iceberg",)  # formats that keep tables of a bucket in a catalogue
+
+
 def open_table(
     format: str,  # a name of `formats`
     lake: str,  # the folder of all tables
@@ -327,7 +330,9 @@ def open_table(
 def open_lake(
     item: TableItem,  # settings of the table
     lake: str,  # the folder of all tables; `out_path` has priority
+    catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> LakeTable:
-    "Open the lake table of an item, without a request. Raises `FormatMissing`."
-    folder = {"folder": item.folder} if item.folder else {}
-    return open_table(item.format, item.out_path or lake, item.table, **folder)
+    "Open the lake table of an item, without a request. Raises `FormatMissing`, `UnsupportedStore`."
+    known = {"folder": item.folder, "catalog": catalog if item.format in IN_CATALOG else ""}
+    settings = {name: value for name, value in known.items() if value}
+    return open_table(item.format, item.out_path or lake, item.table, **settings)

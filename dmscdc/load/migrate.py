@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import LakeDamaged, Refused, UnknownTable
 from ..lake.parquet.table import ParquetTable
+from ..lake.glue import sync_table
 from ..lake.table import Transaction, open_lake
 from ..landing.files import TableRef, for_shell
 from .process import leased
@@ -35,9 +36,8 @@ def _divided(
     place: str,  # the folder of both tables
     plain: ParquetTable,  # one of them
 ) -> tuple[set[str], set[str]]:  # the files of plain Parquet, and the other's
-    "All files of two tables in one folder, hidden ones too. Lakes of other formats are folders, see their classes."
-    root, head = Path(store.root), plain.journal.head()
-    here = {path.relative_to(root).as_posix() for path in (root / place).rglob("*") if path.is_file()}
+    "All files of two tables in one place, hidden ones too."
+    head, here = plain.journal.head(), set(store.list(place, hidden=True))
     ours = {f"{place}/{file.name}" for file in head.files} if head else set()
     journal = {name for name in store.list(f"_dmscdc/{place}") if "/journal/" in name}
     return ours & here | journal, here - ours
@@ -68,10 +68,11 @@ class Moved:
     format: str  # of the table now
     rows: int
     removed: int  # files of the old table
+    notes: tuple[str, ...] = ()  # why the catalogue is behind
 
     def __str__(self) -> str:
         removed = f"{self.removed:,} file{'s' * (self.removed != 1)} of the old table removed"
-        return f"{self.table}: {self.rows:,} rows in format {self.format}; {removed}"
+        return "; ".join((f"{self.table}: {self.rows:,} rows in format {self.format}", removed, *self.notes))
 
 
 _ROW = 100  # bytes that a row may take, by which plain Parquet chooses the number of files
@@ -96,6 +97,7 @@ def migrate(
     lake: str,
     state: str,
     spark: Callable[[str], SparkSession],  # a session that knows a format
+    catalog: str = "",  # glue:DATABASE; "" for none
 ) -> Moved:
     "Move a table to another format. Raises `UnknownTable`, `Refused`, `FormatMissing`, `Busy`, `CommitConflict`."
     check_format(format, table)
@@ -104,7 +106,7 @@ def migrate(
         if (item := known.get(table)) is None:
             raise UnknownTable(f"no table {table} in the state, so there is nothing to move")
         store, place = open_store(item.out_path or lake), item.folder or f"{table.schema}/{table.name}"
-        old, new = open_lake(item, lake), open_lake(replace(item, format=format), lake)
+        old, new = open_lake(item, lake, catalog), open_lake(replace(item, format=format), lake, catalog)
         head = old.head()
         if item.format == format:
             return Moved(table, format, head.rows if head else 0, _remove(store, place))
@@ -128,4 +130,5 @@ def migrate(
         known.change(
             table, lambda one: replace(with_position(one, position, done.number, head.number), format=format)
         )
-        return Moved(table, format, head.rows, _remove(store, place))
+        told = sync_table(catalog, new)
+        return Moved(table, format, head.rows, _remove(store, place), told.notes)

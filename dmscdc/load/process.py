@@ -61,12 +61,13 @@ def _ways_on(item: TableItem, head: Commit | None) -> str:
     return f"{on}`dmscdc table forget {for_shell(item.table)}` {again}"
 
 
-def _written_as(item: TableItem, there: LakeTable) -> str:  # "" where there is none
+def _written_as(item: TableItem, there: LakeTable, catalog: str) -> str:  # "" where there is none
     "Another format in which the table lies at its place."
     root = there.location.removesuffix(f"/{item.folder or f'{item.table.schema}/{item.table.name}'}")
     for name in FORMATS:
         with suppress(DmscdcError):  # a format that cannot be there
-            if name != item.format and open_lake(replace(item, format=name, out_path=root), root).head():
+            other = replace(item, format=name, out_path=root)
+            if name != item.format and open_lake(other, root, catalog).head():
                 return name
     return ""
 
@@ -75,19 +76,23 @@ def lost_since(
     item: TableItem,
     there: LakeTable,
     head: Commit | None,  # its newest commit
+    catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> str:  # "" where the lake holds the commit that the state remembers
     "What the state remembers and the lake does not hold: the lake is gone, older, or another table's."
     number, found = head.number if head else 0, "holds no commit of ours"
     if not item.commit or item.position is None:
         return ""
     if number >= item.commit:
-        then = Position.from_json((head if number == item.commit else there.at(item.commit)).position)
+        try:
+            then = Position.from_json((head if number == item.commit else there.at(item.commit)).position)
+        except LookupError:  # the format's log no longer knows it
+            return ""
         if _is_same(then, item.position):
             return ""
         found = f"holds another table: its commit {item.commit} is {then}"
     elif head:
         found = f"stands at commit {number}, {Position.from_json(head.position)}"
-    if other := head is None and _written_as(item, there):
+    if other := head is None and _written_as(item, there, catalog):
         set_back = f"set it back: `dmscdc table set {for_shell(item.table)} --format {other}`"
         written = f"its format is set to {item.format}, its lake was written as {other}. Nothing is touched"
         return f"{written}; {set_back}; or {_ways_on(item, None)}"
@@ -107,13 +112,14 @@ def look_at_state(
     table: TableRef,
     lake: str,  # where lake tables lie
     format: str = "parquet",  # of a table that the state does not know yet
+    catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> TableState:
     "The table as a run would find it, for those who may only read: nothing is settled, nothing saved."
     item = state.get(table) or TableItem(table, format=format)
-    there = open_lake(item, lake)
+    there = open_lake(item, lake, catalog)
     head = there.head()
     check_mirror(str(table), head)
-    if lost := lost_since(item, there, head):
+    if lost := lost_since(item, there, head, catalog):
         return TableState(item, there, head, item.position, (), lost)
     try:
         notes, is_left = there.inspect()
@@ -132,10 +138,11 @@ def load_state(
     table: TableRef,
     lake: str,  # where lake tables lie
     format: str = "parquet",  # of a table that the state does not know yet
+    catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> TableState:
     "Settle the table and bring the state in step with it. No Spark, no listing of the landing."
     state.get(table) or state.put_settings(table, format=format)
-    seen = look_at_state(state, table, lake)
+    seen = look_at_state(state, table, lake, catalog=catalog)
     if seen.lost:
         return seen
     head, item = seen.head, state.get(table)
@@ -457,7 +464,7 @@ def process_table(
     try:
         with leased(store, ref, owner, fence) as renew:
             with clock.step("settle and plan"):
-                table_state = load_state(store, ref, lake, format)
+                table_state = load_state(store, ref, lake, format, catalog)
                 check_ready(table_state.item)
                 plan = plan_state(table_state, source, settle, archive=archive)
             source = _with_archive(source, archive, plan)

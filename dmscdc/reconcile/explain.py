@@ -276,6 +276,7 @@ class ProofRequest:
     clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     pause: Callable[[float], None] = time.sleep
     archive: str = ""  # where old change files were moved
+    catalog: str = ""  # glue:DATABASE, for a format that is kept there
 
     def past(self, position: Position) -> Changelog | None:
         "The landing's files now; None where there are none."
@@ -296,7 +297,7 @@ def lake_table(
 ) -> tuple[LakeTable, Commit]:  # with its newest commit
     "The lake's table as the passes know it. Raises `Refused` where there is nothing to prove."
     item = open_state(asked.state, asked.landing, ask=True).get(asked.table)
-    there = open_lake(item or TableItem(asked.table), asked.lake)
+    there = open_lake(item or TableItem(asked.table), asked.lake, asked.catalog)
     if head := there.head():
         return there, head
     raise Refused(f"{asked.table}: the lake at {there.location} has no commit, so nothing can be proven: dmscdc plan")

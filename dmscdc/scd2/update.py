@@ -23,7 +23,6 @@ from ..history.as_of import clock_of, instant
 from ..history.changelog import Changelog, open_changelog
 from ..history.replay import can_apply, has_key
 from ..lake.table import Commit, LakeTable, PendingCommit, Transaction, Written, lake_columns, open_lake
-from ..lake.table import open_table
 from ..landing.files import TableRef, for_shell
 from ..landing.load_set import is_followed, quiet_at
 from .plan import ChangeSpan, Scd2Position, check_free, first_step, load_time, next_scd2_position
@@ -62,14 +61,17 @@ class Scd2State:
         return self.item.table
 
 
-def load_scd2(table: TableRef, landing: str, lake: str, state: Any, archive: str, rebuild: bool) -> Scd2State:
+def load_scd2(
+    table: TableRef, landing: str, lake: str, state: Any, archive: str, rebuild: bool, catalog: str = ""
+) -> Scd2State:
     "Recover the type-2 table, and list the landing. Raises `UnknownTable`, `Refused`, `NoPast`."
     item, name = state.get(table), versions_of(table)
     if item is None or not item.key:
         way = f"dmscdc table set {for_shell(table)} --key …"
         raise UnknownTable(f"{table}: versions need a key, and none is set: {way}")
     check_free(name, landing, state.get(name))
-    mirror, there = open_lake(item, lake).head(), open_lake(replace(item, table=name, folder=""), lake)
+    mirror = open_lake(item, lake, catalog).head()
+    there = open_lake(replace(item, table=name, folder=""), lake, catalog)
     notes, head = there.recover(), there.head()
     built, at = scd2_position_of(name, head), Position.from_json(mirror.position) if mirror else None
     position, aside = at or (built.position if built else None), aside_folder(item.out_path or lake, table)
@@ -413,12 +415,13 @@ def update_versions(
     archive: str = "",  # a folder to which old change files were moved
     settle: float = 300.0,  # seconds without a new file after which a load counts as complete
     run: str = "",  # an id, kept with the commit
+    catalog: str = "",  # glue:DATABASE, for a format that is kept there
     spark: Callable[[], SparkSession] | None = None,  # called only if there is something to apply
 ) -> Increment:
     "One increment. Raises `UnknownTable`, `BadSetting`, `Refused`, `NoPast`, `CommitConflict`: nothing is committed."
     store, ref, now = open_state(state, landing), TableRef.parse(table), time.time()
     with decided_by(lambda *asked: store.decide(ref, *asked)):
-        at = load_scd2(ref, landing, lake, store, archive, rebuild)
+        at = load_scd2(ref, landing, lake, store, archive, rebuild, catalog)
         chosen, step = settings_of(at, ignored, time_column), step_of(at, landed, settle)
         if not step.has_work:
             return _reported(at, step, None)
@@ -434,10 +437,11 @@ def read_versions(
     table: str,  # schema.table, of the mirror
     lake: str,  # the folder of lake tables
     format: str = "parquet",
+    catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> DataFrame:  # Op, the source's columns, valid_from, valid_to, is_current, position, position_to, file and row
     "All versions of all keys. Raises `Refused`, `LookupError`."
     name = versions_of(TableRef.parse(table))
-    there = open_table(format, lake, name)
+    there = open_lake(TableItem(name, format=format), lake, catalog)
     if scd2_position_of(name, there.head()) is None:
         raise LookupError(f"{name}: no type-2 table in {lake}: dmscdc scd2 {for_shell(table)}")
     return there.read(spark)

@@ -188,6 +188,7 @@ def job_parameters(
     "The parameters of the job, without secrets."
     named = {name: getattr(config, name) for name in ("landing", "lake", "state", "source", "archive")}
     given = {name: value for name, value in more.items() if value is not None}
+    named |= {"catalog": config.catalog} if config.catalog else {}
     return {"table": str(table), **named, "secret_name": config.secret, **given}
 
 # %% ../../notebooks/13_service/08_schedule.ipynb #aacd0486
@@ -237,7 +238,8 @@ def not_compared(
     left, now = {}, iso(datetime.now(timezone.utc))
     for table in tables:
         try:
-            lake_table(ProofRequest(table, config.landing, config.lake, config.state, config.source))
+            places = (config.landing, config.lake, config.state, config.source)
+            lake_table(ProofRequest(table, *places, catalog=config.catalog))
             continue
         except Refused:
             check_here(config, table)

@@ -163,12 +163,12 @@ def _proposed(
 # %% ../../notebooks/13_service/03_status.ipynb #cell-012
 def _settled(state: State, table: TableRef, config: Config, owner: str) -> TableState:
     "The table; what others have left there is settled under a lease, unless somebody else has it."
-    seen = look_at_state(state, table, config.lake, config.format)
+    seen = look_at_state(state, table, config.lake, config.format, config.catalog)
     lease = state.acquire(table, owner, HOLD) if owner and seen.unsettled else None
     if lease is None:
         return seen
     try:
-        return load_state(state, table, config.lake, config.format)
+        return load_state(state, table, config.lake, config.format, config.catalog)
     finally:
         state.release(lease)
 

@@ -17,8 +17,8 @@ from ..landing.files import for_shell
 from ..storage.filesystem import ivy_settings
 
 # %% auto #0
-__all__ = ['FORMATS', 'TableFormat', 'formats', 'check_format', 'spark_line', 'coordinates', 'format_conf', 'fetching',
-           'check_session']
+__all__ = ['FORMATS', 'TableFormat', 'formats', 'check_format', 'spark_line', 'coordinates', 'format_conf', 'bucket_parts',
+           'fetching', 'check_session']
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #799f7f4d
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class TableFormat:
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # line of Spark -> coordinates of jars
     without: tuple[str, ...] = ()  # what these ask for and Spark has: group:artifact
     conf: Mapping[str, str] = field(default_factory=dict)  # settings of a session
+    in_bucket: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what a lake in a bucket needs besides
 
 
 _HUDI = (
@@ -45,9 +46,10 @@ FORMATS = {
     "delta": TableFormat(
         "dmscdc.lake.delta:DeltaTable",
         {"4.1": ("io.delta:delta-spark_4.1_2.13:4.4.0",), "3.5": ("io.delta:delta-spark_2.12:3.3.2",)},
-        ("org.apache.*:*", "org.slf4j:*", "com.fasterxml.*:*", "org.xerial.*:*", "io.airlift:*", "commons-*:*",
-         "com.github.luben:*", "javax.*:*", "org.locationtech.*:*", "org.antlr:*", "org.roaringbitmap:*",
-         "com.google.*:*"),
+        ("org.apache.spark:*", "org.apache.hadoop:hadoop-client*", "org.apache.parquet:*", "org.apache.commons:*",
+         "org.apache.httpcomponents*:*", "org.apache.logging.log4j:*", "org.apache.yetus:*", "org.slf4j:*",
+         "com.fasterxml.*:*", "org.xerial.*:*", "io.airlift:*", "commons-*:*", "com.github.luben:*", "javax.*:*",
+         "org.locationtech.*:*", "org.antlr:*", "org.roaringbitmap:*", "com.google.*:*"),
         {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -57,7 +59,12 @@ FORMATS = {
     "iceberg": TableFormat(
         "dmscdc.lake.iceberg:IcebergTable",
         {"4.1": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",)},
-        conf={"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
+        conf={
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+            "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",  # other readers want s3:// in metadata
+        },
+        in_bucket={"4.1": tuple(f"software.amazon.awssdk:{part}:2.29.52"
+                                for part in ("glue", "kms", "dynamodb", "url-connection-client"))},
     ),
     "hudi": TableFormat("dmscdc.lake.hudi:HudiTable", *_HUDI),
     "hudi-mor": TableFormat("dmscdc.lake.hudi:HudiLogTable", *_HUDI),
@@ -134,6 +141,18 @@ def format_conf(
         return {**one.conf, "spark.jars": ",".join(there)}
     fetched = {"spark.jars.packages": ",".join(wanted), "spark.jars.excludes": ",".join(one.without)}
     return {**one.conf, **{name: text for name, text in fetched.items() if text}, **ivy_settings(home)}
+
+
+def bucket_parts(
+    format: str,
+    home: str | Path,  # of Spark
+) -> dict[str, str]:  # settings of a session
+    "What Spark must fetch besides for a lake in a bucket. A Spark with the whole SDK of AWS has it."
+    wanted = FORMATS[format].in_bucket.get(spark_line(), ()) if format in FORMATS else ()
+    folders = [Path(home, "jars"), *filter(None, [os.environ.get("DMSCDC_JARS")])]
+    there = [jar.name for folder in folders for jar in Path(folder).glob("*.jar")]
+    has = _has_all(wanted, there) or any(jar.startswith(("bundle-2", "iceberg-aws-bundle")) for jar in there)
+    return {} if has else {"spark.jars.packages": ",".join(wanted)}
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #3d667496
 def fetching(

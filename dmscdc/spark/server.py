@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
 from ..errors import NoPlugin, NotWanted, ServerMissing
-from .formats import fetching
+from .formats import bucket_parts, fetching
 from .session import HOME, log_option, own_python, spark_conf, with_package
-from ..storage.filesystem import s3a
+from ..storage.filesystem import merge_conf, s3a
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -288,7 +288,8 @@ def serve(
 ) -> Iterator[SparkServer]:  # while the block runs
     "A Spark Connect server for this machine's notebooks. Raises `ServerMissing`, `NotWanted`."
     token, folder = secrets.token_urlsafe(24), Path(tempfile.mkdtemp(prefix="dmscdc-spark-"))
-    with s3a(places, spark_home()) as more:
+    with s3a(places, spark_home()) as s3:
+        more = merge_conf(s3, bucket_parts(format, spark_home())) if s3 else {}
         command = server_command(format, master, memory, folder, more)
     env = {**server_env(token, folder, master), **(more_env or {})}
     if words := fetching(dict(part.split("=", 1) for part in command if "=" in part)):

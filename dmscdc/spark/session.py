@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Iterator, Sequence
 
 import dmscdc
 from ..errors import PythonMismatch
-from .formats import fetching, format_conf
+from .formats import bucket_parts, fetching, format_conf
 from ..storage.filesystem import merge_conf, s3a
 
 if TYPE_CHECKING:
@@ -391,7 +391,8 @@ def open_session(
     try:
         if not master and "PYSPARK_GATEWAY_PORT" in os.environ:
             return submitted_session(more)
-        with s3a(places) as settings:
+        with s3a(places) as s3:
+            settings = merge_conf(s3, bucket_parts(format, _home())) if s3 else {}
             where = master or os.environ.get("DMSCDC_MASTER") or "local[*]"
             return _classic_session(where, name, merge_conf(settings, more), format)
     finally:

@@ -50,14 +50,14 @@ def staging_number(name: str  # below aside/
     return int(found[1]) if found else float("inf")
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #cell-010
-def _names_below(root: str, prefix: str) -> list[str]:
+def _names_below(root: str, prefix: str, hidden: bool = False) -> list[str]:
     "Names of all files below a folder, sorted, with / between their parts; an entry that is a folder counts as a file."
     found = []
     for here, folders, names in os.walk(os.path.join(root, prefix), onerror=_unless_gone):
         names += filter(ENTRY_NAME.match, folders)
         folders[:] = [name for name in folders if not ENTRY_NAME.match(name)]
         below = os.path.relpath(here, root).replace(os.sep, "/")
-        found += [f"{below}/{name}" for name in names if not _is_hidden(name)]
+        found += [f"{below}/{name}" for name in names if hidden or not _is_hidden(name)]
     return sorted(found)
 
 
@@ -156,9 +156,9 @@ class LogStore:
     def path(self, name: str) -> str:
         return os.path.join(self.root, name)
 
-    def list(self, prefix: str) -> list[str]:
-        "Names of all files below a prefix that is a folder, sorted."
-        return _names_below(self.root, prefix)
+    def list(self, prefix: str, hidden: bool = False) -> list[str]:
+        "Names of all files below a prefix that is a folder, sorted; on request with those that readers ignore."
+        return _names_below(self.root, prefix, hidden)
 
     def last(self, prefix: str) -> int:
         "The number of the last entry in a folder, 0 for none."
@@ -245,11 +245,11 @@ def _keys_below(s3: Any, bucket: str, folder: str) -> Iterator[str]:
     return (one["Key"] for page in pages for one in page.get("Contents", ()))
 
 
-def _object_names(s3: Any, bucket: str, folder: str, root: str) -> list[str]:
+def _object_names(s3: Any, bucket: str, folder: str, root: str, hidden: bool = False) -> list[str]:
     "Names of our files in a folder, relative to the root, sorted; without hidden files and marks of empty folders."
     start = len(root) + 1 if root else 0
     ours = (key for key in _keys_below(s3, bucket, folder) if not key.endswith(("/", "_$folder$")))
-    return sorted(key[start:] for key in ours if not _is_hidden(key.rpartition("/")[2]))
+    return sorted(key[start:] for key in ours if hidden or not _is_hidden(key.rpartition("/")[2]))
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #d8839aef
 def _last_entry(entries_after: Callable[[int], tuple[list[int], bool]]  # a page of numbers, and whether there are more
@@ -405,9 +405,9 @@ class BucketLogStore:
     def path(self, name: str) -> str:
         return "/".join(("s3:/", *self._at(name)[1:]))
 
-    def list(self, prefix: str) -> list[str]:
-        "Names of all files below a prefix that is a folder, sorted."
-        return _object_names(*self._at(prefix), self.prefix)
+    def list(self, prefix: str, hidden: bool = False) -> list[str]:
+        "Names of all files below a prefix that is a folder, sorted; on request with those that readers ignore."
+        return _object_names(*self._at(prefix), self.prefix, hidden)
 
     def last(self, prefix: str) -> int:
         "The number of the last entry in a folder, 0 for none."

@@ -56,9 +56,22 @@ def test_a_table_of_others_is_not_overwritten_and_a_stale_plan_not_carried_out(t
     with pytest.raises(CommitConflict, match="commit 2 was made by run 2"): delta(tmp_path / "b", ("WRITE", note(2), {})).check_base(first)
 
 
-@pytest.mark.parametrize("format", ["delta", "iceberg", "hudi", "hudi-mor"])
-def test_a_bucket_is_refused_in_words(format):
-    with pytest.raises(UnsupportedStore, match="Keep the lake in a folder"): open_table(format, "s3://bucket/lake", T)
+def test_a_delta_table_whose_commits_a_catalogue_makes_is_refused_in_words(tmp_path):
+    table = delta(tmp_path, ("WRITE", note(1), {}))
+    line = json.dumps({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [], "writerFeatures": ["catalogManaged"]}})
+    (tmp_path / "shop" / "item" / "_delta_log" / f"{1:020d}.json").write_text(line)
+    with pytest.raises(Refused, match="shop.item: version 1 of its log gave it the feature catalogManaged"): table.head()
+
+
+def test_an_iceberg_table_of_version_3_is_refused_in_words(tmp_path):
+    place = tmp_path / "shop" / "item" / "metadata"
+    place.mkdir(parents=True)
+    (place / "v1.metadata.json").write_text(json.dumps({"format-version": 3, "snapshots": []}))
+    with pytest.raises(Refused, match="another program made version 3 of Iceberg's format"): open_table("iceberg", str(tmp_path), T).head()
+
+
+def test_an_iceberg_table_in_a_bucket_asks_for_a_catalogue():
+    with pytest.raises(UnsupportedStore, match='catalog = "glue:DATABASE"'): open_table("iceberg", "s3://bucket/lake", T)
 
 
 def test_a_table_that_is_set_to_another_format_says_how_it_was_written(tmp_path):

@@ -1,5 +1,7 @@
 from readers import FORMAT
 
-collect_ignore = [] if FORMAT.startswith("hudi") else ["test_hudi_tables.py"]
-collect_ignore += ["test_format_story.py"] if FORMAT == "hudi-mor" else []  # that of hudi is the same story
-collect_ignore += ["test_format_moves.py"] if FORMAT == "parquet" else []  # from it, and to it
+ONLY = {"test_hudi_tables.py": ["hudi"], "test_hudi_logs.py": ["hudi-mor"], "test_format_moves.py": ["delta", "iceberg", "hudi"],
+        "test_format_buckets.py": ["delta", "iceberg", "hudi"]}
+collect_ignore = [name for name, formats in ONLY.items() if FORMAT not in formats]
+# Tables of Hudi with logs are of the same class as those without.
+collect_ignore += ["test_format_story.py", "test_format_kills.py"] if FORMAT == "hudi-mor" else []

@@ -1,17 +1,21 @@
 "What holds of tables of Hudi alone, beside the suite for every format."
 from __future__ import annotations
 
-import os
 from datetime import datetime, timezone
+from decimal import Decimal
 
 import pytest
 
 from dmscdc.errors import CommitConflict
 from dmscdc.lake.table import Transaction, open_table
 from dmscdc.storage.filesystem import spark_url
+from dmscdc.storage.log_store import LogStore
 
 from readers import FORMAT
 from world import World
+
+class Killed(BaseException): pass
+
 
 COLUMNS = {"id": "int", "name": "string", "region": "string"}
 
@@ -81,18 +85,24 @@ def test_columns_that_hudi_cannot_name_are_refused_in_words(tmp_path, spark):
     assert done.verdict == "refused" and f"{FORMAT} cannot name the column née" in done.words and "rename-column" in done.words
 
 
-def test_a_table_that_was_made_again_and_died_between_two_renames_is_put_back(tmp_path, spark):
-    world = filled(tmp_path, spark)
-    aside = tmp_path / "lake" / "_dmscdc" / "shop" / "item" / "aside" / "000000000002-dead"
-    aside.mkdir(parents=True)
-    os.rename(world.folder, aside / "old")
-    assert world.changes(1, [("U", 1, "later", "north")]).go().verdict == "ok"
-    assert world.lake("id, name") == [(1, "later"), (2, "b"), (3, "c")]
+@pytest.mark.parametrize("operation, calls", [("delete", 0), ("delete", 9), ("copy", 5), ("copy", -1)])
+def test_a_run_that_dies_while_it_makes_a_table_again_leaves_the_old_one_or_the_next_run_completes_the_new_one(tmp_path, spark, monkeypatch, operation, calls):
+    world = World(tmp_path, spark, {"id": "int", "price": "decimal(10,2)"}).set(key="id").load([(1, Decimal("1.00")), (2, Decimal("2.00"))])
+    assert world.go().verdict == "ok"
+    wider = {"id": "int", "price": "decimal(12,2)"}
+    world.changes(1, [("U", 1, Decimal("9.00"))], wider)
+    done, real = [], getattr(LogStore, operation)
 
+    def dies(store, name, *more):
+        done.append(name)
+        last = operation == "copy" and calls == -1 and name.endswith("commit") and "/timeline/" in name
+        if last or len(done) == calls + 1: raise Killed
+        return real(store, name, *more)
 
-def test_logs_are_compacted_and_a_compaction_is_no_other_program(tmp_path, spark):
-    world = filled(tmp_path, spark)
-    for number in range(1, 7): assert world.changes(number, [("U", 1, f"change {number}", "north")]).go().verdict == "ok"
-    words = [version.words for version in world.lake_table.versions()]
-    assert ("COMPACT" in words) == (FORMAT == "hudi-mor") and world.lake_table.inspect()[0] == [], words
-    assert world.lake("id, name") == [(1, "change 6"), (2, "b"), (3, "c")]
+    monkeypatch.setattr(LogStore, operation, dies)
+    with pytest.raises(Killed): world.go()
+    monkeypatch.undo()
+    assert world.lake_table.head().number == (1 if (operation, calls) == ("delete", 0) else 2)
+    assert world.go().verdict in ("ok", "nothing") and world.lake("id, price") == [(1, Decimal("9.00")), (2, Decimal("2.00"))]
+    assert world.changes(2, [("U", 2, Decimal("8.00"))], wider).go().verdict == "ok"
+    assert world.lake("id, price") == [(1, Decimal("9.00")), (2, Decimal("8.00"))] and world.lake_table.inspect() == ([], False)

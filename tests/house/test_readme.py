@@ -77,14 +77,15 @@ def table_of_formats() -> list[str]:
     for name, one in FORMATS.items():
         sparks = [f"{line}{f' (`{chr(32).join(one.parts[line])}`)' if one.parts else ''}" for line in ("4.1", "3.5") if (line, name) in tried]
         table = pkgutil.resolve_name(one.target)
-        try: in_bucket = bool(table("s3://bucket/lake", TableRef("shop", "item")))
-        except UnsupportedStore: in_bucket = False
-        can = ["read by Spark" if table.can_time_travel else "told from raw files", *("yes" if one else "no" for one in (table.can_migrate, in_bucket))]
+        try: in_bucket = bool(table("s3://bucket/lake", TableRef("shop", "item"))) and "yes"
+        except UnsupportedStore: in_bucket = bool(table("s3://bucket/lake", TableRef("shop", "item"), catalog="glue:lake")) and "in Glue"
+        can = ["read by Spark" if table.can_time_travel else "told from raw files", "yes" if table.can_migrate else "no", in_bucket]
         lines.append(f"| {name} | {', '.join(sparks)} | {' | '.join(can)} |")
     return lines
 
 
-def test_the_table_of_formats_says_what_they_can_do_and_where_they_are_tried():
+def test_the_table_of_formats_says_what_they_can_do_and_where_they_are_tried(monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     assert "\n".join(table_of_formats()) in README
 
 
