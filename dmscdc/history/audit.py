@@ -170,7 +170,10 @@ class Commits:
         "The first commit that was made after a time, or an earlier one, because a lost entry counts as late."
         begin = max(time, datetime.min.replace(tzinfo=timezone.utc) + SLACK) - SLACK  # no year comes before it
         wanted, numbers = begin.isoformat(timespec="seconds"), range(1, self.head.number + 1)
-        return 1 + bisect_left(numbers, wanted, key=lambda number: getattr(self.at(number), "at", "~"))
+        if self.at(1) is None:  # upkeep removes the oldest
+            numbers = numbers[bisect_left(numbers, True, key=lambda number: self.at(number) is not None):]
+        after = bisect_left(numbers, wanted, key=lambda number: getattr(self.at(number), "at", "~"))
+        return self.head.number - len(numbers) + 1 + after
 
     def holds(self, commit: Commit, past: Changelog, file: RawFile) -> bool:
         "A commit's position has this file; all files must be of one changelog."

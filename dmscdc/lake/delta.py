@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
@@ -16,7 +17,7 @@ from ..errors import Refused
 from .open import Newest, OpenTable, Version, session_settings
 from .outcome import Outcome
 from .table import Transaction
-from ..storage.filesystem import is_bucket, spark_url
+from ..storage.filesystem import is_bucket, iso_time, spark_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,6 +117,27 @@ class DeltaTable(OpenTable):
         if any(_ODD.search(c.name) for c in transaction.schema):
             out = out.option("delta.columnMapping.mode", "name")
         out.partitionBy(*transaction.partition).save(spark_url(self.location))
+
+    packs = "OPTIMIZE: small files become few"
+    expires = "VACUUM: files that no version since then needs are removed"
+
+    def pack(self, spark: SparkSession) -> str:
+        done = spark.sql(f"optimize delta.{quoted(spark_url(self.location))}").first()["metrics"]
+        added, removed = done["numFilesAdded"], done["numFilesRemoved"]
+        return f"OPTIMIZE: {removed:,} files became {added:,}" if removed else ""
+
+    def expire(self, spark: SparkSession, before: str) -> str:
+        hours = (datetime.now(timezone.utc) - iso_time(before)).total_seconds() / 3600
+        settings = {
+            "spark.databricks.delta.retentionDurationCheck.enabled": "false",  # below a week too: the lease is ours
+            "spark.databricks.delta.vacuum.logging.enabled": "false",  # two versions that say nothing
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",  # tasks that list; 10,000 by default
+        }
+        count = len(self.store.list(self.place))
+        with session_settings(spark, settings):
+            spark.sql(f"vacuum delta.{quoted(spark_url(self.location))} retain {hours:.3f} hours").collect()
+        gone = count - len(self.store.list(self.place))
+        return f"VACUUM: {gone:,} files removed" if gone else ""
 
     def merge(
         self, spark: SparkSession, found: Outcome | None, transaction: Transaction, base: Newest, note: str

@@ -184,6 +184,12 @@ class HudiTable(OpenTable):
             rows = changed(spark, found).withColumn(OP, F.expr(f"if({GONE}, 'gone', {quoted(OP)})")).drop(GONE)
         self._write(spark, rows, transaction, base, note, "upsert")
 
+    def pack(self, spark: SparkSession) -> str:
+        return ""  # Hudi fills small files at each commit, and cleans there
+
+    def expire(self, spark: SparkSession, before: str) -> str:
+        return ""
+
     def _options(self, transaction: Transaction, operation: str, note: str, after: str) -> dict[str, str]:
         "What Hudi is told about a commit."
         keys, types = _keys_of(transaction), _types_of(transaction)
@@ -238,6 +244,13 @@ class HudiLogTable(HudiTable):
     "A table of Apache Hudi that merges logs on reading."
     format = hive_storage = "hudi-mor"
     kind = "MERGE_ON_READ"
+    packs = "run_compaction: logs are merged into files"
+
+    def pack(self, spark: SparkSession) -> str:
+        place = spark_url(self.location).replace("'", "\\'")
+        now = "options => 'hoodie.compact.inline.max.delta.commits=1'"  # not only after five
+        done = spark.sql(f"call run_compaction(op => 'scheduleAndExecute', path => '{place}', {now})").collect()
+        return f"run_compaction: {sum(row['operation_size'] for row in done):,} groups of files" if done else ""
 
 
 def _keys_of(transaction: Transaction) -> tuple[str, ...]:

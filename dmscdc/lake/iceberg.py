@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
@@ -23,7 +24,7 @@ from ..storage.filesystem import code_of, is_bucket
 from ..storage.log_store import GONE
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 # %% auto #0
 __all__ = ['version_from', 'versions_of', 'IcebergTable']
@@ -164,11 +165,34 @@ class IcebergTable(OpenTable):
         try:
             with session_settings(spark, {f"spark.sql.iceberg.snapshot-property.{_NOTE}": note}):
                 write(f"{table}.{quoted(f'branch_{branch}')}")
-            name = self.name.replace("\\", "\\\\").replace("'", "\\'")
-            ends = f"table => '{name}', branch => 'main', to => '{branch}'"
-            spark.sql(f"call {self.catalog}.system.fast_forward({ends})").collect()
+            self._call(spark, "fast_forward", branch="'main'", to=f"'{branch}'")
         finally:
             spark.sql(f"alter table {table} drop branch if exists {quoted(branch)}")
+
+    packs = "rewrite_data_files and rewrite_manifests: small files become few"
+    expires = "expire_snapshots and remove_orphan_files: what no snapshot since then needs is removed"
+
+    def _call(self, spark: SparkSession, procedure: str, **more: str) -> list[Row]:
+        "What a procedure of Iceberg's answers; values are written as in SQL."
+        self._named(spark)
+        name = self.name.replace("\\", "\\\\").replace("'", "\\'")
+        given = ", ".join([f"table => '{name}'", *(f"{key} => {value}" for key, value in more.items())])
+        return spark.sql(f"call {self.catalog}.system.{procedure}({given})").collect()
+
+    def pack(self, spark: SparkSession) -> str:
+        done = self._call(spark, "rewrite_data_files")[0]
+        self._call(spark, "rewrite_manifests")
+        added, removed = done["added_data_files_count"], done["rewritten_data_files_count"]
+        return f"rewrite_data_files: {removed:,} files became {added:,}" if removed else ""
+
+    def expire(self, spark: SparkSession, before: str) -> str:
+        when = f"timestamp '{before.rstrip('Z').replace('T', ' ')}'"
+        young = f"timestamp '{datetime.now(timezone.utc) - timedelta(days=3):%Y-%m-%d %H:%M:%S}'"
+        done = self._call(spark, "expire_snapshots", older_than=when, retain_last="1")[0].asDict()
+        gone = sum(count or 0 for name, count in done.items() if name.startswith("deleted_"))
+        orphans = len(self._call(spark, "remove_orphan_files", older_than=min(when, young)))  # a writer's are younger
+        counts = {"expire_snapshots": gone, "remove_orphan_files": orphans}
+        return "; ".join(f"{name}: {count:,} files removed" for name, count in counts.items() if count)
 
     @staticmethod
     def _is_like(commit: Commit, transaction: Transaction) -> bool:

@@ -21,7 +21,7 @@ from ..changes.stage import Batch
 from ..errors import CommitConflict, Refused
 from .outcome import Outcome, as_wanted, changed, meet, merge_sql, whole
 from .parquet.journal import name_prefix
-from .table import Clock, Commit, LoadFiles, Transaction, Written, from_facts, lake_columns, to_facts
+from .table import Clock, Commit, LoadFiles, Transaction, Upkeep, Written, from_facts, lake_columns, to_facts
 from ..landing.files import TableRef, for_shell
 from ..spark.formats import check_session
 from ..spark.session import open_session
@@ -351,6 +351,43 @@ class OpenTable:
         else:
             write = partial(self.merge, session, None, transaction, base)
         return OpenCommit(self, transaction, base.commit.rows if base else 0, write)
+
+    # Upkeep
+
+    packs, expires = "", ""  # what the format does, in words
+
+    def pack(self, spark: SparkSession) -> str:
+        "Small files become few. Returns what was done, in words; nothing where there was nothing to do."
+        raise NotImplementedError
+
+    def expire(self, spark: SparkSession, before: str) -> str:
+        "What was needed only before a time goes. Returns what was done, in words."
+        raise NotImplementedError
+
+    def upkeep(self, before: str) -> Upkeep:
+        known = [from_facts(said["number"], said) for one in self.versions() if (said := from_note(one.note))]
+        newest = known[0].number if known else 1
+        stay = [commit.number for commit in known if commit.at >= before or not self.expires]
+        return Upkeep(tuple(filter(None, (self.packs, self.expires))), min(stay, default=newest))
+
+    def keep_up(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
+        if self.newest() is None:
+            return
+        session = spark()
+        self.check_session(session)
+        if told := self.pack(session):
+            yield told
+        now = self.newest()
+        if now.top.id != now.version.id:  # our note must be the newest, so that it stays
+            self._note_again(session, now)
+        if told := self.expire(session, before):
+            yield told
+
+    def _note_again(self, spark: SparkSession, now: Newest) -> None:
+        "The note of our newest commit, in a commit that changes nothing."
+        last = now.commit
+        again = Transaction(last, last.position, last.run, last.schema, last.key, last.partition, now.attempt)
+        self.merge(spark, None, again, now, now.version.note)
 
     def run_merge(self, spark: SparkSession, found: Outcome, transaction: Transaction, target: str, **how: Any) -> None:
         "The MERGE of an outcome into a table."

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['VERSIONS', 'IN_CATALOG', 'Commit', 'Transaction', 'check_mirror', 'laid_out', 'set_otherwise', 'Written',
            'PendingCommit', 'lake_columns', 'to_facts', 'check_kinds', 'from_facts', 'Clock', 'version_of', 'versions',
-           'LoadFiles', 'PlainFile', 'LakeReader', 'LakeTable', 'open_table', 'open_lake']
+           'LoadFiles', 'PlainFile', 'Upkeep', 'LakeReader', 'LakeTable', 'open_table', 'open_lake']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -248,6 +248,13 @@ class PlainFile:
     rows: int | None = None  # its rows; None if unknown
 
 
+@dataclass(frozen=True)
+class Upkeep:
+    "What a table's upkeep would do."
+    steps: tuple[str, ...] = ()  # in words
+    oldest: int = 1  # the oldest commit that is surely known afterwards
+
+
 class LakeReader(Protocol):
     "The read interface of a lake table."
     table: TableRef
@@ -257,7 +264,7 @@ class LakeReader(Protocol):
     can_migrate: bool  # it can take over files of others: `unmanaged_files`, `migrate`
     writes_own_files: bool  # we size its files, gather small ones, and name strangers among them
     hive_folders: bool  # a partition's values name folders, as Hive's do: not every text can be one
-    hive_storage: str  # how a Hive catalogue opens its files: "parquet"; "" if it cannot
+    hive_storage: str  # how a catalogue like Glue opens it: "parquet", "delta", …; "" if it cannot
 
     def head(self) -> Commit | None:
         "Our newest commit, None if there is none."
@@ -312,6 +319,12 @@ class LakeTable(LakeReader, Protocol):
 
     def advance(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> PendingCommit:
         "Commit a position without rows. A format that needs Spark for it calls `spark`."
+
+    def upkeep(self, before: str) -> Upkeep:
+        "What `keep_up` would do, with what was needed until a time, like the `at` of a commit. No Spark, no change."
+
+    def keep_up(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
+        "Small files become few, and what no commit since then needs goes. Yields what was done, after each step."
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-033
 IN_CATALOG = ("iceberg",)  # formats that keep tables of a bucket in a catalogue

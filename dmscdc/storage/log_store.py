@@ -180,6 +180,15 @@ class LogStore:
         "Creates the whole file or nothing; raises `AlreadyExists` when the name is taken."
         _create_linked(self.path(name), content)
 
+    def replace(self, name: str, content: bytes) -> None:
+        "Puts other content in the place of a file that is there, in one step."
+        path = Path(self.path(name))
+        target = path / "entry" if path.is_dir() else path
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        draft.unlink(missing_ok=True)
+        _write_synced(str(draft), content)
+        os.replace(draft, target)
+
     def tidy(self, prefix: str, number: int) -> None:
         "Removes staging folders up to a commit number, with all files in them."
         _clear(self.path(prefix), number)
@@ -426,6 +435,11 @@ class BucketLogStore:
     def create(self, name: str, content: bytes) -> None:
         "Creates the whole object or nothing; raises `AlreadyExists` when the name is taken."
         _create_entry(*self._at(name), content)
+
+    def replace(self, name: str, content: bytes) -> None:
+        "Puts other content in the place of an object."
+        s3, bucket, key = self._at(name)
+        s3.put_object(Bucket=bucket, Key=key, Body=content)
 
     def tidy(self, prefix: str, number: int) -> None:
         _clear_bucket(*self._at(prefix), number)

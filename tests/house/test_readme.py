@@ -64,7 +64,7 @@ def table_of_commands() -> list[tuple[str, ...]]:
     for cell in re.findall(r"^\| (`dmscdc .*?) \|", section, re.MULTILINE):
         first, *others = re.findall(r"`([^`]+)`", cell)
         path = tuple(word for word in first.removeprefix("dmscdc ").split() if re.fullmatch("[a-z][a-z-]*", word))
-        path = path[: 2 if path[0] in ("table", "runs", "quarantine") else 1]
+        path = path[: 2 if path[0] in ("table", "runs", "quarantine", "maintain") else 1]
         found += [path, *((*path[:-1], other.split()[0]) for other in others)]
     return found
 

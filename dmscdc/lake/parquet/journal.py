@@ -61,6 +61,11 @@ class Entry:
     facts: Mapping[str, Any] = field(default_factory=dict)  # position, run, schema, key, partition, rows, at
 
     @property
+    def is_thin(self) -> bool:
+        "Whether upkeep took its list of files."
+        return bool(self.facts.get("thin"))
+
+    @property
     def added(self) -> list[LakeFile]:
         adds = set(self.adds)
         return [f for f in self.files if f.name in adds]
@@ -134,6 +139,13 @@ class Journal:
             if entry.number != number:
                 raise ValueError(f"it says that it is commit {entry.number}")
             return entry
+
+    def thin(self, number: int) -> None:
+        "Take the list of files out of an old entry. It stays, so that its number is never taken again."
+        entry = self.entry(number)
+        facts = {**entry.facts, "thin": True}
+        thin = replace(entry, adds=(), removes=(), files=(), facts=facts)
+        self.store.replace(self.entry_name(number), thin.encode())
 
     def reading(self, number: int) -> AbstractContextManager[None]:
         "Raise errors about the content of an entry as `MissingDataFile`, with its path."

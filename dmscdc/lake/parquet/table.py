@@ -5,7 +5,8 @@
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +25,8 @@ from .write import StagingDir, candidates, check_adopted, check_bounds, check_fi
 from .write import count_rows, describe, described, gather_small, in_partitions
 from .write import plain_files
 from .write import read_files, to_commit, unit, write_frame
-from ..table import Clock, Commit, LoadFiles, PlainFile, Transaction, Written, lake_columns, to_facts
+from ..table import Clock, Commit, LoadFiles, PlainFile, Transaction, Upkeep, Written, lake_columns
+from ..table import to_facts
 from ...landing.files import TableRef
 from ...storage.log_store import open_store
 from ...storage.filesystem import files_in, read_url
@@ -246,6 +248,26 @@ def _stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transac
     return ParquetCommit(staging, head, rows, clock, adds, gone, counts, done)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-026
+def _stage_packed(table: ParquetTable, spark: SparkSession, transaction: Transaction) -> ParquetCommit:
+    "The same rows in fewer files."
+    clock, staging, head = Clock(), StagingDir(table.journal, transaction), _base_of(table, transaction)
+    types = tuple((c.name, c.type) for c in lake_columns(transaction.schema))
+    common = (transaction.key, transaction.partition, (), False, table.target_bytes)
+    work = Work("", staging.path, f"{staging.path}/facts", staging.prefix, types, *common, units=(), replaces=())
+    with clock.step("gather"):
+        done = _gather(spark, table.journal, head, work, UnitResult())
+    adds, gone = described(staging, {name: name for name in done.adds}), set(done.removes)
+    return ParquetCommit(staging, head, count_rows(staging, head, adds, gone), clock, adds, gone, done=done)
+
+
+def _to_thin(journal: Journal, before: str) -> list[int]:  # numbers
+    "Entries from before a time, except the newest, that still list files. A few are read, however many there are."
+    numbers = journal.numbers()[:-1]
+    end = bisect_left(numbers, before, key=lambda number: journal.entry(number).facts["at"])
+    begin = bisect_left(numbers, True, hi=end, key=lambda number: not journal.entry(number).is_thin)
+    return numbers[begin:end]
+
+
 def _base_of(
     table: ParquetTable,
     transaction: Transaction,
@@ -342,7 +364,10 @@ class ParquetTable:
         return _commit_in(self.journal, number) if (number := self.journal.newest()) else None
 
     def partitions(self, number: int) -> dict[tuple[str | None, ...], str]:
-        return {f.values: f.name.rpartition("/")[0] for f in self.journal.entry(number).files if f.values}
+        entry = self.journal.entry(number)
+        if entry.is_thin:
+            raise LookupError(f"{self.table}: upkeep took the list of files out of commit {number}")
+        return {f.values: f.name.rpartition("/")[0] for f in entry.files if f.values}
 
     def recover(self) -> list[str]:
         return recover(self.journal, self.journal.head())
@@ -373,5 +398,25 @@ class ParquetTable:
     def copy(self, spark: SparkSession, load: LoadFiles, transaction: Transaction) -> ParquetCommit:
         write = partial(_copy_load, spark=spark, load=load, target_bytes=self.target_bytes)
         return _stage_rows(self, transaction, write, load.rows)
+
+    def upkeep(self, before: str) -> Upkeep:
+        packed, old = self._small(), _to_thin(self.journal, before)
+        steps = [f"pack {sum(map(len, packed)):,} small files into {len(packed):,}"] * bool(packed)
+        steps += [f"take the list of files out of {len(old):,} old entries of the journal"] * bool(old)
+        return Upkeep(tuple(steps))
+
+    def _small(self) -> list[list[LakeFile]]:
+        return gather_small(head.files, self.target_bytes) if (head := self.journal.head()) else []
+
+    def keep_up(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
+        if self._small():
+            head = self.head()
+            again = Transaction(head, head.position, "maintain", head.schema, head.key, head.partition)
+            done = _stage_packed(self, spark(), again).commit()
+            yield f"{done.files['removed']:,} small files packed into {done.files['added']:,}"
+        if old := _to_thin(self.journal, before):
+            for number in old:
+                self.journal.thin(number)
+            yield f"the list of files taken out of {len(old):,} old entries of the journal"
 
     at, replace, migrate, apply, advance = _commit_at, _stage_frame, _stage_unmanaged, _stage_batch, _stage_position

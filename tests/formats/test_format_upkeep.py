@@ -1,0 +1,46 @@
+"`dmscdc maintain lake` in one format (`DMSCDC_FORMAT`): a plan that changes nothing, fewer files, the same rows to another reader, and passes that go on."
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from dmscdc.cli.main import app
+from dmscdc.service.config import write_config
+
+from readers import FORMAT
+from world import World, replayed
+
+PACKED = {"parquet": "small files packed into 1", "delta": "VACUUM: ", "iceberg": "expire_snapshots: ", "hudi": "nothing to do", "hudi-mor": "run_compaction: "}
+NAMES = "id, name, Op, _cdc_file, _cdc_row"
+
+
+@pytest.fixture
+def world(tmp_path, spark, monkeypatch):
+    world = World(tmp_path, spark, {"id": "int", "name": "string"}).set(key="id", active=True).load([(1, "a"), (2, "b")])
+    world.go()
+    for number in range(1, 4):  # at the sixth, Hudi merges its logs itself
+        new = [] if FORMAT == "hudi-mor" else [("I", 10 * number + n, f"new {n}") for n in range(3)]  # Hudi puts new rows into the small file
+        assert world.changes(number, [*new, ("U", 1, f"change {number}")]).go().verdict == "ok"
+    write_config(tmp_path, landing=str(world.landing), lake=str(tmp_path / "lake"), state=world.places[3], settle=0, format=FORMAT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dmscdc.lake.parquet.write.MANY", 3)
+    return world
+
+
+def said(*words: str) -> str:
+    done = CliRunner().invoke(app, ["maintain", "lake", *words])
+    assert done.exit_code == 0, done.output + str(done.exception)
+    return done.output
+
+
+def test_upkeep_makes_few_files_of_many_and_the_rows_stay(world):
+    before, number = world.files(), world.lake_table.head().number
+    plan = said("shop.item", "--keep-days", "0")
+    assert "Nothing was done yet: dmscdc maintain lake shop.item --keep-days 0 --yes" in plan and world.files() == before
+    done = CliRunner().invoke(app, ["maintain", "lake", "shop.nobody", "shop.item", "--keep-days", "0", "--yes"])  # one's trouble costs no other
+    assert done.exit_code == 2 and "shop.nobody: no table shop.nobody in the state" in done.output and PACKED[FORMAT] in done.output, done.output
+    assert world.lake_table.head().number == number + (FORMAT == "parquet") and world.lake_table.inspect() == ([], False)
+    assert world.lake(NAMES) == replayed(world.raw, ["id"], NAMES)
+    assert world.idle().verdict == "nothing" and world.state.get(world.ref).commit == world.lake_table.head().number
+    assert world.changes(4, [("U", 2, "after"), ("D", 10, None)]).go().verdict == "ok"
+    assert world.lake(NAMES) == replayed(world.raw, ["id"], NAMES)
