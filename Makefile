@@ -42,6 +42,8 @@ parts   = export TIMES=$$(mktemp); $(BESIDE) $(1); code=$$?; echo "the parts of 
 
 # Spark's Java lives for seconds here: compiling well costs more than it gives, and what it loads at its start is kept in one file.
 ARCHIVE := $(VENV)/spark.jsa
+# Parts of Spark that several parts of proof want are fetched before these begin.
+FETCHED := $(VENV)/.fetched
 BRIEF    = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile=$(abspath $(ARCHIVE)) -Xlog:disable
 test proof torture outputs: export JAVA_TOOL_OPTIONS := $(JAVA_TOOL_OPTIONS) $(BRIEF)
 
@@ -55,7 +57,11 @@ quick: export JAVA_HOME := /nowhere
 quick: $(STAMP) ## what needs no Java: a minute
 	+@$(call parts,lint $(QUICK:%=quick/%) rooms/$(PLAIN))
 
-proof: $(ARCHIVE) ## what needs servers, kernels, browsers, databases or clusters, or kills something: twenty minutes on two cores
+$(FETCHED): $(STAMP) tests/fetched.py
+	@$(BIN)/python tests/fetched.py delta iceberg
+	@touch $@
+
+proof: $(ARCHIVE) $(FETCHED) ## what needs servers, kernels, browsers, databases or clusters, or kills something: twenty minutes on two cores
 	+@$(call parts,$(LAKES:%=lakes/%) $(PROOF:%=proof/%))
 
 lint: $(STAMP) ## ruff, by the rules in pyproject.toml
@@ -64,7 +70,7 @@ lint: $(STAMP) ## ruff, by the rules in pyproject.toml
 quick/% test/% proof/%: $(STAMP)
 	.ci/timed $@ $(BIN)/python -m pytest -m "$(@D) and not torture" $(patsubst %,tests/%,$(subst +, ,$*))
 
-lakes/4.1/%: $(STAMP)
+lakes/4.1/%: $(FETCHED)
 	HISTORIES=$(or $(HISTORIES),6) DMSCDC_FORMAT=$* .ci/timed $@ $(BIN)/python -m pytest -m "not torture" $(SUITE)
 
 lakes/3.5/%: $(SECOND)/.made
