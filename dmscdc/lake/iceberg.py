@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
-from ..errors import Refused, UnsupportedStore
+from ..errors import CatalogError, Refused, UnsupportedStore
 from .glue import check_ours, drop_entry, find_entry, make_database, place_of
 from .open import Newest, OpenTable, Version, session_settings
 from .outcome import Outcome
@@ -91,8 +91,11 @@ class IcebergTable(OpenTable):
             check_ours(self.entry, there, self.table, self.location)
         if not (address := there.get("Parameters", {}).get("metadata_location")):
             return {}
+        inside = re.sub("^s3[an]?://", "s3://", address).removeprefix(f"{self.root}/")
+        if is_bucket(inside):
+            raise CatalogError(f"{self.entry} names {address}, which is not in {self.root}. Name another database")
         try:
-            content = self.store.read(re.sub("^s3[an]?://", "s3://", address).removeprefix(f"{self.root}/"))
+            content = self.store.read(inside)
         except Exception as error:
             if code_of(error) in GONE:  # an entry without a table
                 return {}
@@ -115,8 +118,8 @@ class IcebergTable(OpenTable):
         metadata = self._metadata()
         if (version := metadata.get("format-version", 2)) > 2:
             raise Refused(
-                f"{self.table}: another program made version {version} of Iceberg's format of it, and dmscdc knows how "
-                f"to write version 2. Load it again into a place of its own: dmscdc init --lake …"
+                f"{self.table}: another program has upgraded the table to version {version} of Iceberg's format, and "
+                "dmscdc writes version 2. Load it again into another place: dmscdc init --lake …"
             )
         return versions_of(metadata)
 

@@ -371,8 +371,10 @@ class OpenTable:
         return Upkeep(tuple(filter(None, (self.packs, self.expires))), min(stay, default=newest))
 
     def keep_up(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
-        if self.newest() is None:
+        if (found := self.newest()) is None:
             return
+        if told := self._told(found):  # our note above theirs would hide it
+            raise Refused(told[0])
         session = spark()
         self.check_session(session)
         if told := self.pack(session):

@@ -56,6 +56,11 @@ def test_a_table_of_others_is_not_overwritten_and_a_stale_plan_not_carried_out(t
     with pytest.raises(CommitConflict, match="commit 2 was made by run 2"): delta(tmp_path / "b", ("WRITE", note(2), {})).check_base(first)
 
 
+def test_upkeep_does_not_hide_what_another_program_did_to_the_rows(tmp_path):
+    table = delta(tmp_path, ("WRITE", note(1), {}), ("UPDATE", "", {}))
+    with pytest.raises(Refused, match="was written by another program"): list(table.keep_up(lambda: pytest.fail("Spark was started"), ""))
+
+
 def test_a_delta_table_whose_commits_a_catalogue_makes_is_refused_in_words(tmp_path):
     table = delta(tmp_path, ("WRITE", note(1), {}))
     line = json.dumps({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [], "writerFeatures": ["catalogManaged"]}})
@@ -67,7 +72,7 @@ def test_an_iceberg_table_of_version_3_is_refused_in_words(tmp_path):
     place = tmp_path / "shop" / "item" / "metadata"
     place.mkdir(parents=True)
     (place / "v1.metadata.json").write_text(json.dumps({"format-version": 3, "snapshots": []}))
-    with pytest.raises(Refused, match="another program made version 3 of Iceberg's format"): open_table("iceberg", str(tmp_path), T).head()
+    with pytest.raises(Refused, match="upgraded the table to version 3 of Iceberg's format"): open_table("iceberg", str(tmp_path), T).head()
 
 
 def test_an_iceberg_table_in_a_bucket_asks_for_a_catalogue():

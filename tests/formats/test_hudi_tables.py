@@ -14,10 +14,10 @@ from dmscdc.storage.log_store import LogStore
 from readers import FORMAT
 from world import World
 
-class Killed(BaseException): pass
-
-
 COLUMNS = {"id": "int", "name": "string", "region": "string"}
+
+
+class Killed(BaseException): pass
 
 
 def filled(tmp_path, spark, columns=COLUMNS, **settings) -> World:

@@ -364,10 +364,7 @@ class ParquetTable:
         return _commit_in(self.journal, number) if (number := self.journal.newest()) else None
 
     def partitions(self, number: int) -> dict[tuple[str | None, ...], str]:
-        entry = self.journal.entry(number)
-        if entry.is_thin:
-            raise LookupError(f"{self.table}: upkeep took the list of files out of commit {number}")
-        return {f.values: f.name.rpartition("/")[0] for f in entry.files if f.values}
+        return {f.values: f.name.rpartition("/")[0] for f in self._listing(number).files if f.values}
 
     def recover(self) -> list[str]:
         return recover(self.journal, self.journal.head())
@@ -390,7 +387,13 @@ class ParquetTable:
         return StagingDir(self.journal, transaction).path
 
     def read(self, spark: SparkSession, number: int | None = None) -> DataFrame:
-        return read_entry(spark, self.journal, self.journal.entry(self.journal.newest() if number is None else number))
+        return read_entry(spark, self.journal, self._listing(self.journal.newest() if number is None else number))
+
+    def _listing(self, number: int) -> Entry:
+        "An entry with its files. Raises `LookupError` for one that upkeep made thin."
+        if (entry := self.journal.entry(number)).is_thin:
+            raise LookupError(f"{self.table}: upkeep took the list of files out of commit {number}")
+        return entry
 
     def can_copy(self, transaction: Transaction) -> bool:
         return not transaction.partition
