@@ -191,6 +191,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would kernels
     os.environ.update(COLUMNS="80", LINES="24")  # of a terminal that is not there, whoever starts this
     for name in ("FORCE_COLOR", "NO_COLOR", "PAGER", "PYTHONHASHSEED"): os.environ.pop(name, None)
+    for name in [one for one in os.environ if one.startswith("AWS_") and one != "AWS_CA_BUNDLE"]: del os.environ[name]
+    os.environ.update(AWS_EC2_METADATA_DISABLED="true", AWS_CONFIG_FILE=os.devnull, AWS_SHARED_CREDENTIALS_FILE=os.devnull)  # nobody's account
     if not asked.apart: sys.exit(not run(books, asked.action))
     way = {"compare": "--compare", "write": "--write", "run": "--only-run"}[asked.action]
     sys.exit(any([subprocess.run([sys.executable, __file__, way, book]).returncode for book in books]))
