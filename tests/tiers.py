@@ -5,7 +5,8 @@
 * `proof`: needs a server, a kernel, a browser, a database or a cluster, kills something, or sweeps over many names, tables or files. `make proof` runs it;
   what is drawn at random is drawn from seeds that are fixed (`seeds.py`).
 
-`make torture` runs everything, with what is marked `torture` too: all kill points, more histories, other seeds.
+`make torture` runs everything, with what is marked `torture` too: all kill points, more histories, other seeds, and the rest of each of the SWEEPS,
+of which the other targets run a few.
 """
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "asking/test_scd2.py::test_both_zeros": "proof",
     "asking/test_width.py": "proof",
     "aws": "proof",
+    "aws/test_templates.py": "quick",
     "cluster": "proof",
     "contracts": "test",
     "contracts/test_commit.py": "quick",
@@ -72,10 +74,19 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "session/test_session.py": "test",
     "state_dynamodb": "proof",
 }
+SWEEPS = (  # ids that repeat another test for one more name, table, moment or way
+    r"adversary/test_adversary.py::.*\[adv\.(?!columns|types|usual|late|part|key\])",
+    r"asking/test_asked_archive.py::(?!test_as_of_)",
+    r"asking/test_asked_names.py::.*\[(?!all|a\.b|_metadata)",
+    r"asking/test_first_day.py::.*\[(?!names)",
+    r"aws/test_decided.py::test_a_writer_killed.*\[dynamodb",
+    r"loading/test_(columns|damage|inserts|partitions|times|values).py::.*\[shuffled",
+)
 SERVERS = {"aws", "bucket", "browser", "cluster", "dynamodb", "dynamodb_server", "dynamodb_table", "mariadb", "moto", "postgresql"}
 
 def tier_of(name: str, fixtures: Any = ()) -> str:
     "The tier of a test: `asking/test_feed.py::test_…`, with the names of its fixtures."
+    if any(re.match(sweep, name) for sweep in SWEEPS): return "torture"
     if SERVERS & {*fixtures, *re.split(r"[\W_]", name.partition("[")[2])}: return "proof"
     tier = TIERS[max((key for key in TIERS if name.startswith(key)), key=len)]  # a folder without a tier is an error here
     return "test" if tier == "quick" and "spark" in fixtures else tier

@@ -9,10 +9,12 @@ import fcntl
 import json
 import math
 import os
+import platform
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,7 @@ def log_line(
 _NAMESPACE = "dmscdc"
 UNITS = {
     "lag": "Seconds",  # from the close of the newest change file that the lake holds to now
+    "quiet": "Seconds",  # from the close of the newest change file of any table to now
     "behind": "Seconds",  # from the newest record that was read of a stream to its newest
     "files_waiting": "Count",  # that the lake does not hold yet
     "files": "Count",  # applied
@@ -84,6 +87,26 @@ def with_metrics(
 KINDS = ("emf", "jsonl")
 
 
+def _send_line(
+    text: str,
+    group: str,  # of CloudWatch Logs, which is there
+) -> None:
+    "Put one line into a log group, in a stream of this machine and day. Raises `OSError`."
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    now = time.time()
+    stream = f"{datetime.fromtimestamp(now, timezone.utc):%Y/%m/%d}/{platform.node()}"
+    event = {"timestamp": round(now * 1000), "message": text}
+    try:
+        logs = boto3.client("logs")
+        with suppress(logs.exceptions.ResourceAlreadyExistsException):
+            logs.create_log_stream(logGroupName=group, logStreamName=stream)
+        logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=[event])
+    except (BotoCoreError, ClientError) as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+
+
 def _write_line(
     line: Mapping[str, Any],
     file: str,  # "" for standard output
@@ -94,6 +117,9 @@ def _write_line(
         if not file:
             print(text, flush=True)
             return
+        if file.startswith("logs:"):
+            _send_line(text, file.removeprefix("logs:"))
+            return
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         with open(file, "ab") as out:
             fcntl.flock(out, fcntl.LOCK_EX)
@@ -103,7 +129,7 @@ def _write_line(
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-016
 def open_metrics(
-    setting: str,  # "emf", "jsonl", either with ":FILE", or "" for none
+    setting: str,  # "emf", "jsonl", either with ":FILE" or ":logs:GROUP", or "" for none
     now: Callable[[], float] = time.time,  # epoch seconds
     **always: Any,  # facts of every line: landing, pass
 ) -> Callable[..., None]:  # told an event, and its facts by name
@@ -168,7 +194,7 @@ def table_facts(
     }
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-025
-SUMMED = tuple(name for name in UNITS if name not in ("lag", "behind", "seconds", "tables"))
+SUMMED = tuple(name for name in UNITS if name not in ("lag", "quiet", "behind", "seconds", "tables"))
 
 
 def pass_facts(
@@ -183,5 +209,5 @@ def pass_facts(
     sums = {name: sum(one[name] or 0 for one in tables) for name in SUMMED}
     return {
         "tables": len(tables), "verdicts": {verdict: verdicts[verdict] for verdict in EXIT_CODES if verdicts[verdict]},
-        "lag": max(lags, default=None), **sums, "seconds": _seconds_between(start, end),
+        "lag": max(lags, default=None), "quiet": min(lags, default=None), **sums, "seconds": _seconds_between(start, end),
     }

@@ -1,6 +1,6 @@
 """A pass in an application that spark-submit starts: inside.py OPTIONS OF dmscdc pass"""
 import sys
 
-from dmscdc.cli.main import pass_inside
+from dmscdc.cli.main import inside
 
-raise SystemExit(pass_inside(*sys.argv[1:]))
+raise SystemExit(inside("pass", *sys.argv[1:]))

@@ -1,0 +1,118 @@
+"""The shared stack and a stream's, made by MiniStack's CloudFormation from the templates under infra/, used by the very commands that their jobs hold, and deleted.
+The oracles are the shop's own story, a scan of the DynamoDB table, and what the services say is left."""
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import boto3
+import duckdb
+import pytest
+
+from dmscdc.capture.shop import story_result, write_shop, write_story
+
+from aws.stack import ministack
+from aws.usual import usual
+
+INFRA = Path(__file__).parents[2] / "infra"
+SERVICES = "cloudformation,cloudwatch,dynamodb,glue,iam,kinesis,logs,monitoring,s3,scheduler,sns,sts"
+PAGE = (INFRA / "README.md").read_text()
+
+
+@pytest.fixture
+def cloud(monkeypatch):
+    "An account with nothing in it."
+    with ministack(SERVICES) as url, usual(monkeypatch, AWS_ENDPOINT_URL=url): yield boto3.client("cloudformation")
+
+
+def waited(cloud, name: str) -> dict:
+    for _ in range(120):
+        stack = cloud.describe_stacks(StackName=name)["Stacks"][0]
+        if not stack["StackStatus"].endswith("IN_PROGRESS"): return stack
+        time.sleep(0.5)
+    raise AssertionError(f"{name} is still {stack['StackStatus']}")
+
+
+def made(cloud, name: str, template: str, **given: str) -> dict[str, str]:
+    "The outputs of a new stack."
+    parameters = [{"ParameterKey": key, "ParameterValue": value} for key, value in given.items()]
+    cloud.create_stack(StackName=name, TemplateBody=(INFRA / template).read_text(), Capabilities=["CAPABILITY_IAM"], Parameters=parameters)
+    stack = waited(cloud, name)
+    reasons = [event.get("ResourceStatusReason") for event in cloud.describe_stack_events(StackName=name)["StackEvents"] if "FAILED" in event["ResourceStatus"]]
+    assert stack["StackStatus"] == "CREATE_COMPLETE", reasons
+    return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
+
+
+def gone(cloud, name: str) -> None:
+    cloud.delete_stack(StackName=name)
+    for _ in range(120):
+        left = [one["StackName"] for one in cloud.list_stacks()["StackSummaries"] if one["StackStatus"] != "DELETE_COMPLETE"]
+        if name not in left: return
+        time.sleep(0.5)
+    raise AssertionError(f"{name} is not deleted")
+
+
+def typed(*words: str, code: int = 0) -> str:
+    "What a command says."
+    done = subprocess.run([sys.executable, "-c", "from dmscdc.cli.main import main; main()", *words], capture_output=True, text=True, timeout=400)
+    assert done.returncode == code, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def of_job(name: str) -> list[str]:
+    "The command that a job holds."
+    return shlex.split(boto3.client("glue").get_job(JobName=name)["Job"]["DefaultArguments"]["--dmscdc"])
+
+
+def rows(table: str) -> list[tuple]:
+    "What the catalogue's table of Parquet holds."
+    place = boto3.client("glue").get_table(DatabaseName="dmscdc", Name=table)["Table"]["StorageDescriptor"]["Location"].replace("s3a://", "s3://")
+    bucket, _, prefix = place.removeprefix("s3://").partition("/")
+    s3, there = boto3.client("s3"), Path(table)
+    for one in s3.list_objects_v2(Bucket=bucket, Prefix=prefix.rstrip("/") + "/")["Contents"]:
+        path = there / one["Key"].removeprefix(prefix).strip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".parquet" and not path.name.startswith(("_", ".")): s3.download_file(bucket, one["Key"], str(path))
+    found = duckdb.sql(f"select columns('^([^_O]|O[^p])') from read_parquet('{there}/**/*.parquet') order by id").fetchall()
+    return [tuple(map(str, row)) for row in found]
+
+
+def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(cloud, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = made(cloud, "dmscdc-shared", "shared.yaml", AlarmEmail="you@example.com")
+    write_shop("shop")
+    write_story("shop")
+    for path in Path("shop").rglob("*.parquet"):
+        boto3.client("s3").upload_file(str(path), out["RawBucket"], f"{out['DMSFolder']}/{path.relative_to('shop')}")
+
+    # what the page tells the operator to type, with the names that the outputs gave
+    init, = re.findall(r"^dmscdc init .*?[^\\]$", PAGE, re.S | re.M)
+    names = {"RAW": out["RawBucket"], "LAKE": out["LakeBucket"], "RUNS": out["RunsBucket"]}
+    typed(*[re.sub(r"//(RAW|LAKE|RUNS)/", lambda found: f"//{names[found[1]]}/", word) for word in shlex.split(init.replace("\\\n", " "))[1:]])
+    typed(*of_job(out["JobName"]), code=3)  # tables are there, and want a key
+    for table in ("product", "productorder", "store"): typed("table", "set", f"sampledb.{table}", "--key", "id")
+    typed(*of_job(out["JobName"]), "--settle", "0")
+    for table, expected in story_result().items(): assert rows(table) == [tuple(map(str, row)) for row in sorted(expected)]
+
+    made(cloud, "dmscdc-stream", "stream.yaml", ScheduleState="ENABLED")
+    follows = {one["OutputKey"]: one["OutputValue"] for one in waited(cloud, "dmscdc-stream")["Outputs"]}
+    dynamo, arn = boto3.client("dynamodb"), boto3.client("kinesis").describe_stream_summary(StreamName=follows["Stream"])["StreamDescriptionSummary"]["StreamARN"]
+    if not dynamo.describe_kinesis_streaming_destination(TableName=follows["Table"])["KinesisDataStreamDestinations"]:  # MiniStack leaves it out of a stack
+        dynamo.enable_kinesis_streaming_destination(TableName=follows["Table"], StreamArn=arn)
+    items, db = {f"{number:04}": f"customer {number}" for number in range(30)}, boto3.resource("dynamodb").Table(follows["Table"])
+    for key, name in items.items(): db.put_item(Item={"id": key, "custName": name})
+    for key in [*items][:10]: db.update_item(Key={"id": key}, UpdateExpression="SET custName = :name", ExpressionAttributeValues={":name": "another"})
+    for key in [*items][5:15]: db.delete_item(Key={"id": key})
+    typed(*of_job(follows["JobName"]))
+    left = sorted((one["id"], one["custName"]) for one in db.scan()["Items"])
+    assert len(left) == 20 and [row[:2] for row in rows("customer")] == left
+
+    for name in ("dmscdc-stream", "dmscdc-shared"): gone(cloud, name)
+    assert not boto3.client("glue").get_jobs()["Jobs"] and not boto3.client("scheduler").list_schedules()["Schedules"]
+    assert not boto3.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    kept = {one["Name"] for one in boto3.client("s3").list_buckets()["Buckets"]}
+    assert kept == set(names.values()), "buckets outlive the stack"

@@ -1,0 +1,84 @@
+"The templates under infra/, with every choice of parameters that changes what is made. No AWS: values are put in by `rendered`, DMS's settings are judged by the doctor."
+from __future__ import annotations
+
+import json
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dmscdc.cli.main import app
+from dmscdc.doctor.task_checks import TASK_CHECKS, parse_settings
+
+from aws.rendered import Rendered
+
+INFRA = Path(__file__).parents[2] / "infra"
+SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakeFolder", "LakeDBName", "RunsBucket", "StateTable", "Log")}
+DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
+CHOICES = {
+    "shared": {"RawBucket": ("", "raw"), "LakeBucket": ("", "lake"), "StateTable": ("", "Theirs"), "AlarmEmail": ("", "you@example.com"),
+               "LakeFormat": ("parquet", "delta", "iceberg")},
+    "source": {"DMSReplicationInstanceArn": ("", "arn:instance"), "DBEngine": ("mysql", "postgres"), "SequenceColumn": ("yes", "no"),
+               "BeforeImages": ("yes", "no"), "MakeDMSRoles": ("yes", "no"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
+    "sample": {"Subnets": ("subnet-1,subnet-2",), "SecurityGroups": ("sg-1",)},
+    "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg")},
+}
+
+
+def every(name: str) -> list[Rendered]:
+    "The template with each choice."
+    choices = CHOICES[name]
+    return [Rendered(INFRA / f"{name}.yaml", SHARED, **dict(zip(choices, some))) for some in product(*choices.values())]
+
+
+def test_the_files_in_the_repository_are_those_that_the_command_writes(tmp_path):
+    done = CliRunner().invoke(app, ["templates", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    written = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert written.pop("shop.sql").count("INSERT INTO") and {path.name: path.read_text() for path in INFRA.iterdir() if path.name != "shop.sql"} == written
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_whatever_is_chosen_all_that_is_named_is_made(name):
+    made = [set(one.resources) for one in every(name)]
+    unused = set(every(name)[0].template["Resources"]) - set.union(*made)
+    assert not unused, f"made by no choice: {unused}"
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_no_right_is_wider_than_it_says(name):
+    found = []
+    for resource in every(name)[0].template["Resources"].values():
+        for policy in resource["Properties"].get("Policies", []) if resource["Type"] == "AWS::IAM::Role" else []:
+            found += policy["PolicyDocument"]["Statement"]
+    assert not [action for one in found for action in one["Action"] if "*" in action]
+    looks = {action for one in found if "*" in one["Resource"] for action in one["Action"]}
+    assert looks <= {"cloudwatch:PutMetricData", "dms:DescribeConnections", "dms:DescribeReplicationTasks", "dms:DescribeReplications"}
+
+
+def test_the_doctor_has_no_question_to_what_the_source_sets():
+    for one in every("source"):
+        task = one.resources.get("Task", one.resources.get("Replication"))["Properties"]
+        texts = [json.dumps({"EndpointIdentifier": "raw", "EngineName": "s3", **one.resources["Target"]["Properties"]}),
+                 task.get("ReplicationTaskSettings", task.get("ReplicationSettings")), task["TableMappings"]]
+        findings = [found for text in texts for said in parse_settings(text, "stack") for check in TASK_CHECKS for found in check(said)]
+        asked = {found.what for found in findings if "LobMaxSize" not in found.what}  # longer ones suspend their table, as its settings say
+        images, order = one.values["BeforeImages"] == "yes", one.values["SequenceColumn"] == "yes"
+        assert asked == {words for words, given in (("no rule adds before images", images), ("no rule adds AR_H_CHANGE_SEQ", order)) if not given}
+
+
+def test_a_rule_reads_the_tables_that_the_filter_names():
+    rules = json.loads(Rendered(INFRA / "source.yaml", SHARED, **{**DATABASE, "DMSTableFilter": "order%", "BeforeImages": "yes"}).resources["Replication"]["Properties"]["TableMappings"])["rules"]
+    assert [rule["object-locator"] for rule in rules] == [{"schema-name": "sampledb", "table-name": "order%"}] * 3
+    assert [rule["rule-action"] for rule in rules] == ["include", "add-column", "add-before-image-columns"]
+
+
+def test_every_parameter_that_the_page_names_is_one_of_its_template():
+    page = (INFRA / "README.md").read_text()
+    for part in page.split("aws cloudformation deploy ")[1:]:
+        command = part[: re.search(r"[^\\]\n", part).end()]  # lines that end with a backslash go on
+        name = command.split("--template-file ")[1].split(".yaml")[0]
+        given = [word.split("=")[0] for word in command.split("--parameter-overrides")[1].split() if "=" in word]
+        assert given and set(given) <= set(every(name)[0].values), command
