@@ -6,5 +6,5 @@ from dmscdc.cli.main import inside
 
 words = sys.argv[sys.argv.index("--dmscdc") + 1]
 code = inside(*shlex.split(words))
-if code in (1, 2):  # what failed, and wrong use: Glue shows the run as failed. Code 3, a person must look, is an alarm's
+if code in (1, 2):  # failed, and wrong use. 3, a person must look, is told by an alarm
     raise SystemExit(code)

@@ -13,43 +13,95 @@ from .parts import Part, att, otherwise, parameter, ref, sub, template
 __all__ = ['BEFORE', 'sample_stack']
 
 # %% ../../notebooks/16_deploy/04_sample.ipynb #4f54f939
-_LOG = {"binlog_format": "ROW", "binlog_row_image": "full", "binlog_checksum": "NONE", "require_secure_transport": "1"}
-BEFORE = "call mysql.rds_set_configuration('binlog retention hours', 24);"  # said once to RDS, by its first user
+_LOG = {
+    "binlog_format": "ROW",
+    "binlog_row_image": "full",
+    "binlog_checksum": "NONE",
+    "require_secure_transport": "1",
+}
+BEFORE = (
+    "call mysql.rds_set_configuration('binlog retention hours', 24);"  # said once to RDS, by its first user
+)
 
 
 def sample_stack() -> Part:
     "The template of the sample source."
     groups = {
         "Database": {"DBUser": parameter("Its first user", "shop", pattern="[a-z][a-z0-9]*")},
-        "Network": {"Subnets": parameter("Two subnets", kind="List<AWS::EC2::Subnet::Id>"),
-                    "SecurityGroups": parameter("Groups that let DMS in, port 3306", kind="List<AWS::EC2::SecurityGroup::Id>")},
+        "Network": {
+            "Subnets": parameter("Two subnets", kind="List<AWS::EC2::Subnet::Id>"),
+            "SecurityGroups": parameter(
+                "Groups that let DMS in, port 3306", kind="List<AWS::EC2::SecurityGroup::Id>"
+            ),
+        },
     }
-    password = {"GenerateSecretString": {
-        "SecretStringTemplate": sub(json.dumps({"username": "${DBUser}"})), "GenerateStringKey": "password",
-        "PasswordLength": 30, "ExcludePunctuation": True}}
+    password = {
+        "GenerateSecretString": {
+            "SecretStringTemplate": sub(json.dumps({"username": "${DBUser}"})),
+            "GenerateStringKey": "password",
+            "PasswordLength": 30,
+            "ExcludePunctuation": True,
+        }
+    }
     database = {
-        "Engine": "mysql", "EngineVersion": "8.4.10", "DBInstanceClass": "db.t4g.micro", "StorageType": "gp3", "AllocatedStorage": "20",
+        "Engine": "mysql",
+        "EngineVersion": "8.4.10",
+        "DBInstanceClass": "db.t4g.micro",
+        "StorageType": "gp3",
+        "AllocatedStorage": "20",
         "MasterUsername": ref("DBUser"),
         "MasterUserPassword": sub("{{resolve:secretsmanager:${Password}:SecretString:password}}"),
-        "DBParameterGroupName": ref("LogSettings"), "DBSubnetGroupName": ref("Network"), "VPCSecurityGroups": ref("SecurityGroups"),
-        "BackupRetentionPeriod": 1, "StorageEncrypted": True, "PubliclyAccessible": False, "CopyTagsToSnapshot": True,
+        "DBParameterGroupName": ref("LogSettings"),
+        "DBSubnetGroupName": ref("Network"),
+        "VPCSecurityGroups": ref("SecurityGroups"),
+        "BackupRetentionPeriod": 1,
+        "StorageEncrypted": True,
+        "PubliclyAccessible": False,
+        "CopyTagsToSnapshot": True,
         "AutoMinorVersionUpgrade": True,
     }
     sample = "A sample, gone with its stack"
     resources = {
-        "Password": otherwise({"Type": "AWS::SecretsManager::Secret", "Properties": password}, CKV_AWS_149="The account's own key"),
-        "Network": {"Type": "AWS::RDS::DBSubnetGroup", "Properties": {
-            "DBSubnetGroupDescription": sub("${AWS::StackName}"), "SubnetIds": ref("Subnets")}},
-        "LogSettings": {"Type": "AWS::RDS::DBParameterGroup", "Properties": {
-            "Description": "A binary log as DMS wants it", "Family": "mysql8.4", "Parameters": _LOG}},
+        "Password": otherwise(
+            {"Type": "AWS::SecretsManager::Secret", "Properties": password},
+            CKV_AWS_149="The account's own key",
+        ),
+        "Network": {
+            "Type": "AWS::RDS::DBSubnetGroup",
+            "Properties": {"DBSubnetGroupDescription": sub("${AWS::StackName}"), "SubnetIds": ref("Subnets")},
+        },
+        "LogSettings": {
+            "Type": "AWS::RDS::DBParameterGroup",
+            "Properties": {
+                "Description": "A binary log as DMS wants it",
+                "Family": "mysql8.4",
+                "Parameters": _LOG,
+            },
+        },
         "Database": otherwise(
-            {"Type": "AWS::RDS::DBInstance", "DeletionPolicy": "Delete", "UpdateReplacePolicy": "Delete", "Properties": database},
-            CKV_AWS_157=sample, CKV_AWS_118=sample, CKV_AWS_129=sample, CKV_AWS_161=sample, CKV_AWS_293=sample, CKV_AWS_354=sample),
+            {
+                "Type": "AWS::RDS::DBInstance",
+                "DeletionPolicy": "Delete",
+                "UpdateReplacePolicy": "Delete",
+                "Properties": database,
+            },
+            CKV_AWS_157=sample,
+            CKV_AWS_118=sample,
+            CKV_AWS_129=sample,
+            CKV_AWS_161=sample,
+            CKV_AWS_293=sample,
+            CKV_AWS_354=sample,
+        ),
     }
     server = att("Database", "Endpoint.Address")
     outputs = {
-        "DBServer": ("Of the source's stack", server), "DBPort": ("Of the source's stack", att("Database", "Endpoint.Port")),
-        "DBUser": ("Of the source's stack", ref("DBUser")), "DBSecret": ("Of the source's stack", ref("Password")),
-        "Load": ("Fills it", sub("mysql --ssl-mode=REQUIRED -h ${server} -u ${DBUser} -p < shop.sql", server=server)),
+        "DBServer": ("Of the source's stack", server),
+        "DBPort": ("Of the source's stack", att("Database", "Endpoint.Port")),
+        "DBUser": ("Of the source's stack", ref("DBUser")),
+        "DBSecret": ("Of the source's stack", ref("Password")),
+        "Load": (
+            "Fills it",
+            sub("mysql --ssl-mode=REQUIRED -h ${server} -u ${DBUser} -p < shop.sql", server=server),
+        ),
     }
     return template("dmscdc, a sample source: MySQL with a binary log for DMS", groups, resources, outputs)

@@ -8,7 +8,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .parts import Part, allow, att, differs, otherwise, parameter, ref, role, same, shared, sub, template, when
+from dmscdc.deploy.parts import (
+    Part,
+    allow,
+    att,
+    differs,
+    otherwise,
+    parameter,
+    ref,
+    role,
+    same,
+    shared,
+    sub,
+    template,
+    when,
+)
 
 # %% auto #0
 __all__ = ['STARTER', 's3_settings', 'mappings', 'task_settings', 'source_stack']
@@ -31,62 +45,113 @@ def _parameters() -> dict[str, dict[str, Part]]:
             "DBSecret": parameter("Secret of Secrets Manager that holds the password"),
             "DBSecretKey": parameter("Name of the password in it", "password"),
             "DBName": parameter("Database; MySQL and MariaDB need none", ""),
-            "SslMode": parameter("How the connection is encrypted", "require", values=("none", "require", "verify-ca", "verify-full")),
+            "SslMode": parameter(
+                "How the connection is encrypted",
+                "require",
+                values=("none", "require", "verify-ca", "verify-full"),
+            ),
         },
         "What is copied": {
             "DMSSchemaFilter": parameter("Schema, % for any letters", pattern=_NAMES),
             "DMSTableFilter": parameter("Tables, % for any letters", "%", pattern=_NAMES),
             "SequenceColumn": parameter("Column of the order of changes", "yes", values=("yes", "no")),
-            "BeforeImages": parameter("Keys before a change; only where keys change", "no", values=("yes", "no")),
-            "LobKilobytes": parameter("Longer texts and bytes suspend their table", 1024, kind="Number", MinValue=1, MaxValue=102400),
+            "BeforeImages": parameter(
+                "Keys before a change; only where keys change", "no", values=("yes", "no")
+            ),
+            "LobKilobytes": parameter(
+                "Longer texts and bytes suspend their table", 1024, kind="Number", MinValue=1, MaxValue=102400
+            ),
         },
         "Where DMS runs": {
-            "DMSReplicationInstanceArn": parameter("A replication instance that reaches the source; empty: serverless", ""),
+            "DMSReplicationInstanceArn": parameter(
+                "A replication instance that reaches the source; empty: serverless", ""
+            ),
             "Subnets": parameter("Serverless: two subnets from which the source is reached", "", kind=many),
             "SecurityGroups": parameter("Serverless: security groups", "", kind=many),
-            "MaxCapacity": parameter("Serverless: capacity units at most, 2 GB each", 2, kind="Number", values=(1, 2, 4, 8, 16, 32, 64, 128)),
-            "MakeDMSRoles": parameter("yes where the account has no role dms-vpc-role", "no", values=("yes", "no")),
+            "MaxCapacity": parameter(
+                "Serverless: capacity units at most, 2 GB each",
+                2,
+                kind="Number",
+                values=(1, 2, 4, 8, 16, 32, 64, 128),
+            ),
+            "MakeDMSRoles": parameter(
+                "yes where the account has no role dms-vpc-role", "no", values=("yes", "no")
+            ),
         },
         "Lake": {"SharedStack": parameter("Name of the shared stack", "dmscdc-shared")},
     }
 
 
 _CONDITIONS = {
-    "HasInstance": differs("DMSReplicationInstanceArn"), "IsServerless": same("DMSReplicationInstanceArn", ""),
+    "HasInstance": differs("DMSReplicationInstanceArn"),
+    "IsServerless": same("DMSReplicationInstanceArn", ""),
     "HasGroups": {"Fn::Not": [{"Fn::Equals": [{"Fn::Join": ["", ref("SecurityGroups")]}, ""]}]},
     "HasDatabase": {"Fn::Or": [same("DBEngine", engine) for engine in _WITH_DATABASE]},
-    "HasSequence": same("SequenceColumn", "yes"), "HasImages": same("BeforeImages", "yes"), "MakesRoles": same("MakeDMSRoles", "yes"),
+    "HasSequence": same("SequenceColumn", "yes"),
+    "HasImages": same("BeforeImages", "yes"),
+    "MakesRoles": same("MakeDMSRoles", "yes"),
 }
 
 # %% ../../notebooks/16_deploy/03_source.ipynb #6067bb64
 def s3_settings() -> Part:
     "The endpoint's settings for S3."
     return {
-        "BucketName": shared("RawBucket"), "BucketFolder": shared("DMSFolder"), "ServiceAccessRoleArn": att("RawRole"),
-        "DataFormat": "parquet", "ParquetVersion": "parquet-2-0", "CompressionType": "gzip", "EncryptionMode": "sse-s3",
-        "IncludeOpForFullLoad": True, "TimestampColumnName": "dms_timestamp", "UseTaskStartTimeForFullLoadTimestamp": True,
-        "CdcMaxBatchInterval": 60, "CdcMinFileSize": 32000,
+        "BucketName": shared("RawBucket"),
+        "BucketFolder": shared("DMSFolder"),
+        "ServiceAccessRoleArn": att("RawRole"),
+        "DataFormat": "parquet",
+        "ParquetVersion": "parquet-2-0",
+        "CompressionType": "gzip",
+        "EncryptionMode": "sse-s3",
+        "IncludeOpForFullLoad": True,
+        "TimestampColumnName": "dms_timestamp",
+        "UseTaskStartTimeForFullLoadTimestamp": True,
+        "CdcMaxBatchInterval": 60,
+        "CdcMinFileSize": 32000,
     }
 
 # %% ../../notebooks/16_deploy/03_source.ipynb #e6ab5fd2
 def _rule(kind: str, number: int, **more: Any) -> Part:
     where = {"schema-name": "${DMSSchemaFilter}", "table-name": "${DMSTableFilter}"}
-    return {"rule-type": kind, "rule-id": str(number), "rule-name": str(number), "object-locator": where, **more}
+    return {
+        "rule-type": kind,
+        "rule-id": str(number),
+        "rule-name": str(number),
+        "object-locator": where,
+        **more,
+    }
 
 
 _SELECTION = _rule("selection", 1, **{"rule-action": "include", "filters": []})
-_SEQUENCE = _rule("transformation", 2, **{
-    "rule-target": "column", "rule-action": "add-column", "value": "AR_H_CHANGE_SEQ", "expression": "$AR_H_CHANGE_SEQ",
-    "data-type": {"type": "string", "length": 50}})
-_IMAGES = _rule("transformation", 3, **{
-    "rule-target": "column", "rule-action": "add-before-image-columns",
-    "before-image-def": {"column-prefix": "BI_", "column-filter": "pk-only"}})
+_SEQUENCE = _rule(
+    "transformation",
+    2,
+    **{
+        "rule-target": "column",
+        "rule-action": "add-column",
+        "value": "AR_H_CHANGE_SEQ",
+        "expression": "$AR_H_CHANGE_SEQ",
+        "data-type": {"type": "string", "length": 50},
+    },
+)
+_IMAGES = _rule(
+    "transformation",
+    3,
+    **{
+        "rule-target": "column",
+        "rule-action": "add-before-image-columns",
+        "before-image-def": {"column-prefix": "BI_", "column-filter": "pk-only"},
+    },
+)
 
 
 def mappings() -> Part:
     "The table mappings, a text of JSON."
     first, *more = (json.dumps(one) for one in (_SELECTION, _SEQUENCE, _IMAGES))
-    chosen = {name: when(condition, sub(f", {text}"), "") for name, condition, text in zip(("order", "images"), ("HasSequence", "HasImages"), more)}
+    chosen = {
+        name: when(condition, sub(f", {text}"), "")
+        for name, condition, text in zip(("order", "images"), ("HasSequence", "HasImages"), more)
+    }
     return sub('{"rules": [' + first + "${order}${images}]}", **chosen)
 
 # %% ../../notebooks/16_deploy/03_source.ipynb #2b5513ca
@@ -130,7 +195,8 @@ def tested(instance, endpoint):
 
 def task_state(arn):
     try:
-        found = dms.describe_replication_tasks(Filters=[{"Name": "replication-task-arn", "Values": [arn]}], WithoutSettings=True)
+        named = [{"Name": "replication-task-arn", "Values": [arn]}]
+        found = dms.describe_replication_tasks(Filters=named, WithoutSettings=True)
     except dms.exceptions.ResourceNotFoundFault:
         return "gone"
     return found["ReplicationTasks"][0]["Status"]
@@ -181,7 +247,10 @@ def _roles() -> dict[str, Part]:
     ours = {"StringEquals": {"aws:SourceAccount": ref("AWS::AccountId")}}
     bucket = "arn:${AWS::Partition}:s3:::${raw}"
     write = "s3:PutObject s3:DeleteObject s3:GetObject s3:PutObjectTagging"
-    named = {"dms-vpc-role": "AmazonDMSVPCManagementRole", "dms-cloudwatch-logs-role": "AmazonDMSCloudWatchLogsRole"}
+    named = {
+        "dms-vpc-role": "AmazonDMSVPCManagementRole",
+        "dms-cloudwatch-logs-role": "AmazonDMSCloudWatchLogsRole",
+    }
     policy = "arn:${AWS::Partition}:iam::aws:policy/service-role/"
     made = {}
     for number, (name, managed) in enumerate(named.items(), 1):
@@ -202,9 +271,14 @@ def _roles() -> dict[str, Part]:
 def _endpoints() -> dict[str, Part]:
     "Source and target."
     source = {
-        "EndpointType": "source", "EngineName": ref("DBEngine"), "ServerName": ref("DBServer"), "Port": ref("DBPort"),
-        "Username": ref("DBUser"), "Password": sub("{{resolve:secretsmanager:${DBSecret}:SecretString:${DBSecretKey}}}"),
-        "DatabaseName": when("HasDatabase", ref("DBName")), "SslMode": ref("SslMode"),
+        "EndpointType": "source",
+        "EngineName": ref("DBEngine"),
+        "ServerName": ref("DBServer"),
+        "Port": ref("DBPort"),
+        "Username": ref("DBUser"),
+        "Password": sub("{{resolve:secretsmanager:${DBSecret}:SecretString:${DBSecretKey}}}"),
+        "DatabaseName": when("HasDatabase", ref("DBName")),
+        "SslMode": ref("SslMode"),
     }
     target = {"EndpointType": "target", "EngineName": "s3", "S3Settings": s3_settings()}
     own = "DMS's own key; a key of yours is a property away"
@@ -216,36 +290,75 @@ def _endpoints() -> dict[str, Part]:
 
 def _replications() -> dict[str, Part]:
     "A task on an instance, or a serverless replication."
-    ends = {"SourceEndpointArn": ref("Source"), "TargetEndpointArn": ref("Target"), "TableMappings": mappings()}
-    task = {**ends, "MigrationType": "full-load-and-cdc", "ReplicationInstanceArn": ref("DMSReplicationInstanceArn"),
-            "ReplicationTaskSettings": task_settings()}
+    ends = {
+        "SourceEndpointArn": ref("Source"),
+        "TargetEndpointArn": ref("Target"),
+        "TableMappings": mappings(),
+    }
+    task = {
+        **ends,
+        "MigrationType": "full-load-and-cdc",
+        "ReplicationInstanceArn": ref("DMSReplicationInstanceArn"),
+        "ReplicationTaskSettings": task_settings(),
+    }
     subnets = {"ReplicationSubnetGroupDescription": sub("${AWS::StackName}"), "SubnetIds": ref("Subnets")}
-    compute = {"MinCapacityUnits": 1, "MaxCapacityUnits": ref("MaxCapacity"), "MultiAZ": False,
-               "ReplicationSubnetGroupId": ref("SubnetGroup"), "VpcSecurityGroupIds": when("HasGroups", ref("SecurityGroups"))}
-    config = {**ends, "ReplicationConfigIdentifier": sub("${AWS::StackName}"), "ReplicationType": "full-load-and-cdc",
-              "ReplicationSettings": task_settings(), "ComputeConfig": compute}
+    compute = {
+        "MinCapacityUnits": 1,
+        "MaxCapacityUnits": ref("MaxCapacity"),
+        "MultiAZ": False,
+        "ReplicationSubnetGroupId": ref("SubnetGroup"),
+        "VpcSecurityGroupIds": when("HasGroups", ref("SecurityGroups")),
+    }
+    config = {
+        **ends,
+        "ReplicationConfigIdentifier": sub("${AWS::StackName}"),
+        "ReplicationType": "full-load-and-cdc",
+        "ReplicationSettings": task_settings(),
+        "ComputeConfig": compute,
+    }
     return {
         "Task": {"Type": "AWS::DMS::ReplicationTask", "Condition": "HasInstance", "Properties": task},
-        "SubnetGroup": {"Type": "AWS::DMS::ReplicationSubnetGroup", "Condition": "IsServerless", "Properties": subnets},
-        "Replication": {"Type": "AWS::DMS::ReplicationConfig", "Condition": "IsServerless", "Properties": config},
+        "SubnetGroup": {
+            "Type": "AWS::DMS::ReplicationSubnetGroup",
+            "Condition": "IsServerless",
+            "Properties": subnets,
+        },
+        "Replication": {
+            "Type": "AWS::DMS::ReplicationConfig",
+            "Condition": "IsServerless",
+            "Properties": config,
+        },
     }
 
 
 def _starter() -> dict[str, Part]:
     "The function, and the resource that calls it."
-    arn = "arn:${AWS::Partition}:dms:${AWS::Region}:${AWS::AccountId}:"
     log = "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:log-group:/aws/lambda/${AWS::StackName}-*"
-    steps = ("dms:StartReplicationTask dms:StopReplicationTask dms:TestConnection dms:StartReplication dms:StopReplication")
+    steps = "dms:TestConnection dms:StartReplicationTask dms:StopReplicationTask"
+    steps += " dms:StartReplication dms:StopReplication"
     look = "dms:DescribeConnections dms:DescribeReplicationTasks dms:DescribeReplications"
-    ours = [ref("Source"), ref("Target"), when("HasInstance", ref("Task")), when("HasInstance", ref("DMSReplicationInstanceArn")),
-            when("IsServerless", ref("Replication"))]
+    ours = [
+        ref("Source"),
+        ref("Target"),
+        when("HasInstance", ref("Task")),
+        when("HasInstance", ref("DMSReplicationInstanceArn")),
+        when("IsServerless", ref("Replication")),
+    ]
     function = {
-        "Runtime": "python3.13", "Handler": "index.handler", "Timeout": 900, "MemorySize": 128, "Role": att("StarterRole"),
-        "Code": {"ZipFile": STARTER}, "Description": "Starts the replication, and stops it before the stack goes",
+        "Runtime": "python3.13",
+        "Handler": "index.handler",
+        "Timeout": 900,
+        "MemorySize": 128,
+        "Role": att("StarterRole"),
+        "Code": {"ZipFile": STARTER},
+        "Description": "Starts the replication, and stops it before the stack goes",
     }
     call = {
-        "ServiceToken": att("Starter"), "source": ref("Source"), "target": ref("Target"),
-        "task": when("HasInstance", ref("Task"), ""), "instance": when("HasInstance", ref("DMSReplicationInstanceArn"), ""),
+        "ServiceToken": att("Starter"),
+        "source": ref("Source"),
+        "target": ref("Target"),
+        "task": when("HasInstance", ref("Task"), ""),
+        "instance": when("HasInstance", ref("DMSReplicationInstanceArn"), ""),
         "replication": when("IsServerless", ref("Replication"), ""),
     }
     here = "It runs twice in the life of a stack"
@@ -256,8 +369,13 @@ def _starter() -> dict[str, Part]:
             allow(look, "*", why="DMS knows no resource for these; they only look"),
             allow("logs:CreateLogGroup logs:CreateLogStream logs:PutLogEvents", sub(log), sub(log + ":*")),
         ),
-        "Starter": otherwise({"Type": "AWS::Lambda::Function", "Properties": function}, CKV_AWS_115=here, CKV_AWS_116=here,
-                             CKV_AWS_117="It speaks to AWS alone, by its public address", CKV_AWS_173="It has no variables"),
+        "Starter": otherwise(
+            {"Type": "AWS::Lambda::Function", "Properties": function},
+            CKV_AWS_115=here,
+            CKV_AWS_116=here,
+            CKV_AWS_117="It speaks to AWS alone, by its public address",
+            CKV_AWS_173="It has no variables",
+        ),
         "Started": {"Type": "Custom::Started", "Properties": call},
     }
 
@@ -265,8 +383,17 @@ def _starter() -> dict[str, Part]:
 def source_stack() -> Part:
     "The template of a source's stack."
     outputs = {
-        "Replication": ("The task, or the serverless replication", when("HasInstance", ref("Task"), ref("Replication"))),
+        "Replication": (
+            "The task, or the serverless replication",
+            when("HasInstance", ref("Task"), ref("Replication")),
+        ),
         "Next": ("After the load", sub("dmscdc table set ${DMSSchemaFilter}.TABLE --key …")),
     }
     resources = {**_roles(), **_endpoints(), **_replications(), **_starter()}
-    return template("dmscdc, a source: DMS from a database to the raw bucket", _parameters(), resources, outputs, conditions=_CONDITIONS)
+    return template(
+        "dmscdc, a source: DMS from a database to the raw bucket",
+        _parameters(),
+        resources,
+        outputs,
+        conditions=_CONDITIONS,
+    )

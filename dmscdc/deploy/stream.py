@@ -22,11 +22,15 @@ def _parameters() -> dict[str, dict[str, Part]]:
     "By the title of their group."
     return {
         "Source": {
-            "SourceTable": parameter("A table of DynamoDB that has a Kinesis destination; empty: a new one, customer", ""),
+            "SourceTable": parameter(
+                "A table of DynamoDB that has a Kinesis destination; empty: a new one, customer", ""
+            ),
             "SourceKey": parameter("Its key", "id", pattern=r"[\w.-]+"),
             "StreamName": parameter("The stream of such a table", ""),
             "Shards": parameter("Shards of a new stream", 1, kind="Number", MinValue=1, MaxValue=500),
-            "RetentionHours": parameter("Hours that a new stream keeps changes", 48, kind="Number", MinValue=24, MaxValue=8760),
+            "RetentionHours": parameter(
+                "Hours that a new stream keeps changes", 48, kind="Number", MinValue=24, MaxValue=8760
+            ),
         },
         "Lake": {
             "LakeTable": parameter("Name of the lake's table", "shop.customer", pattern=r"\w+\.\w+"),
@@ -34,40 +38,69 @@ def _parameters() -> dict[str, dict[str, Part]]:
             "SharedStack": parameter("Name of the shared stack", "dmscdc-shared"),
         },
         "When": {
-            "CDCSchedule": parameter("When the stream is drained; the first run of an hourly job takes a window", "cron(0 * * * ? *)"),
+            "CDCSchedule": parameter(
+                "When the stream is drained; the first run of an hourly job takes a window",
+                "cron(0 * * * ? *)",
+            ),
             "TimeZone": parameter("Whose hours these are", "UTC"),
-            "ScheduleState": parameter("Off until the programs are uploaded", "DISABLED", values=("ENABLED", "DISABLED")),
-            "EverySeconds": parameter("0: until drained, by the timetable; else a window each so many seconds, without end", 0, kind="Number",
-                                      MinValue=0, MaxValue=3600),
+            "ScheduleState": parameter(
+                "Off until the programs are uploaded", "DISABLED", values=("ENABLED", "DISABLED")
+            ),
+            "EverySeconds": parameter(
+                "0: until drained, by the timetable; else a window each so many seconds, without end",
+                0,
+                kind="Number",
+                MinValue=0,
+                MaxValue=3600,
+            ),
         },
         "Where Spark runs": {
-            "Workers": parameter("Workers of the job, with the driver", 2, kind="Number", MinValue=2, MaxValue=100),
+            "Workers": parameter(
+                "Workers of the job, with the driver", 2, kind="Number", MinValue=2, MaxValue=100
+            ),
             "WorkerSize": parameter("G.1X: 4 cores, 16 GB", "G.1X", values=("G.1X", "G.2X", "G.4X", "G.8X")),
         },
     }
 
 
-_CONDITIONS = {"IsNew": same("SourceTable", ""), "IsParquet": same("LakeFormat", "parquet"),
-               "Drains": same("EverySeconds", "0")}
-_STREAM, _TABLE = when("IsNew", ref("Stream"), ref("StreamName")), when("IsNew", ref("Customers"), ref("SourceTable"))
+_CONDITIONS = {
+    "IsNew": same("SourceTable", ""),
+    "IsParquet": same("LakeFormat", "parquet"),
+    "Drains": same("EverySeconds", "0"),
+}
+_STREAM, _TABLE = (
+    when("IsNew", ref("Stream"), ref("StreamName")),
+    when("IsNew", ref("Customers"), ref("SourceTable")),
+)
 
 # %% ../../notebooks/16_deploy/05_stream.ipynb #e67a5900
 def _source() -> dict[str, Part]:
     "Table and stream."
-    stream = {"ShardCount": ref("Shards"), "RetentionPeriodHours": ref("RetentionHours"),
-              "StreamEncryption": {"EncryptionType": "KMS", "KeyId": "alias/aws/kinesis"}}
+    stream = {
+        "ShardCount": ref("Shards"),
+        "RetentionPeriodHours": ref("RetentionHours"),
+        "StreamEncryption": {"EncryptionType": "KMS", "KeyId": "alias/aws/kinesis"},
+    }
     table = {
-        "BillingMode": "PAY_PER_REQUEST", "AttributeDefinitions": [{"AttributeName": ref("SourceKey"), "AttributeType": "S"}],
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": ref("SourceKey"), "AttributeType": "S"}],
         "KeySchema": [{"AttributeName": ref("SourceKey"), "KeyType": "HASH"}],
-        "KinesisStreamSpecification": {"StreamArn": att("Stream"), "ApproximateCreationDateTimePrecision": "MICROSECOND"},
+        "KinesisStreamSpecification": {
+            "StreamArn": att("Stream"),
+            "ApproximateCreationDateTimePrecision": "MICROSECOND",
+        },
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
     }
     kept = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"}
     return {
-        "Stream": otherwise({"Type": "AWS::Kinesis::Stream", "Condition": "IsNew", "Properties": stream},
-                            CKV_AWS_185="Kinesis's own key"),
-        "Customers": otherwise({"Type": "AWS::DynamoDB::Table", "Condition": "IsNew", **kept, "Properties": table},
-                               CKV_AWS_119="DynamoDB's own key"),
+        "Stream": otherwise(
+            {"Type": "AWS::Kinesis::Stream", "Condition": "IsNew", "Properties": stream},
+            CKV_AWS_185="Kinesis's own key",
+        ),
+        "Customers": otherwise(
+            {"Type": "AWS::DynamoDB::Table", "Condition": "IsNew", **kept, "Properties": table},
+            CKV_AWS_119="DynamoDB's own key",
+        ),
     }
 
 # %% ../../notebooks/16_deploy/05_stream.ipynb #1a9c2420
@@ -89,19 +122,40 @@ def stream_stack(
 ) -> Part:
     "The template of the stream's stack."
     raw = "s3:GetObject s3:PutObject s3:DeleteObject s3:AbortMultipartUpload s3:ListMultipartUploadParts"
-    places = [shared(name) for name in ("RawBucket", "LakeBucket", "RunsBucket", "StateTable", "LakeDBName", "Log")]
-    stream = sub("arn:${AWS::Partition}:kinesis:${AWS::Region}:${AWS::AccountId}:stream/${stream}", stream=_STREAM)
-    read = ("kinesis:DescribeStreamSummary kinesis:DescribeStream kinesis:ListShards kinesis:GetShardIterator kinesis:GetRecords")
+    places = [
+        shared(name) for name in ("RawBucket", "LakeBucket", "RunsBucket", "StateTable", "LakeDBName", "Log")
+    ]
+    stream = sub(
+        "arn:${AWS::Partition}:kinesis:${AWS::Region}:${AWS::AccountId}:stream/${stream}", stream=_STREAM
+    )
+    read = "kinesis:DescribeStreamSummary kinesis:DescribeStream kinesis:ListShards"
+    read += " kinesis:GetShardIterator kinesis:GetRecords"
     words = "stream --table ${LakeTable} --key ${SourceKey} ${how}"
     how = when("Drains", "--drain", sub("--every ${EverySeconds}"))
     run = command(words, {"stream": _STREAM, **_settings()}, how=how)
     resources = {
         **_source(),
         "JobRole": role_of("glue.amazonaws.com", *job_rights(raw, *places), allow(read, stream)),
-        "Job": glue_job(run, att("JobRole"), shared("RunsBucket"), version, Description="dmscdc stream",
-                        Timeout=when("Drains", 120, 2880)),
+        "Job": glue_job(
+            run,
+            att("JobRole"),
+            shared("RunsBucket"),
+            version,
+            Description="dmscdc stream",
+            Timeout=when("Drains", 120, 2880),
+        ),
         **timetable("Job", ref("CDCSchedule")),
     }
-    outputs = {"Table": ("The table that is followed", _TABLE), "Stream": ("Its stream", _STREAM), "JobName": ("The job", ref("Job"))}
-    return template("dmscdc, a stream: a DynamoDB table, followed through Kinesis", _parameters(), resources, outputs,
-                    conditions=_CONDITIONS, mappings=spark_settings())
+    outputs = {
+        "Table": ("The table that is followed", _TABLE),
+        "Stream": ("Its stream", _STREAM),
+        "JobName": ("The job", ref("Job")),
+    }
+    return template(
+        "dmscdc, a stream: a DynamoDB table, followed through Kinesis",
+        _parameters(),
+        resources,
+        outputs,
+        conditions=_CONDITIONS,
+        mappings=spark_settings(),
+    )

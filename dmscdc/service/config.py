@@ -59,7 +59,9 @@ class Config:
     catalog: str = _setting('catalogue that is told of commits: glue:DATABASE or glue:DATABASE?create; "": none', "")
     include: str = _setting('tables that are meant, by patterns: sampledb.*,shop.order?; "": all', "")
     exclude: str = _setting('tables that are left out, by patterns: *.tmp_*,sampledb.audit; "": none', "")
-    metrics: str = _setting('where a pass says what it has done: emf, jsonl, or either with :FILE or :logs:GROUP; "": nowhere', "")
+    metrics: str = _setting(
+        'where a pass says what it has done: emf, jsonl, or either with :FILE or :logs:GROUP; "": nowhere', ""
+    )
     archive: str = _setting('where old change files were moved, laid out like the landing; "": nowhere', "")
     transactions: str = _setting('CdcPath, where DMS writes changes of all tables together; "": none', "")
     source: str = _setting('database to compare with: sqlite:FILE, mariadb://USER@HOST/DB, dynamodb:TABLE; "" none', "")

@@ -209,5 +209,6 @@ def pass_facts(
     sums = {name: sum(one[name] or 0 for one in tables) for name in SUMMED}
     return {
         "tables": len(tables), "verdicts": {verdict: verdicts[verdict] for verdict in EXIT_CODES if verdicts[verdict]},
-        "lag": max(lags, default=None), "quiet": min(lags, default=None), **sums, "seconds": _seconds_between(start, end),
+        "lag": max(lags, default=None), "quiet": min(lags, default=None), **sums,
+        "seconds": _seconds_between(start, end),
     }
