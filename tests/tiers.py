@@ -60,6 +60,7 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "proof/test_in_flight.py": "test",
     "proof/test_proof_words.py": "quick",
     "running": "proof",
+    "running/test_old_runs.py": "quick",
     "stream": "proof",
     "running/test_metrics.py": "test",
     "running/test_schedule.py": "test",

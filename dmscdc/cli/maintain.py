@@ -5,27 +5,24 @@
 # %% ../../notebooks/17_cli/09_maintain.ipynb #a59f3239
 from __future__ import annotations
 
+import sys
+from datetime import datetime, timedelta, timezone
 from typing import Annotated, Optional
 
 import typer
 
 from .options import session, with_config
-from ..errors import DmscdcError
+from ..errors import BadSetting, DmscdcError
 from ..landing.files import TableRef, for_shell
 from ..service.config import Config
 from ..state.registry import open_state
 
 # %% auto #0
-__all__ = ['maintenance', 'maintain_lake']
+__all__ = ['maintenance', 'maintain_lake', 'maintain_raw', 'maintain_runs']
 
 # %% ../../notebooks/17_cli/09_maintain.ipynb #7346b581
 _TABLES = "schema.table; all that are loaded if left out"
-maintenance = typer.Typer(help="Upkeep of lake tables.", no_args_is_help=True)
-
-
-@maintenance.callback()
-def _group() -> None:
-    pass  # one command is a command of a group too
+maintenance = typer.Typer(help="Upkeep of lake tables, raw files and kept runs.", no_args_is_help=True)
 
 
 @maintenance.command("lake", epilog="Example: dmscdc maintain lake sampledb.product --keep-days 30 --yes")
@@ -56,3 +53,72 @@ def maintain_lake(
     if not yes:
         words = "".join(f" {for_shell(table)}" for table in tables or ())
         print(f"Nothing was done yet: dmscdc maintain lake{words} --keep-days {keep_days:g} --yes")
+
+# %% ../../notebooks/17_cli/09_maintain.ipynb #b21bb251
+def _proven(
+    config: Config,
+    tables: list[TableRef],
+) -> list[TableRef]:
+    "Those of the tables that equal their source now; the others are named."
+    from dmscdc.service.schedule import run_proofs
+
+    runs = run_proofs(config, tables, say=lambda words: print(words, file=sys.stderr))
+    return [table for table, run in zip(tables, runs) if run.verdict == "ok"]
+
+
+@maintenance.command("raw", epilog="Example: dmscdc maintain raw --keep-days 90 --yes")
+@with_config
+def maintain_raw(
+    config: Config,
+    tables: Annotated[Optional[list[str]], typer.Argument(metavar="[TABLE...]", help=_TABLES)] = None,
+    keep_days: Annotated[float, typer.Option(min=0, help="Days for which change files stay in the landing")] = 30,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete them; else they go to the setting archive")] = False,
+    proven: Annotated[bool, typer.Option("--proven", help="Only of tables that equal their --source now")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only said what would be done")] = False,
+) -> None:
+    """Move change files that were applied, and lie before the look-back window, into the archive; a plan first.
+
+    Exit codes: 0, 1 where a file cannot be moved, 2 wrong use, 3 where a table is not proven."""
+    from dmscdc.load.raw import tidy_raw
+    from dmscdc.service.schedule import loaded
+
+    if bool(config.archive) == delete:
+        both = "an archive and --delete" if delete else "neither an archive nor --delete"
+        raise BadSetting(f"there is {both}: give --archive PLACE, or --delete, after which history, as-of and feed "
+                         "know the deleted past no more")
+    named = [TableRef.parse(name) for name in tables or ()] or loaded(config)
+    ready = _proven(config, named) if proven and yes else named
+    before = datetime.now(timezone.utc) - timedelta(days=keep_days)
+    failed = None
+    for table in ready:
+        try:
+            print(tidy_raw(table, config.landing, config.state, config.archive, before, yes=yes))
+        except (DmscdcError, OSError) as error:
+            failed = failed or error
+            print(f"{table}: {str(error).removeprefix(f'{table}: ')}")
+    if failed:
+        raise typer.Exit(getattr(failed, "exit_code", 1))
+    if not yes:
+        print("Nothing was done yet: the same command with --yes")
+    if len(ready) < len(named):
+        raise typer.Exit(3)
+
+# %% ../../notebooks/17_cli/09_maintain.ipynb #ef681515
+_FAILED_DAYS = "Days for which reports of all others stay"
+
+
+@maintenance.command("runs", epilog="Example: dmscdc maintain runs --keep-days 90 --keep-failed-days 365 --yes")
+@with_config
+def maintain_runs(
+    config: Config,
+    keep_days: Annotated[float, typer.Option(min=0, help="Days for which reports of runs stay that went well")] = 90,
+    keep_failed_days: Annotated[float, typer.Option(min=0, help=_FAILED_DAYS)] = 365,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only said what would be done")] = False,
+) -> None:
+    "Remove the reports of old runs; the run log keeps a line of each. A plan first."
+    from dmscdc.runs.upkeep import tidy_runs
+
+    now = datetime.now(timezone.utc)
+    print(tidy_runs(config.runs, now, keep_days, keep_failed_days, yes=yes))
+    if not yes:
+        print("Nothing was done yet: the same command with --yes")
