@@ -110,7 +110,25 @@ aws dynamodb enable-kinesis-streaming-destination --table-name TABLE --stream-ar
     --enable-kinesis-streaming-configuration ApproximateCreationDateTimePrecision=MICROSECOND
 ```
 
-## 5. Back to nothing
+## 5. When an alarm comes
+
+An alarm is about all tables. Which one it is stands at the bottom of the dashboard and on the front page, each with
+its sentence and the command that helps; `dmscdc status` says the same.
+
+* **Failed**: a table failed, or its input was refused. The report of the run says which file and row. A failure
+  that comes from outside (a lost worker, a full disk) is tried again by the next pass; what was refused waits
+  until something changes, or for `dmscdc pass --retry`.
+* **Attention**: a person must look: a new table wants a key, a load set lacks a part, a file came too late, a
+  column is gone. The lake stands as the last good commit left it.
+* **Waiting**: files wait after every pass, for hours. Usually one of the two above; else the job is too small for
+  what comes, and wants more `Workers` or `TableWorkers`.
+* **NoPass**: no pass has ended. Look at the runs of the job in Glue: the timetable may be off, the programs may not
+  be uploaded, the job may run into `JobMinutes`.
+* **Quiet**: DMS has written no change file of any table. Is the task running?
+  `aws dms describe-replication-tasks`, or `describe-replications`, with its last failure. A source that really
+  rests at night wants a larger `QuietSeconds`.
+
+## 6. Back to nothing
 
 ```sh
 aws cloudformation delete-stack --stack-name dmscdc-stream

@@ -396,7 +396,7 @@ def _alarm(name: str) -> Part:
     "An alarm of the table above."
     metric, statistic, compared, threshold, hours, missing, meaning = ALARMS[name]
     assert metric in UNITS
-    look = "Front page: s3://${Runs}/runs/index.html. What to do: explore/on_call, " + name
+    look = "Front page: s3://${Runs}/runs/index.html. What to do: README.md of dmscdc templates, " + name
     return {
         "Type": "AWS::CloudWatch::Alarm",
         "Properties": {

@@ -82,3 +82,9 @@ def test_every_parameter_that_the_page_names_is_one_of_its_template():
         name = command.split("--template-file ")[1].split(".yaml")[0]
         given = [word.split("=")[0] for word in command.split("--parameter-overrides")[1].split() if "=" in word]
         assert given and set(given) <= set(every(name)[0].values), command
+
+
+def test_every_alarm_has_its_paragraph_on_the_page():
+    page, resources = (INFRA / "README.md").read_text(), every("shared")[0].resources
+    alarms = {name.removesuffix("Alarm"): one["Properties"] for name, one in resources.items() if one["Type"] == "AWS::CloudWatch::Alarm"}
+    assert len(alarms) >= 5 and all(f"* **{name}**:" in page and one["AlarmDescription"].endswith(f"dmscdc templates, {name}") for name, one in alarms.items())
