@@ -77,11 +77,12 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
 }
 SWEEPS = (  # ids that repeat another test for one more name, table, moment or way
     r"adversary/test_adversary.py::.*\[adv\.(?!columns|types|usual|late|part|key\])",
-    r"asking/test_asked_archive.py::",
+    r"asking/test_asked_archive.py::test_",
     r"asking/test_asked_names.py::.*\[(?!all|a\.b|_metadata)",
     r"asking/test_first_day.py::.*\[(?!names)",
     r"aws/test_decided.py::test_a_writer_killed.*\[(?!sqlite-incremental)",
     r"aws/test_lake.py::test_a_writer_killed.*\[(?!incremental-after)",
+    r"crashes/test_buckets.py::test_whatever_changes.*\[(?!partitioned)",
     r"loading/test_(columns|damage|inserts|partitions|times|values).py::.*\[shuffled",
     r"shapes/test_key_changes.py::test_the_old_key.*\[shuffled-(?!a swap)",
 )

@@ -334,16 +334,11 @@ def _replications() -> dict[str, Part]:
 def _starter() -> dict[str, Part]:
     "The function, and the resource that calls it."
     log = "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:log-group:/aws/lambda/${AWS::StackName}-*"
-    steps = "dms:TestConnection dms:StartReplicationTask dms:StopReplicationTask"
-    steps += " dms:StartReplication dms:StopReplication"
     look = "dms:DescribeConnections dms:DescribeReplicationTasks dms:DescribeReplications"
-    ours = [
-        ref("Source"),
-        ref("Target"),
-        when("HasInstance", ref("Task")),
-        when("HasInstance", ref("DMSReplicationInstanceArn")),
-        when("IsServerless", ref("Replication")),
-    ]
+    tests = "dms:TestConnection dms:StartReplicationTask dms:StopReplicationTask"
+    ends = ref("Source"), ref("Target"), ref("Task"), ref("DMSReplicationInstanceArn")
+    serverless = allow("dms:StartReplication dms:StopReplication", ref("Replication"))
+    steps = when("HasInstance", allow(tests, *ends), serverless)
     function = {
         "Runtime": "python3.13",
         "Handler": "index.handler",
@@ -365,7 +360,7 @@ def _starter() -> dict[str, Part]:
     return {
         "StarterRole": role(
             "lambda.amazonaws.com",
-            allow(steps, *ours),
+            steps,
             allow(look, "*", why="DMS knows no resource for these; they only look"),
             allow("logs:CreateLogGroup logs:CreateLogStream logs:PutLogEvents", sub(log), sub(log + ":*")),
         ),

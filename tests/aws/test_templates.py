@@ -20,7 +20,7 @@ DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "
 CHOICES = {
     "shared": {"RawBucket": ("", "raw"), "LakeBucket": ("", "lake"), "StateTable": ("", "Theirs"), "AlarmEmail": ("", "you@example.com"),
                "LakeFormat": ("parquet", "delta", "iceberg")},
-    "source": {"DMSReplicationInstanceArn": ("", "arn:instance"), "DBEngine": ("mysql", "postgres"), "SequenceColumn": ("yes", "no"),
+    "source": {"DMSReplicationInstanceArn": ("", "arn:aws:dms:eu-central-1:111122223333:rep:ONE"), "DBEngine": ("mysql", "postgres"), "SequenceColumn": ("yes", "no"),
                "BeforeImages": ("yes", "no"), "MakeDMSRoles": ("yes", "no"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
     "sample": {"Subnets": ("subnet-1,subnet-2",), "SecurityGroups": ("sg-1",)},
     "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg")},
@@ -47,12 +47,15 @@ def test_whatever_is_chosen_all_that_is_named_is_made(name):
     assert not unused, f"made by no choice: {unused}"
 
 
+def policies(name: str) -> list[dict]:
+    "All policies that roles of a template may have."
+    roles = [part["Properties"] for one in every(name) for part in one.resources.values() if part["Type"] == "AWS::IAM::Role"]
+    return [policy["PolicyDocument"] for one in roles for policy in one.get("Policies", [])]
+
+
 @pytest.mark.parametrize("name", CHOICES)
 def test_no_right_is_wider_than_it_says(name):
-    found = []
-    for resource in every(name)[0].template["Resources"].values():
-        for policy in resource["Properties"].get("Policies", []) if resource["Type"] == "AWS::IAM::Role" else []:
-            found += policy["PolicyDocument"]["Statement"]
+    found = [one for policy in policies(name) for one in policy["Statement"]]
     assert not [action for one in found for action in one["Action"] if "*" in action]
     looks = {action for one in found if "*" in one["Resource"] for action in one["Action"]}
     assert looks <= {"cloudwatch:PutMetricData", "dms:DescribeConnections", "dms:DescribeReplicationTasks", "dms:DescribeReplications"}

@@ -152,7 +152,10 @@ def test_the_example_is_whole_small_and_from_no_machine():
 
 def test_torture_runs_every_test_with_every_kill_point_and_the_days_seeds():
     said = subprocess.run(["make", "-n", "torture"], cwd=HOME, capture_output=True, text=True, env={name: value for name, value in os.environ.items() if "SEED" not in name and name != "HISTORIES"}).stdout
-    (line,) = [line for line in said.splitlines() if "pytest" in line]
+    line, *lakes = [line for line in said.splitlines() if "-m pytest" in line]
     words = shlex.split(line)
     assert words[words.index("-m", words.index("pytest")) + 1] == "torture or not torture" and words[-1] == "tests" and "-k" not in words
     assert {"HISTORIES=200", "HISTORY_SEED=today", "CRASH_SEED=today", "ADVERSARY_SEED=today"} <= set(words)
+    for format in ("parquet", "delta", "iceberg", "hudi", "hudi-mor"):  # each with ten histories and those that are known to be hard
+        (one,) = [shlex.split(lake) for lake in lakes if f"DMSCDC_FORMAT={format} " in lake]
+        assert "HISTORIES=10" in one and one[one.index("-k") + 1] == ""
