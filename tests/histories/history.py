@@ -28,7 +28,7 @@ from seeds import seed_of
 from world import World
 
 SEED = seed_of("HISTORY_SEED")
-COUNT = int(os.environ.get("HISTORIES") or 15)
+COUNT = int(os.environ.get("HISTORIES") or 8)
 TRIED: Counter = Counter()  # what all histories of this process came to
 TABLES = {
     "item": "id INTEGER PRIMARY KEY, title TEXT, price DECIMAL(12,2), big BIGINT",
