@@ -90,7 +90,7 @@ SWEEPS = (  # ids that repeat another test for one more name, table, moment or w
     r"contracts/test_tables.py::test_what_is_staged.*\[(?!parquet|\S*-apply)",
     r"crashes/test_buckets.py::test_whatever_changes.*\[(?!partitioned)",
     r"crashes/test_controllers.py::test_a_controller_killed.*\[(?!later)",
-    r"formats/test_format_kills.py::.*\[(?!0)",
+    r"formats/test_format_kills.py::test_a_run_killed_at_any.*\[(?!0)",
     r"jobs/test_working_folder.py::test_a_pass_imports.*\[classic",
     r"loading/test_(columns|damage|inserts|partitions|times|values).py::.*\[shuffled",
     r"shapes/test_key_changes.py::test_the_old_key.*\[shuffled-(?!a swap)",

@@ -76,7 +76,7 @@ World(Path(sys.argv[2]), spark, {}).go()
 """
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("KILLS", 3))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("KILLS", 10))))
 def test_a_run_killed_at_any_moment_is_healed(tmp_path, spark, seed):
     world, rows = start(tmp_path, spark)
     assert world.go().verdict == "ok"
