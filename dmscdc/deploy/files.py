@@ -46,7 +46,7 @@ aws cloudformation describe-stacks --stack-name dmscdc-shared --query 'Stacks[0]
 The outputs name the buckets. Upload the program and the wheel of this version to the folder `Code`:
 
 ```sh
-pip download --no-deps dmscdc==VERSION || pip wheel --no-deps PATH_OF_THE_CLONE
+pip wheel --no-deps PATH_OF_THE_CLONE
 aws s3 cp inside.py s3://RUNS/code/
 aws s3 cp dmscdc-VERSION-py3-none-any.whl s3://RUNS/code/
 ```
@@ -62,13 +62,21 @@ mysql --ssl-mode=REQUIRED -h SERVER -u shop -p -e "BEFORE"
 mysql --ssl-mode=REQUIRED -h SERVER -u shop -p < shop.sql
 ```
 
+The connection is encrypted and the server's certificate checked, so DMS is given the authority of RDS, or of your
+own server, once a region:
+
+```sh
+curl -O https://truststore.pki.rds.amazonaws.com/REGION/REGION-bundle.pem
+aws dms import-certificate --certificate-identifier rds --certificate-pem file://REGION-bundle.pem
+```
+
 Then DMS. It starts at once, and the first files come within minutes.
 
 ```sh
 aws cloudformation deploy --stack-name dmscdc-shop --template-file source.yaml \\
     --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM \\
     --parameter-overrides DBServer=SERVER DBUser=shop DBSecret=SECRET DMSSchemaFilter=sampledb \\
-        Subnets=subnet-1,subnet-2 SecurityGroups=sg-1
+        CertificateArn=CERTIFICATE Subnets=subnet-1,subnet-2 SecurityGroups=sg-1
 ```
 
 If it says that the role `dms-vpc-role` is missing, add `MakeDMSRoles=yes`.

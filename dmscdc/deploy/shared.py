@@ -28,12 +28,23 @@ from ..spark.formats import FORMATS
 from ..spark.server import PLUGIN
 
 # %% auto #0
-__all__ = ['PROGRAM', 'ALARMS', 'settings', 'command', 'spark_settings', 'glue_job', 'bucket_rights', 'job_rights', 'timetable',
-           'shared_stack']
+__all__ = ['FORMATS_OF_GLUE', 'CLOCK', 'SPARK', 'PROGRAM', 'WRITE', 'ALARMS', 'settings', 'command', 'spark_settings', 'glue_job',
+           'bucket_rights', 'job_rights', 'timetable', 'shared_stack']
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #8b8d5177
-_FOLDER = r"[\w./=-]*"
-_FORMATS = ("parquet", "delta", "iceberg")  # Glue 6.0 runs Spark 4.1, for which no Hudi could be tried
+_FOLDER = r"[\w.=-]+(/[\w.=-]+)*"
+FORMATS_OF_GLUE = ("parquet", "delta", "iceberg")  # Glue 6.0 runs Spark 4.1, for which no Hudi could be tried
+
+
+CLOCK = {
+    "CDCSchedule": parameter("When it runs, as EventBridge Scheduler reads it", "cron(0 * * * ? *)"),
+    "TimeZone": parameter("Whose hours these are", "UTC"),
+    "ScheduleState": parameter("Off until the programs are uploaded", "DISABLED", values=("ENABLED", "DISABLED")),
+}
+SPARK = {
+    "Workers": parameter("Workers of the job, with the driver", 2, kind="Number", MinValue=2, MaxValue=100),
+    "WorkerSize": parameter("G.1X: 4 cores, 16 GB", "G.1X", values=("G.1X", "G.2X", "G.4X", "G.8X")),
+}
 
 
 def _parameters() -> dict[str, dict[str, Part]]:
@@ -49,25 +60,14 @@ def _parameters() -> dict[str, dict[str, Part]]:
             "LakeDBName": parameter(
                 "Database of the Glue catalogue, made here", "dmscdc", pattern="[a-z0-9_]+"
             ),
-            "LakeFormat": parameter("Format of new tables", "parquet", values=_FORMATS),
+            "LakeFormat": parameter("Format of new tables", "parquet", values=FORMATS_OF_GLUE),
             "StateTable": parameter(
                 "DynamoDB table of settings and positions; empty: DMSCDC_Controller is made", ""
             ),
         },
-        "When": {
-            "CDCSchedule": parameter(
-                "When a pass runs, as EventBridge Scheduler reads it", "cron(0 * * * ? *)"
-            ),
-            "TimeZone": parameter("Whose hours these are", "UTC"),
-            "ScheduleState": parameter(
-                "Off until the programs are uploaded", "DISABLED", values=("ENABLED", "DISABLED")
-            ),
-        },
+        "When": CLOCK,
         "Where Spark runs": {
-            "Workers": parameter(
-                "Workers of the job, with the driver", 2, kind="Number", MinValue=2, MaxValue=100
-            ),
-            "WorkerSize": parameter("G.1X: 4 cores, 16 GB", "G.1X", values=("G.1X", "G.2X", "G.4X", "G.8X")),
+            **SPARK,
             "TableWorkers": parameter("Tables at a time", 2, kind="Number", MinValue=0, MaxValue=32),
             "JobMinutes": parameter(
                 "After which a pass is ended", 120, kind="Number", MinValue=5, MaxValue=2880
@@ -76,14 +76,13 @@ def _parameters() -> dict[str, dict[str, Part]]:
         "Who is told": {
             "AlarmEmail": parameter("Address that alarms are sent to; empty: nobody", ""),
             "AlarmHours": parameter(
-                "Hours without progress until an alarm", 3, kind="Number", MinValue=1, MaxValue=24
+                "Hours without progress until an alarm", 3, kind="Number", MinValue=1, MaxValue=168
             ),
             "QuietSeconds": parameter(
                 "Seconds without any new change file until an alarm", 86400, kind="Number", MinValue=600
             ),
         },
         "What is kept": {
-            "RunDays": parameter("Days that reports of runs are kept", 365, kind="Number", MinValue=7),
             "LogDays": parameter(
                 "Days that logs are kept", 30, kind="Number", values=(7, 14, 30, 60, 90, 180, 365)
             ),
@@ -97,6 +96,7 @@ _CONDITIONS = {
     "NewState": same("StateTable", ""),
     "HasEmail": differs("AlarmEmail"),
     "IsParquet": same("LakeFormat", "parquet"),
+    "IsOn": same("ScheduleState", "ENABLED"),
 }
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #71c3c069
@@ -135,15 +135,10 @@ def _only_tls(bucket: str, condition: str = "") -> Part:
     return {"Condition": condition, **part} if condition else part
 
 
-def _expiry(prefix: str, days: Any) -> Part:
-    return {"Id": f"{prefix}-expire", "Status": "Enabled", "Prefix": f"{prefix}/", "ExpirationInDays": days}
-
-
 def _places() -> dict[str, Part]:
     "Buckets, state and catalogue."
     halves = {"Id": "half-uploads", "Status": "Enabled", "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 2}}
     clean = {"LifecycleConfiguration": {"Rules": [halves]}}
-    runs = {"LifecycleConfiguration": {"Rules": [halves, _expiry("runs", ref("RunDays"))]}}
     state = {
         "Type": "AWS::DynamoDB::Table", "Condition": "NewState", "DeletionPolicy": "Retain",
         "UpdateReplacePolicy": "Retain",
@@ -159,7 +154,7 @@ def _places() -> dict[str, Part]:
     return {
         "Raw": _bucket("NewRaw", **clean), "RawTls": _only_tls("Raw", "NewRaw"),
         "Lake": _bucket("NewLake", **clean), "LakeTls": _only_tls("Lake", "NewLake"),
-        "Runs": _bucket(**runs), "RunsTls": _only_tls("Runs"),
+        "Runs": _bucket(**clean), "RunsTls": _only_tls("Runs"),
         "State": otherwise(state, CKV_AWS_119="It holds names and positions of tables, no rows: DynamoDB's own key"),
         "Catalog": {"Type": "AWS::Glue::Database", "Properties": catalog},
     }
@@ -173,46 +168,29 @@ from dmscdc.cli.main import inside
 
 words = sys.argv[sys.argv.index("--dmscdc") + 1]
 code = inside(*shlex.split(words))
-if code in (1, 2):  # failed, and wrong use. 3, a person must look, is told by an alarm
+if code not in (0, 3, 4):  # 3, a person must look, is told by an alarm; 4: another run is at work
     raise SystemExit(code)
 """
 _PARTS = (
-    "typer",
-    "rich",
-    "cronsim",
-    "jinja2",
-    "markupsafe",
-    "sqlglot",
-    "papermill",
-    "nbclient",
-    "nbconvert",
-    "nbformat",
-    "nh3",
-    "ipykernel",
-    "jupyter-client",
-    "altair",
-    "vl-convert-python",
-    "boto3",
-    "fastavro",
-    "grpcio",
-    "grpcio-status",
-    "googleapis-common-protos",
-    "zstandard",
-)  # the last four for Spark Connect's client
+    "typer rich cronsim jinja2 markupsafe sqlglot papermill nbclient nbconvert nbformat nh3 ipykernel jupyter-client "
+    "altair vl-convert-python boto3 fastavro "
+    "grpcio grpcio-status googleapis-common-protos zstandard"  # what Spark Connect's client imports
+).split()
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #e816834d
 def settings(
-    format: Any = ref("LakeFormat"),  # of new tables
+    landing: Part,
+    **at: Any,  # lake, lake_folder, state, runs, catalog, log: their names
 ) -> dict[str, Any]:  # by the names of options
-    "The places of the stack, as options of a command."
+    "Where things are, as options of a command."
     return {
-        "landing": _LANDING,
-        "lake": sub("s3://${bucket}/${LakeFolder}", bucket=_LAKE),
-        "state": sub("dynamodb:${table}", table=_STATE),
-        "runs": sub("s3://${Runs}/runs"),
-        "catalog": sub("glue:${LakeDBName}"),
-        "metrics": sub("emf:logs:${Log}"),
-        "format": format,
+        "landing": landing,
+        "lake": sub("s3://${bucket}/${folder}", bucket=at["lake"], folder=at["lake_folder"]),
+        "state": sub("dynamodb:${table}", table=at["state"]),
+        "runs": sub("s3://${bucket}/runs", bucket=at["runs"]),
+        "catalog": sub("glue:${name}", name=at["catalog"]),
+        "metrics": sub("emf:logs:${log}", log=at["log"]),
+        "format": ref("LakeFormat"),
     }
 
 
@@ -237,7 +215,7 @@ def spark_settings() -> dict[str, Part]:
     return {
         "Spark": {
             format: {"Conf": _spark(format), "Jars": "" if format == "parquet" else format}
-            for format in _FORMATS
+            for format in FORMATS_OF_GLUE
         }
     }
 
@@ -284,19 +262,18 @@ def glue_job(
 def bucket_rights(
     bucket: Any,  # its name
     actions: str,  # on its objects
-    folder: Any = "",  # with "/" at its end
 ) -> list[Part]:
-    "Rights to list a bucket, and to do something with the objects of a folder."
+    "Rights to list a bucket, and to do something with its objects."
     return [
         allow(
             "s3:ListBucket s3:GetBucketLocation s3:ListBucketMultipartUploads",
             sub("arn:${AWS::Partition}:s3:::${bucket}", bucket=bucket),
         ),
-        allow(actions, sub(f"arn:${{AWS::Partition}}:s3:::${{bucket}}/{folder}*", bucket=bucket)),
+        allow(actions, sub("arn:${AWS::Partition}:s3:::${bucket}/*", bucket=bucket)),
     ]
 
 
-_WRITE = "s3:GetObject s3:PutObject s3:DeleteObject s3:AbortMultipartUpload s3:ListMultipartUploadParts"
+WRITE = "s3:GetObject s3:PutObject s3:DeleteObject s3:AbortMultipartUpload s3:ListMultipartUploadParts"
 _ITEMS = (
     "dynamodb:DescribeTable dynamodb:GetItem dynamodb:BatchGetItem dynamodb:Query dynamodb:Scan dynamodb:PutItem "
     "dynamodb:UpdateItem dynamodb:DeleteItem"
@@ -322,8 +299,8 @@ def job_rights(
     logs = "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:log-group:"
     return [
         *bucket_rights(raw_bucket, raw),
-        *bucket_rights(lake_bucket, _WRITE),
-        *bucket_rights(runs_bucket, _WRITE),
+        *bucket_rights(lake_bucket, WRITE),
+        *bucket_rights(runs_bucket, WRITE),
         allow(
             _ITEMS,
             sub(
@@ -353,11 +330,8 @@ def job_rights(
 # %% ../../notebooks/16_deploy/02_shared.ipynb #e47c776c
 def timetable(
     job: str,  # resource
-    when_: Any,  # cron(…) or rate(…)
-    zone: Any = ref("TimeZone"),
-    state: Any = ref("ScheduleState"),
 ) -> dict[str, Part]:  # role and schedule
-    "A job that a clock starts."
+    "A job that a clock starts, as the parameters CLOCK say."
     arn = sub("arn:${AWS::Partition}:glue:${AWS::Region}:${AWS::AccountId}:job/${job}", job=ref(job))
     ours = {"StringEquals": {"aws:SourceAccount": ref("AWS::AccountId")}}
     target = {
@@ -365,8 +339,8 @@ def timetable(
         "Input": sub(json.dumps({"JobName": "${job}"}), job=ref(job)),
         "RetryPolicy": {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 300},
     }
-    clock = {"ScheduleExpression": when_, "ScheduleExpressionTimezone": zone, "State": state,
-             "FlexibleTimeWindow": {"Mode": "OFF"}, "Target": target}
+    clock = {"ScheduleExpression": ref("CDCSchedule"), "ScheduleExpressionTimezone": ref("TimeZone"),
+             "State": ref("ScheduleState"), "FlexibleTimeWindow": {"Mode": "OFF"}, "Target": target}
     return {
         "ClockRole": role("scheduler.amazonaws.com", allow("glue:StartJobRun", arn), where=ours),
         "Clock": otherwise({"Type": "AWS::Scheduler::Schedule", "Properties": clock},
@@ -397,8 +371,10 @@ def _alarm(name: str) -> Part:
     metric, statistic, compared, threshold, hours, missing, meaning = ALARMS[name]
     assert metric in UNITS
     look = "Front page: s3://${Runs}/runs/index.html. What to do: README.md of dmscdc templates, " + name
+    only = {"Condition": "IsOn"} if missing == "breaching" else {}  # without a timetable no pass is missing
     return {
         "Type": "AWS::CloudWatch::Alarm",
+        **only,
         "Properties": {
             "AlarmDescription": sub(f"dmscdc: {meaning}. {look}"),
             "Namespace": "dmscdc",
@@ -511,19 +487,21 @@ def shared_stack(
     version: str,  # of the package, whose wheel the job installs
 ) -> Part:
     "The template of the shared stack."
+    places = {"lake": _LAKE, "lake_folder": ref("LakeFolder"), "state": _STATE, "runs": ref("Runs")}
+    options = settings(_LANDING, **places, catalog=ref("LakeDBName"), log=ref("Log"))
     rights = job_rights("s3:GetObject", _RAW, _LAKE, ref("Runs"), _STATE, ref("LakeDBName"), ref("Log"))
     minutes = {"Timeout": ref("JobMinutes"), "Description": "dmscdc pass"}
     resources = {
         **_places(),
         "JobRole": role("glue.amazonaws.com", *rights),
         "Job": glue_job(
-            command("pass --workers ${TableWorkers}", settings()),
+            command("pass --workers ${TableWorkers}", options),
             att("JobRole"),
             ref("Runs"),
             version,
             **minutes,
         ),
-        **timetable("Job", ref("CDCSchedule")),
+        **timetable("Job"),
         **_watch(),
     }
     outputs = {

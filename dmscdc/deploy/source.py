@@ -46,9 +46,12 @@ def _parameters() -> dict[str, dict[str, Part]]:
             "DBSecretKey": parameter("Name of the password in it", "password"),
             "DBName": parameter("Database; MySQL and MariaDB need none", ""),
             "SslMode": parameter(
-                "How the connection is encrypted",
-                "require",
+                "How DMS connects; MySQL, MariaDB and Oracle have no require",
+                "verify-ca",
                 values=("none", "require", "verify-ca", "verify-full"),
+            ),
+            "CertificateArn": parameter(
+                "Certificate of the server's authority, imported into DMS; verify-… want it", ""
             ),
         },
         "What is copied": {
@@ -85,6 +88,7 @@ def _parameters() -> dict[str, dict[str, Part]]:
 _CONDITIONS = {
     "HasInstance": differs("DMSReplicationInstanceArn"),
     "IsServerless": same("DMSReplicationInstanceArn", ""),
+    "HasCertificate": differs("CertificateArn"),
     "HasGroups": {"Fn::Not": [{"Fn::Equals": [{"Fn::Join": ["", ref("SecurityGroups")]}, ""]}]},
     "HasDatabase": {"Fn::Or": [same("DBEngine", engine) for engine in _WITH_DATABASE]},
     "HasSequence": same("SequenceColumn", "yes"),
@@ -279,6 +283,7 @@ def _endpoints() -> dict[str, Part]:
         "Password": sub("{{resolve:secretsmanager:${DBSecret}:SecretString:${DBSecretKey}}}"),
         "DatabaseName": when("HasDatabase", ref("DBName")),
         "SslMode": ref("SslMode"),
+        "CertificateArn": when("HasCertificate", ref("CertificateArn")),
     }
     target = {"EndpointType": "target", "EngineName": "s3", "S3Settings": s3_settings()}
     own = "DMS's own key; a key of yours is a property away"

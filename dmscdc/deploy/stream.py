@@ -5,19 +5,14 @@
 # %% ../../notebooks/16_deploy/05_stream.ipynb #4b8ef6bb
 from __future__ import annotations
 
-from typing import Any
-
-from .parts import Part, allow, att, otherwise, parameter, ref, same, shared, sub, template, when
-from .parts import role as role_of
-from .shared import command, glue_job, job_rights, spark_settings, timetable
+from .parts import Part, allow, att, otherwise, parameter, ref, role, same, shared, sub, template, when
+from .shared import CLOCK, FORMATS_OF_GLUE, SPARK, WRITE
+from .shared import command, glue_job, job_rights, settings, spark_settings, timetable
 
 # %% auto #0
 __all__ = ['stream_stack']
 
 # %% ../../notebooks/16_deploy/05_stream.ipynb #d2fa34b9
-_FORMATS = ("parquet", "delta", "iceberg")
-
-
 def _parameters() -> dict[str, dict[str, Part]]:
     "By the title of their group."
     return {
@@ -34,18 +29,11 @@ def _parameters() -> dict[str, dict[str, Part]]:
         },
         "Lake": {
             "LakeTable": parameter("Name of the lake's table", "shop.customer", pattern=r"\w+\.\w+"),
-            "LakeFormat": parameter("Format of the lake's table", "parquet", values=_FORMATS),
+            "LakeFormat": parameter("Format of the lake's table", "parquet", values=FORMATS_OF_GLUE),
             "SharedStack": parameter("Name of the shared stack", "dmscdc-shared"),
         },
         "When": {
-            "CDCSchedule": parameter(
-                "When the stream is drained; the first run of an hourly job takes a window",
-                "cron(0 * * * ? *)",
-            ),
-            "TimeZone": parameter("Whose hours these are", "UTC"),
-            "ScheduleState": parameter(
-                "Off until the programs are uploaded", "DISABLED", values=("ENABLED", "DISABLED")
-            ),
+            **CLOCK,
             "EverySeconds": parameter(
                 "0: until drained, by the timetable; else a window each so many seconds, without end",
                 0,
@@ -54,12 +42,7 @@ def _parameters() -> dict[str, dict[str, Part]]:
                 MaxValue=3600,
             ),
         },
-        "Where Spark runs": {
-            "Workers": parameter(
-                "Workers of the job, with the driver", 2, kind="Number", MinValue=2, MaxValue=100
-            ),
-            "WorkerSize": parameter("G.1X: 4 cores, 16 GB", "G.1X", values=("G.1X", "G.2X", "G.4X", "G.8X")),
-        },
+        "Where Spark runs": SPARK,
     }
 
 
@@ -104,24 +87,10 @@ def _source() -> dict[str, Part]:
     }
 
 # %% ../../notebooks/16_deploy/05_stream.ipynb #1a9c2420
-def _settings() -> dict[str, Any]:
-    "The places of the shared stack, as options of a command."
-    return {
-        "landing": sub("s3://${bucket}/streams", bucket=shared("RawBucket")),
-        "lake": sub("s3://${bucket}/${folder}", bucket=shared("LakeBucket"), folder=shared("LakeFolder")),
-        "state": sub("dynamodb:${table}", table=shared("StateTable")),
-        "runs": sub("s3://${bucket}/runs", bucket=shared("RunsBucket")),
-        "catalog": sub("glue:${name}", name=shared("LakeDBName")),
-        "metrics": sub("emf:logs:${log}", log=shared("Log")),
-        "format": ref("LakeFormat"),
-    }
-
-
 def stream_stack(
     version: str,  # of the package, whose wheel the job installs
 ) -> Part:
     "The template of the stream's stack."
-    raw = "s3:GetObject s3:PutObject s3:DeleteObject s3:AbortMultipartUpload s3:ListMultipartUploadParts"
     places = [
         shared(name) for name in ("RawBucket", "LakeBucket", "RunsBucket", "StateTable", "LakeDBName", "Log")
     ]
@@ -132,10 +101,13 @@ def stream_stack(
     read += " kinesis:GetShardIterator kinesis:GetRecords"
     words = "stream --table ${LakeTable} --key ${SourceKey} ${how}"
     how = when("Drains", "--drain", sub("--every ${EverySeconds}"))
-    run = command(words, {"stream": _STREAM, **_settings()}, how=how)
+    there = ("lake", "LakeBucket"), ("lake_folder", "LakeFolder"), ("state", "StateTable"), ("runs", "RunsBucket")
+    names = {name: shared(output) for name, output in (*there, ("catalog", "LakeDBName"), ("log", "Log"))}
+    options = settings(sub("s3://${bucket}/streams", bucket=shared("RawBucket")), **names)
+    run = command(words, {"stream": _STREAM, **options}, how=how)
     resources = {
         **_source(),
-        "JobRole": role_of("glue.amazonaws.com", *job_rights(raw, *places), allow(read, stream)),
+        "JobRole": role("glue.amazonaws.com", *job_rights(WRITE, *places), allow(read, stream)),
         "Job": glue_job(
             run,
             att("JobRole"),
@@ -144,7 +116,7 @@ def stream_stack(
             Description="dmscdc stream",
             Timeout=when("Drains", 120, 2880),
         ),
-        **timetable("Job", ref("CDCSchedule")),
+        **timetable("Job"),
     }
     outputs = {
         "Table": ("The table that is followed", _TABLE),

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-
-from pyarrow import fs as pafs
+from pathlib import Path
+from typing import Any
 
 from ..errors import UnknownTable
 from ..landing.files import RawFile, TableRef
@@ -18,7 +20,7 @@ from .arrivals import by_tally, sort_out
 from .process import leased
 from ..state.position import Position
 from ..state.registry import open_state
-from ..storage.filesystem import fs_and_path
+from ..storage.filesystem import client, fs_and_path, is_bucket, split_url
 
 # %% auto #0
 __all__ = ['old_files', 'OldFiles', 'tidy_raw']
@@ -35,23 +37,59 @@ def old_files(
     return tuple(file for file in by_tally(sort_out(changes, position), position).old if file.stamp < before)
 
 # %% ../../notebooks/08_load/09_raw.ipynb #b174e5f2
+def _asked(act: Callable[..., object], *given: Any) -> None:
+    "Ask S3. Raises `OSError`."
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        act(*given)
+    except (Boto3Error, BotoCoreError, ClientError) as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+
+
+def _copy(source: str, target: str) -> int:  # the size of what is there then
+    "Copy a file; in buckets by boto3, because pyarrow leaves empty objects where it thinks of folders."
+    if is_bucket(source) and is_bucket(target):
+        (bucket, key), (there, name) = split_url(source), split_url(target)
+        _asked(client("s3").copy, {"Bucket": bucket, "Key": key}, there, name)
+    elif is_bucket(target):
+        _asked(client("s3").upload_file, source, *split_url(target))
+    else:
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        if is_bucket(source):
+            _asked(client("s3").download_file, *split_url(source), target)
+        else:
+            shutil.copyfile(source, target)
+        with open(target, "rb") as copy:
+            os.fsync(copy.fileno())
+    return _size(target)
+
+
+def _size(place: str) -> int | None:  # None: there is no such file
+    "The bytes of a file."
+    files, path = fs_and_path(place)
+    return files.get_file_info(path).size
+
+
+def _delete(place: str) -> None:
+    "Delete a file."
+    if is_bucket(place):
+        bucket, key = split_url(place)
+        _asked(lambda: client("s3").delete_object(Bucket=bucket, Key=key))
+    else:
+        os.unlink(place)
+
+
 def _move(
     source: str,  # addresses
     target: str,
     size: int,
 ) -> None:
     "Move a file into another folder or bucket. Raises `OSError`."
-    files, here = fs_and_path(source)
-    others, there = fs_and_path(target)
-    if others.get_file_info(there).size != size:
-        others.create_dir(there.rpartition("/")[0], recursive=True)
-        pafs.copy_files(here, there, source_filesystem=files, destination_filesystem=others)
-        if others.get_file_info(there).size != size:
-            raise OSError(f"{target} is not {source}: {size:,} bytes were expected")
-    if isinstance(others, pafs.LocalFileSystem):
-        with open(there, "rb") as copy:
-            os.fsync(copy.fileno())
-    files.delete_file(here)
+    if _size(target) != size and _copy(source, target) != size:
+        raise OSError(f"{target} is not {source}: {size:,} bytes were expected")
+    _delete(source)
 
 
 @dataclass(frozen=True)
@@ -93,7 +131,6 @@ def tidy_raw(
             if archive:
                 _move(source, open_landing(archive).url(table, file.path), file.size)
             else:
-                place, path = fs_and_path(source)
-                place.delete_file(path)
+                _delete(source)
             renew()
     return OldFiles(table, files, archive)

@@ -19,9 +19,9 @@ SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFol
 DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
 CHOICES = {
     "shared": {"RawBucket": ("", "raw"), "LakeBucket": ("", "lake"), "StateTable": ("", "Theirs"), "AlarmEmail": ("", "you@example.com"),
-               "LakeFormat": ("parquet", "delta", "iceberg")},
+               "LakeFormat": ("parquet", "delta", "iceberg"), "ScheduleState": ("ENABLED", "DISABLED")},
     "source": {"DMSReplicationInstanceArn": ("", "arn:aws:dms:eu-central-1:111122223333:rep:ONE"), "DBEngine": ("mysql", "postgres"), "SequenceColumn": ("yes", "no"),
-               "BeforeImages": ("yes", "no"), "MakeDMSRoles": ("yes", "no"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
+               "BeforeImages": ("yes", "no"), "MakeDMSRoles": ("yes", "no"), "CertificateArn": ("", "arn:certificate"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
     "sample": {"Subnets": ("subnet-1,subnet-2",), "SecurityGroups": ("sg-1",)},
     "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg")},
 }
@@ -91,3 +91,18 @@ def test_every_alarm_has_its_paragraph_on_the_page():
     page, resources = (INFRA / "README.md").read_text(), every("shared")[0].resources
     alarms = {name.removesuffix("Alarm"): one["Properties"] for name, one in resources.items() if one["Type"] == "AWS::CloudWatch::Alarm"}
     assert len(alarms) >= 5 and all(f"* **{name}**:" in page and one["AlarmDescription"].endswith(f"dmscdc templates, {name}") for name, one in alarms.items())
+
+
+@pytest.mark.parametrize("code, ends_with", [(0, None), (3, None), (4, None), (1, 1), (2, 2), (-9, -9)])
+def test_a_job_is_failed_where_its_command_failed_or_was_killed(monkeypatch, code, ends_with):
+    asked = []
+    monkeypatch.setattr("dmscdc.cli.main.inside", lambda *words: asked.append(words) or code)
+    monkeypatch.setattr("sys.argv", ["inside.py", "--JOB_NAME", "job", "--dmscdc", "pass --only 'shop.a b'", "--more", "x"])
+    try: ended = exec((INFRA / "inside.py").read_text(), {})
+    except SystemExit as error: ended = error.code
+    assert (ended, asked) == (ends_with, [("pass", "--only", "shop.a b")])
+
+
+def test_no_pass_is_missed_before_the_timetable_is_on():
+    of = lambda state: Rendered(INFRA / "shared.yaml", ScheduleState=state).resources
+    assert "NoPassAlarm" not in of("DISABLED") and of("ENABLED")["NoPassAlarm"]["Properties"]["TreatMissingData"] == "breaching"
