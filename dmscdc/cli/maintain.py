@@ -22,6 +22,7 @@ __all__ = ['maintenance', 'maintain_lake', 'maintain_raw', 'maintain_runs']
 
 # %% ../../notebooks/17_cli/09_maintain.ipynb #7346b581
 _TABLES = "schema.table; all that are loaded if left out"
+_MOST = 36_500  # days
 maintenance = typer.Typer(help="Upkeep of lake tables, raw files and kept runs.", no_args_is_help=True)
 
 
@@ -30,7 +31,7 @@ maintenance = typer.Typer(help="Upkeep of lake tables, raw files and kept runs."
 def maintain_lake(
     config: Config,
     tables: Annotated[Optional[list[str]], typer.Argument(metavar="[TABLE...]", help=_TABLES)] = None,
-    keep_days: Annotated[float, typer.Option(min=0, help="Days for which commits stay known")] = 30,
+    keep_days: Annotated[float, typer.Option(min=0, max=_MOST, help="Days for which commits stay known")] = 30,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only said what would be done")] = False,
 ) -> None:
     "Pack small files, and remove what no commit of the last days needs; a plan first."
@@ -71,7 +72,7 @@ def _proven(
 def maintain_raw(
     config: Config,
     tables: Annotated[Optional[list[str]], typer.Argument(metavar="[TABLE...]", help=_TABLES)] = None,
-    keep_days: Annotated[float, typer.Option(min=0, help="Days for which change files stay in the landing")] = 30,
+    keep_days: Annotated[float, typer.Option(min=0, max=_MOST, help="Days that change files stay")] = 30,
     delete: Annotated[bool, typer.Option("--delete", help="Delete them; else they go to the setting archive")] = False,
     proven: Annotated[bool, typer.Option("--proven", help="Only of tables that equal their --source now")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only said what would be done")] = False,
@@ -98,7 +99,9 @@ def maintain_raw(
             print(f"{table}: {str(error).removeprefix(f'{table}: ')}")
     if failed:
         raise typer.Exit(getattr(failed, "exit_code", 1))
-    if not yes:
+    if not named:
+        print("no table is loaded yet: dmscdc status")
+    elif not yes:
         print("Nothing was done yet: the same command with --yes")
     if len(ready) < len(named):
         raise typer.Exit(3)
@@ -111,8 +114,8 @@ _FAILED_DAYS = "Days for which reports of all others stay"
 @with_config
 def maintain_runs(
     config: Config,
-    keep_days: Annotated[float, typer.Option(min=0, help="Days for which reports of runs stay that went well")] = 90,
-    keep_failed_days: Annotated[float, typer.Option(min=0, help=_FAILED_DAYS)] = 365,
+    keep_days: Annotated[float, typer.Option(min=0, max=_MOST, help="Days that reports of good runs stay")] = 90,
+    keep_failed_days: Annotated[float, typer.Option(min=0, max=_MOST, help=_FAILED_DAYS)] = 365,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only said what would be done")] = False,
 ) -> None:
     "Remove the reports of old runs; the run log keeps a line of each. A plan first."

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..errors import BadSetting
+
 Part = dict[str, Any]  # of a template, as CloudFormation reads it
 
 # %% auto #0
@@ -170,8 +172,11 @@ def template(
 def as_yaml(
     part: Part,  # a template
 ) -> str:
-    "The text of a template."
-    import yaml
+    "The text of a template. Raises `BadSetting` without PyYAML."
+    try:
+        import yaml
+    except ImportError as error:
+        raise BadSetting("templates are written by PyYAML: pip install 'dmscdc[aws]'") from error
 
     plain = json.loads(json.dumps(part))  # nothing is written as a reference to what stands above
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=150)

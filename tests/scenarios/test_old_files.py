@@ -58,7 +58,7 @@ def test_files_from_before_the_window_go_to_the_archive_and_every_question_finds
 def test_deleting_is_asked_for_by_name_and_young_files_stay(w):
     assert "neither an archive nor --delete" in typed(w, "maintain", "raw", "--archive", "", code=2)
     assert "an archive and --delete" in typed(w, "maintain", "raw", "--delete", code=2)
-    typed(w, "maintain", "raw", "--archive", "", "--delete", "--keep-days", "100000", "--yes")
+    typed(w, "maintain", "raw", "--archive", "", "--delete", "--keep-days", "36500", "--yes")
     assert len(names(w.raw)) == 6
     typed(w, "maintain", "raw", "--archive", "", "--delete", "--yes")
     assert names(w.raw) == [*DAYS[3:], "LOAD00000001"] and w.idle().verdict == "nothing"
