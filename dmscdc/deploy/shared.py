@@ -28,8 +28,8 @@ from ..spark.formats import FORMATS
 from ..spark.server import PLUGIN
 
 # %% auto #0
-__all__ = ['FORMATS_OF_GLUE', 'CLOCK', 'SPARK', 'PROGRAM', 'WRITE', 'ALARMS', 'settings', 'command', 'spark_settings', 'glue_job',
-           'bucket_rights', 'job_rights', 'timetable', 'shared_stack']
+__all__ = ['FORMATS_OF_GLUE', 'CLOCK', 'SPARK', 'PROGRAM', 'WRITE', 'ALARMS', 'DEFAULTS', 'settings', 'command', 'spark_settings',
+           'glue_job', 'bucket_rights', 'job_rights', 'timetable', 'alarm', 'shared_stack']
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #8b8d5177
 _FOLDER = r"[\w.=-]+(/[\w.=-]+)*"
@@ -76,7 +76,10 @@ def _parameters() -> dict[str, dict[str, Part]]:
         "Who is told": {
             "AlarmEmail": parameter("Address that alarms are sent to; empty: nobody", ""),
             "AlarmHours": parameter(
-                "Hours without progress until an alarm", 3, kind="Number", MinValue=1, MaxValue=168
+                "Hours without a pass until an alarm", 3, kind="Number", MinValue=1, MaxValue=168
+            ),
+            "WaitSeconds": parameter(
+                "Seconds that a file of a table may wait until an alarm", 10800, kind="Number", MinValue=600
             ),
             "QuietSeconds": parameter(
                 "Seconds without any new change file until an alarm", 86400, kind="Number", MinValue=600
@@ -348,48 +351,76 @@ def timetable(
     }
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #453d26f5
-ALARMS = {  # name: metric, statistic, comparison, threshold, hours, what missing data is, what it means
-    "Failed": ("failed", "Maximum", ">", 0, 1, "notBreaching", "a table failed in a pass"),
-    "Attention": ("attention", "Maximum", ">", 0, 1, "notBreaching", "a person must look at a table"),
-    "Waiting": (
-        "files_waiting",
-        "Minimum",
-        ">",
-        0,
-        "AlarmHours",
-        "notBreaching",
-        "files wait after every pass: a table does not move",
-    ),
-    "NoPass": ("tables", "SampleCount", "<", 1, "AlarmHours", "breaching", "no pass has ended"),
-    "Quiet": ("quiet", "Maximum", ">", "QuietSeconds", 1, "notBreaching", "DMS has written no change file"),
+ALARMS = {  # name: metric, statistic, comparison, threshold, what it means; of each table
+    "Failed": ("failed", "MAX", ">", 0, "a table failed, or its input was refused"),
+    "Attention": ("attention", "MAX", ">", 0, "a person must look at a table"),
+    "Waiting": ("waited", "MAX", ">", "WaitSeconds", "files wait, and the table does not move"),
+    "Quarantine": ("rows_aside", "MAX", ">", 0, "rows that could not be applied are in quarantine"),
+    "Different": ("different", "MAX", ">", 0, "a table differs from its source"),
+    # of the pass
+    "NoPass": ("tables", "SampleCount", "<", 1, "no pass has ended"),
+    "Quiet": ("quiet", "Maximum", ">", "QuietSeconds", "DMS has written no change file"),
 }
 _COMPARED = {">": "GreaterThanThreshold", "<": "LessThanThreshold"}
+DEFAULTS = {  # of the parameters that alarms compare with
+    name: told["Default"] for name, told in _parameters()["Who is told"].items() if told["Type"] == "Number"
+}
+
+
+def _watched(
+    metric: str,
+    statistic: str,  # of a query in capitals, else of the metric of the pass
+) -> Part:
+    "What an alarm looks at, by the hour."
+    if not statistic.isupper():
+        places = [{"Name": "landing", "Value": _LANDING}]
+        return {
+            "Namespace": "dmscdc", "MetricName": metric, "Dimensions": places, "Statistic": statistic, "Period": 3600,
+        }
+    tables = f"SELECT {statistic}({metric}) FROM SCHEMA(dmscdc, landing, \"table\") WHERE landing = '${{landing}}'"
+    query = f'{tables} GROUP BY "table" ORDER BY {statistic}() DESC'
+    return {"Metrics": [{"Id": "tables", "Expression": sub(query, landing=_LANDING), "Period": 3600}]}
+
+
+def alarm(
+    name: str,  # of its paragraph on the page
+    meaning: str,  # in a sentence
+    watched: Part,  # properties that say which metric
+    *,
+    topic: Any,
+    runs: Any,  # bucket of the front page
+    compared: str = ">",
+    threshold: Any = 0,
+    hours: Any = 1,  # in which it must be so
+    missing: str = "notBreaching",
+    condition: str = "IsOn",  # of missing data: without a timetable nothing is missing
+) -> Part:
+    "An alarm that says where to look next."
+    look = "Front page: s3://${runs}/runs/index.html. What to do: README.md of dmscdc templates, " + name
+    return {
+        "Type": "AWS::CloudWatch::Alarm",
+        **({"Condition": condition} if missing == "breaching" else {}),
+        "Properties": {
+            "AlarmDescription": sub(f"dmscdc: {meaning}. {look}", runs=runs),
+            **watched,
+            "EvaluationPeriods": hours,
+            "Threshold": threshold,
+            "ComparisonOperator": _COMPARED[compared],
+            "TreatMissingData": missing,
+            "AlarmActions": [topic],
+            "OKActions": [topic],
+        },
+    }
 
 
 def _alarm(name: str) -> Part:
     "An alarm of the table above."
-    metric, statistic, compared, threshold, hours, missing, meaning = ALARMS[name]
+    metric, statistic, compared, threshold, meaning = ALARMS[name]
     assert metric in UNITS
-    look = "Front page: s3://${Runs}/runs/index.html. What to do: README.md of dmscdc templates, " + name
-    only = {"Condition": "IsOn"} if missing == "breaching" else {}  # without a timetable no pass is missing
-    return {
-        "Type": "AWS::CloudWatch::Alarm",
-        **only,
-        "Properties": {
-            "AlarmDescription": sub(f"dmscdc: {meaning}. {look}"),
-            "Namespace": "dmscdc",
-            "MetricName": metric,
-            "Dimensions": [{"Name": "landing", "Value": _LANDING}],
-            "Statistic": statistic,
-            "Period": 3600,
-            "EvaluationPeriods": ref(hours) if isinstance(hours, str) else hours,
-            "Threshold": ref(threshold) if isinstance(threshold, str) else threshold,
-            "ComparisonOperator": _COMPARED[compared],
-            "TreatMissingData": missing,
-            "AlarmActions": [ref("Alarms")],
-            "OKActions": [ref("Alarms")],
-        },
-    }
+    limit = ref(threshold) if isinstance(threshold, str) else threshold
+    absent = {"hours": ref("AlarmHours"), "missing": "breaching"} if name == "NoPass" else {}
+    places = {"topic": ref("Alarms"), "runs": ref("Runs")}
+    return alarm(name, meaning, _watched(metric, statistic), compared=compared, threshold=limit, **places, **absent)
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #55b51298
 _GRAPHS = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .parts import Part, allow, att, otherwise, parameter, ref, role, same, shared, sub, template, when
 from .shared import CLOCK, FORMATS_OF_GLUE, SPARK, WRITE
-from .shared import command, glue_job, job_rights, settings, spark_settings, timetable
+from .shared import alarm, command, glue_job, job_rights, settings, spark_settings, timetable
 
 # %% auto #0
 __all__ = ['stream_stack']
@@ -43,6 +43,14 @@ def _parameters() -> dict[str, dict[str, Part]]:
             ),
         },
         "Where Spark runs": SPARK,
+        "Who is told": {
+            "BehindSeconds": parameter(
+                "Seconds that the lake may be behind the stream until an alarm", 7200, kind="Number", MinValue=60
+            ),
+            "StoppedHours": parameter(
+                "Hours in which nobody reads the stream until an alarm", 3, kind="Number", MinValue=1, MaxValue=24
+            ),
+        },
     }
 
 
@@ -50,6 +58,7 @@ _CONDITIONS = {
     "IsNew": same("SourceTable", ""),
     "IsParquet": same("LakeFormat", "parquet"),
     "Drains": same("EverySeconds", "0"),
+    "IsOn": same("ScheduleState", "ENABLED"),
 }
 _STREAM, _TABLE = (
     when("IsNew", ref("Stream"), ref("StreamName")),
@@ -86,6 +95,31 @@ def _source() -> dict[str, Part]:
         ),
     }
 
+# %% ../../notebooks/16_deploy/05_stream.ipynb #6c3f2035
+def _alarms() -> dict[str, Part]:
+    "By name of the resource."
+    landing = sub("s3://${bucket}/streams", bucket=shared("RawBucket"))
+    names = [{"Name": "landing", "Value": landing}, {"Name": "table", "Value": ref("LakeTable")}]
+    places = {"topic": shared("AlarmTopic"), "runs": shared("RunsBucket")}
+
+    def watched(metric: str) -> Part:
+        return {
+            "Namespace": "dmscdc", "MetricName": metric, "Dimensions": names, "Statistic": "Maximum", "Period": 3600,
+        }
+
+    read = {
+        "Namespace": "AWS/Kinesis", "MetricName": "GetRecords.Success", "Statistic": "SampleCount", "Period": 3600,
+        "Dimensions": [{"Name": "StreamName", "Value": _STREAM}],
+    }
+    stopped = {"hours": ref("StoppedHours"), "missing": "breaching", "compared": "<", "threshold": 1}
+    behind = {"threshold": ref("BehindSeconds")}
+    return {
+        "FailedAlarm": alarm("Failed", "a window of a stream failed", watched("failed"), **places),
+        "AttentionAlarm": alarm("Attention", "a person must look at a stream's table", watched("attention"), **places),
+        "BehindAlarm": alarm("Behind", "the lake is behind a stream", watched("behind"), **behind, **places),
+        "StoppedAlarm": alarm("Stopped", "nobody reads a stream", read, **stopped, **places),
+    }
+
 # %% ../../notebooks/16_deploy/05_stream.ipynb #1a9c2420
 def stream_stack(
     version: str,  # of the package, whose wheel the job installs
@@ -117,6 +151,7 @@ def stream_stack(
             Timeout=when("Drains", 120, 2880),
         ),
         **timetable("Job"),
+        **_alarms(),
     }
     outputs = {
         "Table": ("The table that is followed", _TABLE),

@@ -49,12 +49,15 @@ UNITS = {
     "quiet": "Seconds",  # from the close of the newest change file of any table to now
     "behind": "Seconds",  # from the newest record that was read of a stream to its newest
     "files_waiting": "Count",  # that the lake does not hold yet
+    "waited": "Seconds",  # since the oldest of them was put; 0 where none waits
     "files": "Count",  # applied
     "rows_read": "Count", "rows_inserted": "Count", "rows_updated": "Count", "rows_deleted": "Count",
+    "rows_aside": "Count",  # in quarantine when the pass began, and put there by it; a file as a whole counts as one
     "bytes_read": "Bytes",  # of files of DMS
     "bytes_written": "Bytes",  # of lake files
     "seconds": "Seconds",  # that it took
     "failed": "Count", "attention": "Count",  # tables that did; of one table 0 or 1
+    "different": "Count",  # differences that a proof found and that no landed change explains
     "tables": "Count",  # looked at
 }
 
@@ -170,6 +173,16 @@ def _lag_now(
     "The current lag of a table without a run."
     return lag_of(status.plan.before if status.plan else status.item.position, now)
 
+
+def _aside(
+    status: TableStatus,
+    rows: Mapping[str, int],  # of a run after it
+) -> int:
+    "Rows that are in quarantine, as the newest commit before a run and the run itself count them."
+    head = status.table_state.head if status.table_state else None
+    kept = (head.position.get("aside") or {}) if head else {}
+    return sum(abs(number) for number, *_ in kept.values()) + rows.get("aside", 0)
+
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-021
 def table_facts(
     status: TableStatus,  # before the pass
@@ -180,13 +193,16 @@ def table_facts(
     run = outcome.run
     done = (run.records.get("processed") if run else None) or {}
     files, rows = done.get("files") or (), done.get("rows") or {}
-    waiting = max(0, len(status.plan.inputs) - len(files)) if status.plan else None
+    applied = {file["path"] for file in files}
+    waiting = [file for file in status.plan.inputs if file.path not in applied] if status.plan else None
     return {
         "table": str(status.table), "run": run.id if run else None, "state": status.state,
         "verdict": outcome.verdict, "words": outcome.words, "command": outcome.command,
         "lag": done["lag"] if done else _lag_now(status, now), "behind": _behind(status),
-        "files_waiting": waiting, "files": len(files),
+        "files_waiting": None if waiting is None else len(waiting), "files": len(files),
+        "waited": None if waiting is None else max((now - file.time for file in waiting), default=0.0),
         **{f"rows_{name}": rows.get(name, 0) for name in ("read", "inserted", "updated", "deleted")},
+        "rows_aside": _aside(status, rows),
         "bytes_read": sum(file["bytes"] for file in files),
         "bytes_written": (done.get("lake") or {}).get("bytes_written", 0),
         "seconds": _seconds_between(run.start, run.end) if run else 0.0,
@@ -194,7 +210,8 @@ def table_facts(
     }
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-025
-SUMMED = tuple(name for name in UNITS if name not in ("lag", "quiet", "behind", "seconds", "tables"))
+_NOT_SUMMED = ("lag", "quiet", "behind", "waited", "seconds", "tables", "different")
+SUMMED = tuple(name for name in UNITS if name not in _NOT_SUMMED)
 
 
 def pass_facts(
@@ -207,8 +224,9 @@ def pass_facts(
     verdicts = Counter(one["verdict"] for one in tables)
     lags = [one["lag"] for one in tables if one["lag"] is not None]
     sums = {name: sum(one[name] or 0 for one in tables) for name in SUMMED}
+    waits = [one["waited"] for one in tables if one["waited"] is not None]
     return {
         "tables": len(tables), "verdicts": {verdict: verdicts[verdict] for verdict in EXIT_CODES if verdicts[verdict]},
-        "lag": max(lags, default=None), "quiet": min(lags, default=None), **sums,
+        "lag": max(lags, default=None), "quiet": min(lags, default=None), "waited": max(waits, default=None), **sums,
         "seconds": _seconds_between(start, end),
     }

@@ -26,6 +26,7 @@ from ..runs.log import Run, iso
 from ..runs.pages import first_sentence, write_front_page
 from ..runs.run import run_notebook
 from .config import Config, is_wanted
+from .metrics import open_metrics
 from .status import check_here, read_status, read_statuses, status_row
 from .workers import Servers, without_run
 from ..state.registry import open_state
@@ -262,6 +263,14 @@ def check_source(
     address(config.source, config.secret)
 
 
+def _differences(
+    run: Run,  # of the job
+) -> int | None:  # None: it came to no comparison
+    "Differences that a proof found and that no landed change explains."
+    counts = (run.records.get("proof") or {}).get("differences")
+    return None if counts is None else sum(counts.values())
+
+
 def run_proofs(
     config: Config,  # with the source
     tables: Iterable[TableRef],
@@ -274,10 +283,13 @@ def run_proofs(
     check_source(config)
     tables = list(tables)
     left, servers, runs = not_compared(config, tables), Servers(config, classic), []
+    log = open_metrics(config.metrics, landing=config.landing)
     try:
         for table in tables:
-            runs.append(left.get(table) or run_proof(config, table, servers, **more))
-            say(f"{runs[-1].verdict}: {runs[-1].words}")
+            run = left.get(table) or run_proof(config, table, servers, **more)
+            runs.append(run)
+            say(f"{run.verdict}: {run.words}")
+            log("proof", table=str(table), run=run.id, verdict=run.verdict, words=run.words, different=_differences(run))
     finally:
         servers.close()
     if any(run.id for run in runs):  # else nothing was begun

@@ -26,7 +26,7 @@ def fetched(pins: Path) -> Path:
     return there
 
 
-def run(pins: Path, *words: str, given: str = "") -> subprocess.CompletedProcess:
+def run(pins: Path, *words: str, given: str = "", **variables: str) -> subprocess.CompletedProcess:
     "Python with those packages; what it is given is its standard input."
-    env = {"PYTHONPATH": str(fetched(pins)), "PATH": "/usr/bin:/bin", "HOME": str(HOME)}
+    env = {"PYTHONPATH": str(fetched(pins)), "PATH": "/usr/bin:/bin", "HOME": str(HOME), **variables}
     return subprocess.run([sys.executable, *words], input=given, capture_output=True, text=True, timeout=300, env=env)

@@ -110,7 +110,7 @@ def test_volumes_and_lag_reads_no_more_files_than_it_may(house, run):
     assert ran.error is None and re.search(r"<td>sampledb.product</td>\s*<td>5</td>\s*<td>40</td>", ran.text())
 
 
-LOOKING = ["row_history", "run_reports", "volumes_and_lag"]
+LOOKING = ["on_call", "row_history", "run_reports", "volumes_and_lag"]
 
 
 def shown(ran: Ran, *homes: Path) -> str:

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from databases import SECRET
 from dmscdc.cli.main import app
+from dmscdc.deploy.on_call import in_trouble
 from dmscdc.runs.log import RunLog
-from dmscdc.service.config import write_config
+from dmscdc.service.config import read_config, write_config
 from dmscdc.spark.server import serve
 from world import World
 
@@ -25,7 +26,7 @@ def home(spark, mariadb, tmp_path_factory) -> Path:
     home = tmp_path_factory.mktemp("proven")
     world = World(home, spark, {"id": "int", "name": "string", "price": "decimal(10,2)"}, "shop.thing").set(key="id").load(ROWS)
     world.go()
-    write_config(home, landing="landing", lake="lake", settle=0, source=mariadb.source)
+    write_config(home, landing="landing", lake="lake", settle=0, source=mariadb.source, metrics=f"jsonl:{home}/lines.jsonl")
     mariadb.run("create table thing (id int primary key, name varchar(20), price decimal(10,2))", "insert into thing values (1,'lamp',39),(2,'desk',89),(3,'tent',119)")
     return home
 
@@ -67,6 +68,13 @@ def test_a_difference_fails_and_a_machine_reads_keys_columns_and_both_values(run
     assert found["findings"] == [{"kind": "different", "key": {"id": "3"}, "columns": {"name": ["Zelt", "tent"], "price": ["91", "119"]}, "in_flight": False, "rows": 1}]
     assert (found["source"]["rows"], found["lake"]["rows"], found["moved"], found["commit"]) == (3, 3, 1, 1)
     assert "Zelt" in Path(found["html"]).read_text()
+
+
+def test_a_difference_is_a_number_for_an_alarm_and_a_comparison_that_failed_is_none(runs, home):
+    lines = [json.loads(line) for line in (home / "lines.jsonl").read_text().splitlines()]
+    assert [(line["event"], line["table"], line["different"]) for line in lines] == [("proof", "shop.thing", 0), ("proof", "shop.thing", 1), ("proof", "shop.thing", None)]
+    told, = [row for row in in_trouble(read_config(home)) if row["alarm"] == "Different"]
+    assert told["table"] == "shop.thing" and "1 different: id=3" in told["words"] and told["report"]
 
 
 def test_the_page_has_columns_in_their_order_one_spelling_of_a_hash_and_the_columns_compared(runs):

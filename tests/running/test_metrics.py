@@ -158,5 +158,5 @@ def test_no_metric_without_a_unit_of_cloudwatch_and_no_dimension_that_is_a_numbe
     assert set(UNITS.values()) <= set(UNIT)
     assert not set(DIMENSIONS) & set(UNITS)
     table = lines_of(house, "table")["shop.good"]
-    ordinary = {*UNITS} - {"tables", "quiet", "behind"}  # a pass has tables and can be quiet, a table of a stream is behind it
+    ordinary = {*UNITS} - {"tables", "quiet", "behind", "different"}  # of a pass, of a stream, of a proof
     assert set(check_emf(table)) == ordinary
