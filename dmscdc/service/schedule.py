@@ -289,7 +289,8 @@ def run_proofs(
             run = left.get(table) or run_proof(config, table, servers, **more)
             runs.append(run)
             say(f"{run.verdict}: {run.words}")
-            log("proof", table=str(table), run=run.id, verdict=run.verdict, words=run.words, different=_differences(run))
+            said = {"verdict": run.verdict, "words": run.words, "different": _differences(run)}
+            log("proof", table=str(table), run=run.id, **said)
     finally:
         servers.close()
     if any(run.id for run in runs):  # else nothing was begun

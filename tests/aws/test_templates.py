@@ -15,7 +15,7 @@ from dmscdc.doctor.task_checks import TASK_CHECKS, parse_settings
 from aws.rendered import Rendered
 
 INFRA = Path(__file__).parents[2] / "infra"
-SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakeFolder", "LakeDBName", "RunsBucket", "StateTable", "Log")}
+SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakeFolder", "LakeDBName", "RunsBucket", "StateTable", "Log", "AlarmTopic")}
 DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
 CHOICES = {
     "shared": {"RawBucket": ("", "raw"), "LakeBucket": ("", "lake"), "StateTable": ("", "Theirs"), "AlarmEmail": ("", "you@example.com"),
@@ -23,7 +23,7 @@ CHOICES = {
     "source": {"DMSReplicationInstanceArn": ("", "arn:aws:dms:eu-central-1:111122223333:rep:ONE"), "DBEngine": ("mysql", "postgres"), "SequenceColumn": ("yes", "no"),
                "BeforeImages": ("yes", "no"), "MakeDMSRoles": ("yes", "no"), "CertificateArn": ("", "arn:certificate"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
     "sample": {"Subnets": ("subnet-1,subnet-2",), "SecurityGroups": ("sg-1",)},
-    "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg")},
+    "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg"), "ScheduleState": ("ENABLED", "DISABLED")},
 }
 
 
@@ -36,8 +36,8 @@ def every(name: str) -> list[Rendered]:
 def test_the_files_in_the_repository_are_those_that_the_command_writes(tmp_path):
     done = CliRunner().invoke(app, ["templates", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
-    written = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert written.pop("shop.sql").count("INSERT INTO") and {path.name: path.read_text() for path in INFRA.iterdir() if path.name != "shop.sql"} == written
+    written, kept = ({str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file() and path.name != "shop.sql"} for folder in (tmp_path, INFRA))
+    assert (tmp_path / "shop.sql").read_text().count("INSERT INTO") and kept == written
 
 
 @pytest.mark.parametrize("name", CHOICES)
@@ -88,9 +88,10 @@ def test_every_parameter_that_the_page_names_is_one_of_its_template():
 
 
 def test_every_alarm_has_its_paragraph_on_the_page():
-    page, resources = (INFRA / "README.md").read_text(), every("shared")[0].resources
-    alarms = {name.removesuffix("Alarm"): one["Properties"] for name, one in resources.items() if one["Type"] == "AWS::CloudWatch::Alarm"}
-    assert len(alarms) >= 5 and all(f"* **{name}**:" in page and one["AlarmDescription"].endswith(f"dmscdc templates, {name}") for name, one in alarms.items())
+    page = (INFRA / "README.md").read_text()
+    made = {**every("shared")[0].resources, **{f"{name}OfStreams": one for name, one in every("stream")[0].resources.items()}}
+    alarms = {name.removesuffix("OfStreams").removesuffix("Alarm"): one["Properties"] for name, one in made.items() if one["Type"] == "AWS::CloudWatch::Alarm"}
+    assert len(alarms) >= 8 and all(f"* **{name}**:" in page and one["AlarmDescription"].endswith(f"dmscdc templates, {name}") for name, one in alarms.items())
 
 
 @pytest.mark.parametrize("code, ends_with", [(0, None), (3, None), (4, None), (1, 1), (2, 2), (-9, -9)])
