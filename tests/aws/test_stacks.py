@@ -2,6 +2,7 @@
 The oracles are the shop's own story, a scan of the DynamoDB table, and what the services say is left."""
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import boto3
 import duckdb
 import pytest
+import yaml
 
 from dmscdc.capture.shop import story_result, write_shop, write_story
 
@@ -37,10 +39,18 @@ def waited(cloud, name: str) -> dict:
     raise AssertionError(f"{name} is still {stack['StackStatus']}")
 
 
+def as_known(template: str) -> str:
+    "A template without what MiniStack refuses: alarms over a query, for which it gets one over a metric. `test_day.py` holds what the queries ask."
+    made = yaml.safe_load((INFRA / template).read_text())
+    for part in made["Resources"].values():
+        if part.get("Properties", {}).pop("Metrics", None): part["Properties"] |= {"Namespace": "dmscdc", "MetricName": "failed", "Statistic": "Maximum", "Period": 3600}
+    return json.dumps(made)
+
+
 def made(cloud, name: str, template: str, **given: str) -> dict[str, str]:
     "The outputs of a new stack."
     parameters = [{"ParameterKey": key, "ParameterValue": value} for key, value in given.items()]
-    cloud.create_stack(StackName=name, TemplateBody=(INFRA / template).read_text(), Capabilities=["CAPABILITY_IAM"], Parameters=parameters)
+    cloud.create_stack(StackName=name, TemplateBody=as_known(template), Capabilities=["CAPABILITY_IAM"], Parameters=parameters)
     stack = waited(cloud, name)
     reasons = [event.get("ResourceStatusReason") for event in cloud.describe_stack_events(StackName=name)["StackEvents"] if "FAILED" in event["ResourceStatus"]]
     assert stack["StackStatus"] == "CREATE_COMPLETE", reasons
