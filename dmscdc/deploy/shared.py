@@ -28,8 +28,9 @@ from ..spark.formats import FORMATS
 from ..spark.server import PLUGIN
 
 # %% auto #0
-__all__ = ['FORMATS_OF_GLUE', 'CLOCK', 'SPARK', 'PROGRAM', 'WRITE', 'ALARMS', 'DEFAULTS', 'settings', 'command', 'spark_settings',
-           'glue_job', 'bucket_rights', 'job_rights', 'timetable', 'alarm', 'shared_stack']
+__all__ = ['FORMATS_OF_GLUE', 'CLOCK', 'KEY', 'SPARK', 'PROGRAM', 'WRITE', 'ALARMS', 'DEFAULTS', 'settings', 'command',
+           'spark_settings', 'glue_job', 'bucket_rights', 'key_rights', 'job_rights', 'timetable', 'alarm',
+           'shared_stack']
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #8b8d5177
 _FOLDER = r"[\w.=-]+(/[\w.=-]+)*"
@@ -39,8 +40,11 @@ FORMATS_OF_GLUE = ("parquet", "delta", "iceberg")  # Glue 6.0 runs Spark 4.1, fo
 CLOCK = {
     "CDCSchedule": parameter("When it runs, as EventBridge Scheduler reads it", "cron(0 * * * ? *)"),
     "TimeZone": parameter("Whose hours these are", "UTC"),
-    "ScheduleState": parameter("Off until the programs are uploaded", "DISABLED", values=("ENABLED", "DISABLED")),
+    "ScheduleState": parameter(
+        "Off until the programs are uploaded", "DISABLED", values=("ENABLED", "DISABLED")
+    ),
 }
+KEY = {"KmsKeyArn": parameter("Key of KMS for what lies in the buckets; empty: S3's own", "")}
 SPARK = {
     "Workers": parameter("Workers of the job, with the driver", 2, kind="Number", MinValue=2, MaxValue=100),
     "WorkerSize": parameter("G.1X: 4 cores, 16 GB", "G.1X", values=("G.1X", "G.2X", "G.4X", "G.8X")),
@@ -86,6 +90,19 @@ def _parameters() -> dict[str, dict[str, Part]]:
             ),
         },
         "What is kept": {
+            **KEY,
+            "RawDays": parameter(
+                "Days until applied change files move to the folder archive; 0: they stay",
+                0,
+                kind="Number",
+                MinValue=0,
+            ),
+            "RunDays": parameter(
+                "Days that reports of good runs stay, those of others four times as long; 0: all stay",
+                90,
+                kind="Number",
+                MinValue=0,
+            ),
             "LogDays": parameter(
                 "Days that logs are kept", 30, kind="Number", values=(7, 14, 30, 60, 90, 180, 365)
             ),
@@ -100,19 +117,25 @@ _CONDITIONS = {
     "HasEmail": differs("AlarmEmail"),
     "IsParquet": same("LakeFormat", "parquet"),
     "IsOn": same("ScheduleState", "ENABLED"),
+    "HasKey": differs("KmsKeyArn"),
+    "MovesRaw": differs("RawDays", "0"),
+    "ThinsRuns": differs("RunDays", "0"),
 }
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #71c3c069
 _RAW, _LAKE, _STATE = (when(new, ref(made), ref(given)) for new, made, given in (
     ("NewRaw", "Raw", "RawBucket"), ("NewLake", "Lake", "LakeBucket"), ("NewState", "State", "StateTable")))
 _LANDING = sub("s3://${bucket}/${DMSFolder}", bucket=_RAW)
+_ARCHIVE = sub("s3://${bucket}/archive", bucket=_RAW)
 
 
 def _bucket(condition: str = "", **more: Any) -> Part:
     "A bucket that outlives the stack."
+    by_s3 = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+    by_key = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": ref("KmsKeyArn")},
+              "BucketKeyEnabled": True}
     properties = {
-        "BucketEncryption": {"ServerSideEncryptionConfiguration": [
-            {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]},
+        "BucketEncryption": {"ServerSideEncryptionConfiguration": [when("HasKey", by_key, by_s3)]},
         "PublicAccessBlockConfiguration": dict.fromkeys(
             ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"), True),
         "OwnershipControls": {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]},
@@ -276,6 +299,11 @@ def bucket_rights(
     ]
 
 
+def key_rights() -> Part:
+    "The right to use a key of one's own, where there is one."
+    return when("HasKey", allow("kms:Decrypt kms:GenerateDataKey", ref("KmsKeyArn")))
+
+
 WRITE = "s3:GetObject s3:PutObject s3:DeleteObject s3:AbortMultipartUpload s3:ListMultipartUploadParts"
 _ITEMS = (
     "dynamodb:DescribeTable dynamodb:GetItem dynamodb:BatchGetItem dynamodb:Query dynamodb:Scan dynamodb:PutItem "
@@ -349,6 +377,35 @@ def timetable(
         "Clock": otherwise({"Type": "AWS::Scheduler::Schedule", "Properties": clock},
                            CKV_AWS_297="The schedule holds the name of a job and nothing secret"),
     }
+
+# %% ../../notebooks/16_deploy/02_shared.ipynb #7e8944df
+def _upkeep(
+    options: dict[str, Any],  # of `settings`
+) -> dict[str, Part]:
+    "Two schedules for the job of a pass."
+    moves = {name: options[name] for name in ("landing", "lake", "state", "archive")}
+    kept = {"landing": options["landing"], "runs": options["runs"]}
+    commands = {
+        "MoveRaw": ("MovesRaw", 3, command("maintain raw --yes --keep-days ${RawDays}", moves)),
+        "ThinRuns": ("ThinsRuns", 4, command("maintain runs --yes --keep-days ${RunDays}", kept)),
+    }
+    made = {}
+    for name, (condition, hour, words) in commands.items():
+        text, values = words["Fn::Sub"]
+        given = json.dumps({"JobName": "${job}", "Arguments": {"--dmscdc": text}})
+        target = {
+            "Arn": sub("arn:${AWS::Partition}:scheduler:::aws-sdk:glue:startJobRun"), "RoleArn": att("ClockRole"),
+            "Input": sub(given, job=ref("Job"), **values),
+            "RetryPolicy": {"MaximumRetryAttempts": 30, "MaximumEventAgeInSeconds": 21600},
+        }
+        clock = {
+            "ScheduleExpression": f"cron(40 {hour} ? * SUN *)", "ScheduleExpressionTimezone": ref("TimeZone"),
+            "State": ref("ScheduleState"), "FlexibleTimeWindow": {"Mode": "OFF"}, "Target": target,
+        }
+        reason = "The schedule holds a command and nothing secret"
+        part = {"Type": "AWS::Scheduler::Schedule", "Condition": condition, "Properties": clock}
+        made[name] = otherwise(part, CKV_AWS_297=reason)
+    return made
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #453d26f5
 ALARMS = {  # name: metric, statistic, comparison, threshold, what it means; of each table
@@ -519,12 +576,13 @@ def shared_stack(
 ) -> Part:
     "The template of the shared stack."
     places = {"lake": _LAKE, "lake_folder": ref("LakeFolder"), "state": _STATE, "runs": ref("Runs")}
-    options = settings(_LANDING, **places, catalog=ref("LakeDBName"), log=ref("Log"))
+    options = settings(_LANDING, **places, catalog=ref("LakeDBName"), log=ref("Log")) | {"archive": _ARCHIVE}
     rights = job_rights("s3:GetObject", _RAW, _LAKE, ref("Runs"), _STATE, ref("LakeDBName"), ref("Log"))
+    moves = when("MovesRaw", allow(WRITE, sub("arn:${AWS::Partition}:s3:::${bucket}/*", bucket=_RAW)))
     minutes = {"Timeout": ref("JobMinutes"), "Description": "dmscdc pass"}
     resources = {
         **_places(),
-        "JobRole": role("glue.amazonaws.com", *rights),
+        "JobRole": role("glue.amazonaws.com", *rights, moves, key_rights()),
         "Job": glue_job(
             command("pass --workers ${TableWorkers}", options),
             att("JobRole"),
@@ -533,6 +591,7 @@ def shared_stack(
             **minutes,
         ),
         **timetable("Job"),
+        **_upkeep(options),
         **_watch(),
     }
     outputs = {

@@ -23,6 +23,7 @@ from dmscdc.deploy.parts import (
     template,
     when,
 )
+from .shared import KEY, key_rights
 
 # %% auto #0
 __all__ = ['STARTER', 's3_settings', 'mappings', 'task_settings', 'source_stack']
@@ -81,7 +82,7 @@ def _parameters() -> dict[str, dict[str, Part]]:
                 "yes where the account has no role dms-vpc-role", "no", values=("yes", "no")
             ),
         },
-        "Lake": {"SharedStack": parameter("Name of the shared stack", "dmscdc-shared")},
+        "Lake": {"SharedStack": parameter("Name of the shared stack", "dmscdc-shared"), **KEY},
     }
 
 
@@ -94,6 +95,7 @@ _CONDITIONS = {
     "HasSequence": same("SequenceColumn", "yes"),
     "HasImages": same("BeforeImages", "yes"),
     "MakesRoles": same("MakeDMSRoles", "yes"),
+    "HasKey": differs("KmsKeyArn"),
 }
 
 # %% ../../notebooks/16_deploy/03_source.ipynb #6067bb64
@@ -106,7 +108,8 @@ def s3_settings() -> Part:
         "DataFormat": "parquet",
         "ParquetVersion": "parquet-2-0",
         "CompressionType": "gzip",
-        "EncryptionMode": "sse-s3",
+        "EncryptionMode": when("HasKey", "sse-kms", "sse-s3"),
+        "ServerSideEncryptionKmsKeyId": when("HasKey", ref("KmsKeyArn")),
         "IncludeOpForFullLoad": True,
         "TimestampColumnName": "dms_timestamp",
         "UseTaskStartTimeForFullLoadTimestamp": True,
@@ -266,6 +269,7 @@ def _roles() -> dict[str, Part]:
             "dms.amazonaws.com",
             allow("s3:ListBucket", sub(bucket, raw=shared("RawBucket"))),
             allow(write, sub(bucket + "/${folder}/*", raw=shared("RawBucket"), folder=shared("DMSFolder"))),
+            key_rights(),
             where=ours,
         ),
         **made,

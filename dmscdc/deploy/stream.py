@@ -5,9 +5,32 @@
 # %% ../../notebooks/16_deploy/05_stream.ipynb #4b8ef6bb
 from __future__ import annotations
 
-from .parts import Part, allow, att, otherwise, parameter, ref, role, same, shared, sub, template, when
-from .shared import CLOCK, FORMATS_OF_GLUE, SPARK, WRITE
-from .shared import alarm, command, glue_job, job_rights, settings, spark_settings, timetable
+from dmscdc.deploy.parts import (
+    Part,
+    allow,
+    att,
+    differs,
+    otherwise,
+    parameter,
+    ref,
+    role,
+    same,
+    shared,
+    sub,
+    template,
+    when,
+)
+from .shared import CLOCK, FORMATS_OF_GLUE, KEY, SPARK, WRITE
+from dmscdc.deploy.shared import (
+    alarm,
+    command,
+    glue_job,
+    job_rights,
+    key_rights,
+    settings,
+    spark_settings,
+    timetable,
+)
 
 # %% auto #0
 __all__ = ['stream_stack']
@@ -21,7 +44,7 @@ def _parameters() -> dict[str, dict[str, Part]]:
                 "A table of DynamoDB that has a Kinesis destination; empty: a new one, customer", ""
             ),
             "SourceKey": parameter("Its key", "id", pattern=r"[\w.-]+"),
-            "StreamName": parameter("The stream of such a table", ""),
+            "StreamName": parameter("The stream of such a table", "none"),
             "Shards": parameter("Shards of a new stream", 1, kind="Number", MinValue=1, MaxValue=500),
             "RetentionHours": parameter(
                 "Hours that a new stream keeps changes", 48, kind="Number", MinValue=24, MaxValue=8760
@@ -31,6 +54,7 @@ def _parameters() -> dict[str, dict[str, Part]]:
             "LakeTable": parameter("Name of the lake's table", "shop.customer", pattern=r"\w+\.\w+"),
             "LakeFormat": parameter("Format of the lake's table", "parquet", values=FORMATS_OF_GLUE),
             "SharedStack": parameter("Name of the shared stack", "dmscdc-shared"),
+            **KEY,
         },
         "When": {
             **CLOCK,
@@ -59,6 +83,7 @@ _CONDITIONS = {
     "IsParquet": same("LakeFormat", "parquet"),
     "Drains": same("EverySeconds", "0"),
     "IsOn": same("ScheduleState", "ENABLED"),
+    "HasKey": differs("KmsKeyArn"),
 }
 _STREAM, _TABLE = (
     when("IsNew", ref("Stream"), ref("StreamName")),
@@ -141,7 +166,7 @@ def stream_stack(
     run = command(words, {"stream": _STREAM, **options}, how=how)
     resources = {
         **_source(),
-        "JobRole": role("glue.amazonaws.com", *job_rights(WRITE, *places), allow(read, stream)),
+        "JobRole": role("glue.amazonaws.com", *job_rights(WRITE, *places), allow(read, stream), key_rights()),
         "Job": glue_job(
             run,
             att("JobRole"),

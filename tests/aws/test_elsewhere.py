@@ -35,7 +35,7 @@ def test_airflow_runs_a_task_for_each_table_that_has_work_and_one_that_wants_a_k
     command = tmp_path / "dmscdc"
     command.write_text(f"#!/bin/sh\nPYTHONPATH={HERE.parents[1]} exec {sys.executable} -c 'from dmscdc.cli.main import main; main()' \"$@\"\n")
     command.chmod(0o755)
-    env = {"AIRFLOW_HOME": str(tmp_path / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False", "AIRFLOW__CORE__DAGS_FOLDER": str(FILES),
+    env = {"AIRFLOW_HOME": str(tmp_path / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False", "PYTHONDONTWRITEBYTECODE": "1", "AIRFLOW__CORE__DAGS_FOLDER": str(FILES),
            "DMSCDC_FOLDER": str(tmp_path), "DMSCDC_COMMAND": str(command)}
     made = run(HERE / "airflow.txt", "-m", "airflow", "db", "migrate", **env)
     assert made.returncode == 0, made.stderr[-2000:]

@@ -57,6 +57,10 @@ def made(cloud, name: str, template: str, **given: str) -> dict[str, str]:
     return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
 
 
+def names_of(kind: str, cloud, stack: str) -> list[str]:
+    return [one["PhysicalResourceId"] for one in cloud.describe_stack_resources(StackName=stack)["StackResources"] if one["ResourceType"].endswith(f"::{kind}")]
+
+
 def gone(cloud, name: str) -> None:
     cloud.delete_stack(StackName=name)
     for _ in range(120):
@@ -93,7 +97,7 @@ def rows(table: str) -> list[tuple]:
 
 def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(cloud, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    out = made(cloud, "dmscdc-shared", "shared.yaml", AlarmEmail="you@example.com")
+    out = made(cloud, "dmscdc-shared", "shared.yaml", AlarmEmail="you@example.com", RawDays="30")
     write_shop("shop")
     write_story("shop")
     for path in Path("shop").rglob("*.parquet"):
@@ -107,6 +111,11 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     for table in ("product", "productorder", "store"): typed("table", "set", f"sampledb.{table}", "--key", "id")
     typed(*of_job(out["JobName"]), "--settle", "0")
     for table, expected in story_result().items(): assert rows(table) == [tuple(map(str, row)) for row in sorted(expected)]
+
+    for name in names_of("Schedule", cloud, "dmscdc-shared"):  # a pass, and upkeep, as the clock starts them
+        given = json.loads(boto3.client("scheduler").get_schedule(Name=name)["Target"]["Input"])
+        assert given["JobName"] == out["JobName"]
+        typed(*shlex.split(given.get("Arguments", {}).get("--dmscdc", "status")), *(["--state", f"dynamodb:{out['StateTable']}"] if "Arguments" not in given else []))
 
     made(cloud, "dmscdc-stream", "stream.yaml", ScheduleState="ENABLED")
     follows = {one["OutputKey"]: one["OutputValue"] for one in waited(cloud, "dmscdc-stream")["Outputs"]}

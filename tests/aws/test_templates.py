@@ -16,14 +16,15 @@ from aws.rendered import Rendered
 
 INFRA = Path(__file__).parents[2] / "infra"
 SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakeFolder", "LakeDBName", "RunsBucket", "StateTable", "Log", "AlarmTopic")}
+KEY = "arn:aws:kms:eu-central-1:111122223333:key/ONE"
 DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
 CHOICES = {
     "shared": {"RawBucket": ("", "raw"), "LakeBucket": ("", "lake"), "StateTable": ("", "Theirs"), "AlarmEmail": ("", "you@example.com"),
-               "LakeFormat": ("parquet", "delta", "iceberg"), "ScheduleState": ("ENABLED", "DISABLED")},
+               "LakeFormat": ("parquet", "delta", "iceberg"), "ScheduleState": ("ENABLED", "DISABLED"), "KmsKeyArn": ("", KEY), "RawDays": ("0", "30"), "RunDays": ("0", "90")},
     "source": {"DMSReplicationInstanceArn": ("", "arn:aws:dms:eu-central-1:111122223333:rep:ONE"), "DBEngine": ("mysql", "postgres"), "SequenceColumn": ("yes", "no"),
-               "BeforeImages": ("yes", "no"), "MakeDMSRoles": ("yes", "no"), "CertificateArn": ("", "arn:certificate"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
+               "BeforeImages": ("yes", "no"), "MakeDMSRoles": ("yes", "no"), "KmsKeyArn": ("", KEY), "CertificateArn": ("", "arn:certificate"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
     "sample": {"Subnets": ("subnet-1,subnet-2",), "SecurityGroups": ("sg-1",)},
-    "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg"), "ScheduleState": ("ENABLED", "DISABLED")},
+    "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg"), "KmsKeyArn": ("", KEY), "ScheduleState": ("ENABLED", "DISABLED")},
 }
 
 
