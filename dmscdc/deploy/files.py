@@ -37,8 +37,8 @@ Written by `dmscdc templates`. What each parameter means stands in the templates
 | `sample.yaml` | a small MySQL for the shop, to try it | if wanted |
 | `stream.yaml` | a DynamoDB table with a Kinesis stream, and the job that follows it | a stream |
 
-`elsewhere/` holds timetables of another kind: Airflow, Step Functions, cron, systemd, a container. `readers.md` is about
-Athena, Redshift and Lake Formation, and about size.
+`elsewhere/` holds timetables of another kind: Airflow, Step Functions, cron, systemd, a container. `readers.md` is
+about Athena, Redshift and Lake Formation, and about size.
 
 ## 1. What is shared
 
