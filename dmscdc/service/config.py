@@ -62,6 +62,9 @@ class Config:
     metrics: str = _setting(
         'where a pass says what it has done: emf, jsonl, or either with :FILE or :logs:GROUP; "": nowhere', ""
     )
+    lineage: str = _setting(
+        'who is told of runs by OpenLineage: an address, or on, as its own settings say; "": nobody', ""
+    )
     archive: str = _setting('where old change files were moved, laid out like the landing; "": nowhere', "")
     transactions: str = _setting('CdcPath, where DMS writes changes of all tables together; "": none', "")
     source: str = _setting('database to compare with: sqlite:FILE, mariadb://USER@HOST/DB, dynamodb:TABLE; "" none', "")
@@ -104,6 +107,7 @@ _OPTIONAL = {  # pattern and words; "" is for none
     "exclude": _TABLES,
     "catalog": (r"glue:[^?\s/]+(\?create)?", "glue:DATABASE or glue:DATABASE?create"),
     "metrics": (r"(emf|jsonl)(:.+)?", "emf or jsonl, or either with :FILE or :logs:GROUP"),
+    "lineage": (r"on|https?://\S+", "on, or an address like http://marquez:5000"),
     "archive": (r".*\S.*", "a folder, or s3://bucket/prefix"),
     "transactions": (r"/*[^?/][^?]*(\?.+)?", "the CdcPath of the DMS endpoint, like cdc or cdc?delimiter=;"),
     "source": (

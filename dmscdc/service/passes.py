@@ -26,6 +26,7 @@ from .config import Config
 from .consistent import check_consistent, divided, held_back, hindered, say_boundary
 from .workers import (LeaseHeartbeat, Outcome, Servers, Workers, attempt, inherit, lost_server,
                                     retry_alone, say_line, without_run)
+from ..runs.lineage import open_lineage
 from ..runs.pages import first_sentence, write_front_page
 from ..runs.log import EXIT_CODES, RunLog, Run
 from ..runs.run import close_lost, iso
@@ -264,6 +265,25 @@ def _told(
     log("pass", **said, **pass_facts(facts, result.start, result.end))
     return result
 
+
+def _tell_lineage(
+    config: Config,
+    result: PassResult,
+    statuses: list[TableStatus],
+) -> PassResult:  # the same
+    "Tell OpenLineage of the runs, where the settings ask for it."
+    if not config.lineage:
+        return result
+    tell = open_lineage(config.lineage)
+    for status in statuses:
+        run = result.tables[str(status.table)].run
+        if run is not None and status.table_state:
+            lake = status.table_state.lake
+            head = lake.head()  # the columns after the run
+            columns = {column.name: column.type for column in head.schema} if head else {}
+            tell(run, config.landing, lake.location, pass_id=result.id, columns=columns)
+    return result
+
 # %% ../../notebooks/13_service/07_passes.ipynb #90024522
 def _close_lost_runs(
     config: Config,
@@ -338,7 +358,7 @@ def _one_round(
         say_boundary(tables, routed.last, left, unread)
     said = _unseen(weighed(tables, stop.is_set()), list(dict.fromkeys(unread)))
     ended = _ended(begun, tables=tables, **{**said, "words": "; ".join([said["words"], *left])})
-    return _told(log, _finish(config, ended, statuses, only), statuses)
+    return _tell_lineage(config, _told(log, _finish(config, ended, statuses, only), statuses), statuses)
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-027
 def run_pass(

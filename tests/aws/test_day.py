@@ -7,7 +7,10 @@ import json
 import os
 import re
 from contextlib import redirect_stdout
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -56,9 +59,9 @@ def names(line: dict) -> set[str]:
 class House:
     "A landing that the test writes as DMS would, the source it comes from, and passes by the test's clock."
 
-    def __init__(self, home, spark, monkeypatch):
+    def __init__(self, home, spark, monkeypatch, lineage):
         self.home, self.spark, self.now, self.source = home, spark, DAY, {}
-        write_config(home, landing="landing", lake="lake", settle=0, workers=0, metrics="emf")
+        write_config(home, landing="landing", lake="lake", settle=0, workers=0, metrics="emf", lineage=lineage)
         self.config = read_config(home)
         clock = SimpleNamespace(time=lambda: self.now.timestamp(), sleep=lambda seconds: None)
         for room in ("service.passes", "service.status", "service.metrics", "load.results"): monkeypatch.setattr(f"dmscdc.{room}.time", clock)
@@ -98,10 +101,30 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path, spark, monkeypatch) -> House: return House(tmp_path, spark, monkeypatch)
+def told():
+    "What a server of OpenLineage is sent; its address is the first."
+    found: list = []
+
+    class Listener(BaseHTTPRequestHandler):
+        def do_POST(self):
+            found.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *given): pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Listener) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        found.append(f"http://127.0.0.1:{server.server_port}")
+        yield found
+        server.shutdown()
 
 
-def test_a_day_of_passes_ends_with_the_source_and_each_alarm_came_when_it_should(house):
+@pytest.fixture
+def house(tmp_path, spark, monkeypatch, told) -> House: return House(tmp_path, spark, monkeypatch, told[0])
+
+
+def test_a_day_of_passes_ends_with_the_source_and_each_alarm_came_when_it_should(house, told):
     alarms = {name.removesuffix("Alarm"): one["Properties"] for name, one in Rendered(INFRA / "shared.yaml", ScheduleState="ENABLED", **LIMITS).resources.items()
               if one["Type"] == "AWS::CloudWatch::Alarm"}
     landing = next(alarm["Dimensions"][0]["Value"] for alarm in alarms.values() if "Dimensions" in alarm)
@@ -139,9 +162,9 @@ def test_a_day_of_passes_ends_with_the_source_and_each_alarm_came_when_it_should
         lines = [{**line, "landing": landing} for line in lines]  # the template's bucket is the folder here
         for name, alarm in alarms.items():
             for table in rung(alarm, lines): came.setdefault(name, {}).setdefault(table, []).append(hour)
-        told = {(row["alarm"], row["table"]) for row in in_trouble(house.config, house.now.timestamp(), LIMITS)}
+        raised = {(row["alarm"], row["table"]) for row in in_trouble(house.config, house.now.timestamp(), LIMITS)}
         over = {("Quarantine", "shop.big")} if hour == 23 else set()  # a pass counts what was aside when it began
-        assert told == {(name, table) for name, tables in came.items() for table, hours in tables.items() if hour in hours} - over, hour
+        assert raised == {(name, table) for name, tables in came.items() for table, hours in tables.items() if hour in hours} - over, hour
     assert came == {
         "Failed": {"shop.bad": [6, 7, 8]},
         "Waiting": {"shop.bad": [8]},  # the file came at 6:05
@@ -151,3 +174,21 @@ def test_a_day_of_passes_ends_with_the_source_and_each_alarm_came_when_it_should
         "Quiet": {"": [19, 20]},  # the last file was closed at 17:05
     }
     for table, rows in house.source.items(): assert house.lake(table) == rows, table
+
+    events = [event for event in told[1:] if event["eventType"] != "START"]
+    assert len(events) == len(told[1:]) / 2 == len({event["run"]["runId"] for event in events})
+    assert [(event["job"]["name"], event["eventTime"][11:13]) for event in events if event["eventType"] == "FAIL"] == [("dmscdc.process_table.shop.bad", hour) for hour in ("06", "07", "08")]
+    one = next(event for event in events if event["job"]["name"].endswith("shop.good") and event["eventTime"][11:13] == "02")
+    (read,), (written,) = one["inputs"], one["outputs"]
+    assert (read["name"], written["name"]) == (f"{house.config.landing}/shop/good", f"{house.config.lake}/shop/good")
+    assert read["inputFacets"]["inputStatistics"]["rowCount"] == written["outputFacets"]["outputStatistics"]["rowCount"] == 2
+    assert {field["name"]: field["type"] for field in written["facets"]["schema"]["fields"]} == COLUMNS
+    assert len({event["run"]["facets"]["parent"]["run"]["runId"] for event in events}) == 20  # passes that ran a table
+
+
+def test_a_map_that_cannot_be_reached_costs_no_table_its_run(house):
+    house.load("good", {1: "one"})
+    house.set("good", key="id")
+    house.config = replace(house.config, lineage="http://127.0.0.1:9")  # nobody listens there
+    with pytest.warns(UserWarning, match="runs of this pass are not told to http://127.0.0.1:9") as warned: house.passes()
+    assert len([one for one in warned if "not told" in str(one.message)]) == 1 and house.lake("good") == {1: "one"}
