@@ -108,6 +108,22 @@ aws cloudformation deploy --stack-name dmscdc-shared --template-file shared.yaml
 
 The table is in Athena as `dmscdc.product`; the front page of all runs is `s3://RUNS/runs/index.html`.
 
+### On EMR Serverless instead of Glue
+
+`RunsOn=emr-serverless` makes an application of EMR Serverless instead of a job of Glue; the lake is then of plain Parquet.
+It installs nothing by itself, so a third file goes to the folder `Code`: a Python environment, made on Amazon Linux 2023
+with the Python that the release runs, or its binary parts do not load.
+
+```sh
+python3.11 -m venv env && . env/bin/activate
+pip install "./dmscdc-VERSION-py3-none-any.whl[notebooks,aws]" venv-pack grpcio grpcio-status \\
+    googleapis-common-protos zstandard
+venv-pack -o environment.tar.gz
+aws s3 cp environment.tar.gz s3://RUNS/code/
+```
+
+There is no job to start by hand then; with `ScheduleState=ENABLED` the clock starts the first pass.
+
 ## 4. A stream
 
 ```sh

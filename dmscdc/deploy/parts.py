@@ -149,6 +149,7 @@ def template(
     *,
     conditions: Mapping[str, Part] | None = None,
     mappings: Mapping[str, Part] | None = None,
+    rules: Mapping[str, Part] | None = None,  # which parameters do not go together
     export: bool = False,  # outputs under the name of the stack, for other stacks
 ) -> Part:
     "A template."
@@ -161,6 +162,7 @@ def template(
         "Description": description,
         "Metadata": {"AWS::CloudFormation::Interface": {"ParameterGroups": shown}},
         "Parameters": {name: one for some in groups.values() for name, one in some.items()},
+        "Rules": dict(rules or {}),
         "Mappings": dict(mappings or {}),
         "Conditions": dict(conditions or {}),
         "Resources": dict(resources),

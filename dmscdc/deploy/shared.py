@@ -51,6 +51,13 @@ SPARK = {
 }
 
 
+_EMR_SIZES = {  # vCPUs and memory that all workers of an application may have together
+    "small": {"Cpu": "16 vCPU", "Memory": "64 GB"},
+    "medium": {"Cpu": "64 vCPU", "Memory": "256 GB"},
+    "large": {"Cpu": "256 vCPU", "Memory": "1024 GB"},
+}
+
+
 def _parameters() -> dict[str, dict[str, Part]]:
     "By the title of their group."
     return {
@@ -71,7 +78,12 @@ def _parameters() -> dict[str, dict[str, Part]]:
         },
         "When": CLOCK,
         "Where Spark runs": {
+            "RunsOn": parameter(
+                "A job of Glue, or an application of EMR Serverless", "glue", values=("glue", "emr-serverless")
+            ),
             **SPARK,
+            "EmrRelease": parameter("EMR Serverless: its release, of Spark 4.1", "emr-spark-8.1.0"),
+            "EmrSize": parameter("EMR Serverless: how much at most", "small", values=tuple(_EMR_SIZES)),
             "TableWorkers": parameter("Tables at a time", 2, kind="Number", MinValue=0, MaxValue=32),
             "JobMinutes": parameter(
                 "After which a pass is ended", 120, kind="Number", MinValue=5, MaxValue=2880
@@ -117,6 +129,8 @@ _CONDITIONS = {
     "HasEmail": differs("AlarmEmail"),
     "IsParquet": same("LakeFormat", "parquet"),
     "IsOn": same("ScheduleState", "ENABLED"),
+    "OnGlue": same("RunsOn", "glue"),
+    "OnEmr": differs("RunsOn", "glue"),
     "HasKey": differs("KmsKeyArn"),
     "MovesRaw": differs("RawDays", "0"),
     "ThinsRuns": differs("RunDays", "0"),
@@ -284,6 +298,48 @@ def glue_job(
         CKV_AWS_195="What the job writes is encrypted by the buckets and the log group",
     )
 
+# %% ../../notebooks/16_deploy/02_shared.ipynb #752835c6
+_PYTHON = "./environment/bin/python"  # of the archive, where EMR Serverless unpacks it
+
+
+def _application() -> Part:
+    "An application of EMR Serverless."
+    most = lambda what: {"Fn::FindInMap": ["EmrSizes", ref("EmrSize"), what]}
+    return {
+        "Type": "AWS::EMRServerless::Application",
+        "Condition": "OnEmr",
+        "Properties": {
+            "Type": "SPARK",
+            "ReleaseLabel": ref("EmrRelease"),
+            "MaximumCapacity": {"Cpu": most("Cpu"), "Memory": most("Memory")},
+            "AutoStartConfiguration": {"Enabled": True},
+            "AutoStopConfiguration": {"Enabled": True, "IdleTimeoutMinutes": 5},
+            "SchedulerConfiguration": {"MaxConcurrentRuns": 1, "QueueTimeoutMinutes": 15},
+        },
+    }
+
+
+def _on_emr(
+    text: str,  # of a command
+) -> str:  # a text for Fn::Sub
+    "The request that starts a command in the application, as EventBridge Scheduler sends it."
+    pythons = "emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON", "emr-serverless.driverEnv.PYSPARK_PYTHON"
+    conf = [PLUGIN, "spark.archives=s3://${Runs}/code/environment.tar.gz#environment"]
+    conf += [f"spark.{name}={_PYTHON}" for name in (*pythons, "executorEnv.PYSPARK_PYTHON")]
+    conf += ["spark.emr-serverless.driverEnv.AWS_DEFAULT_REGION=${AWS::Region}"]
+    driver = {
+        "EntryPoint": "s3://${Runs}/code/inside.py",
+        "EntryPointArguments": ["--dmscdc", text],
+        "SparkSubmitParameters": " ".join(f"--conf {one}" for one in conf),
+    }
+    return json.dumps({
+        "ApplicationId": "${Application}",
+        "ClientToken": "<aws.scheduler.execution-id>",  # the scheduler's own word: another for each start
+        "ExecutionRoleArn": "${role}",
+        "Name": "dmscdc",
+        "JobDriver": {"SparkSubmit": driver},
+    })
+
 # %% ../../notebooks/16_deploy/02_shared.ipynb #fb63ff1e
 def bucket_rights(
     bucket: Any,  # its name
@@ -362,7 +418,7 @@ def job_rights(
 def timetable(
     job: str,  # resource
 ) -> dict[str, Part]:  # role and schedule
-    "A job that a clock starts, as the parameters CLOCK say."
+    "A job of Glue that a clock starts, as the parameters CLOCK say."
     arn = sub("arn:${AWS::Partition}:glue:${AWS::Region}:${AWS::AccountId}:job/${job}", job=ref(job))
     ours = {"StringEquals": {"aws:SourceAccount": ref("AWS::AccountId")}}
     target = {
@@ -379,33 +435,55 @@ def timetable(
     }
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #7e8944df
-def _upkeep(
+def _clock(
+    words: Part,  # of `command`
+    when_due: Any,  # cron(…)
+    patience: dict[str, int],  # how often and how long it tries
+    condition: str = "",
+) -> Part:
+    "A schedule that starts a command where Spark runs."
+    text, values = words["Fn::Sub"]
+    given = json.dumps({"JobName": "${Job}", "Arguments": {"--dmscdc": text}})
+    start = "arn:${AWS::Partition}:scheduler:::aws-sdk:"
+    target = {
+        "Arn": when("OnGlue", sub(start + "glue:startJobRun"), sub(start + "emrserverless:startJobRun")),
+        "RoleArn": att("ClockRole"),
+        "Input": when("OnGlue", sub(given, **values), sub(_on_emr(text), role=att("JobRole"), **values)),
+        "RetryPolicy": patience,
+    }
+    clock = {
+        "ScheduleExpression": when_due, "ScheduleExpressionTimezone": ref("TimeZone"),
+        "State": ref("ScheduleState"), "FlexibleTimeWindow": {"Mode": "OFF"}, "Target": target,
+    }
+    part = {"Type": "AWS::Scheduler::Schedule", **({"Condition": condition} if condition else {}), "Properties": clock}
+    return otherwise(part, CKV_AWS_297="The schedule holds a command and nothing secret")
+
+
+def _clocks(
+    words: Part,  # the command of a pass
     options: dict[str, Any],  # of `settings`
 ) -> dict[str, Part]:
-    "Two schedules for the job of a pass."
+    "The timetable of passes, the one of upkeep, and the role that starts them."
+    job = sub("arn:${AWS::Partition}:glue:${AWS::Region}:${AWS::AccountId}:job/${Job}")
+    ours = {"StringEquals": {"aws:SourceAccount": ref("AWS::AccountId")}}
+    passed = {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
+    starts = [
+        when("OnGlue", allow("glue:StartJobRun", job)),
+        when("OnEmr", allow("emr-serverless:StartJobRun", att("Application"))),
+        when("OnEmr", allow("iam:PassRole", att("JobRole"), where=passed)),
+    ]
     moves = {name: options[name] for name in ("landing", "lake", "state", "archive")}
     kept = {"landing": options["landing"], "runs": options["runs"]}
-    commands = {
-        "MoveRaw": ("MovesRaw", 3, command("maintain raw --yes --keep-days ${RawDays}", moves)),
-        "ThinRuns": ("ThinsRuns", 4, command("maintain runs --yes --keep-days ${RunDays}", kept)),
+    at_once = {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 300}
+    patient = {"MaximumRetryAttempts": 30, "MaximumEventAgeInSeconds": 21600}
+    raw = command("maintain raw --yes --keep-days ${RawDays}", moves)
+    runs = command("maintain runs --yes --keep-days ${RunDays}", kept)
+    return {
+        "ClockRole": role("scheduler.amazonaws.com", *starts, where=ours),
+        "Clock": _clock(words, ref("CDCSchedule"), at_once),
+        "MoveRaw": _clock(raw, "cron(40 3 ? * SUN *)", patient, "MovesRaw"),
+        "ThinRuns": _clock(runs, "cron(40 4 ? * SUN *)", patient, "ThinsRuns"),
     }
-    made = {}
-    for name, (condition, hour, words) in commands.items():
-        text, values = words["Fn::Sub"]
-        given = json.dumps({"JobName": "${job}", "Arguments": {"--dmscdc": text}})
-        target = {
-            "Arn": sub("arn:${AWS::Partition}:scheduler:::aws-sdk:glue:startJobRun"), "RoleArn": att("ClockRole"),
-            "Input": sub(given, job=ref("Job"), **values),
-            "RetryPolicy": {"MaximumRetryAttempts": 30, "MaximumEventAgeInSeconds": 21600},
-        }
-        clock = {
-            "ScheduleExpression": f"cron(40 {hour} ? * SUN *)", "ScheduleExpressionTimezone": ref("TimeZone"),
-            "State": ref("ScheduleState"), "FlexibleTimeWindow": {"Mode": "OFF"}, "Target": target,
-        }
-        reason = "The schedule holds a command and nothing secret"
-        part = {"Type": "AWS::Scheduler::Schedule", "Condition": condition, "Properties": clock}
-        made[name] = otherwise(part, CKV_AWS_297=reason)
-    return made
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #453d26f5
 ALARMS = {  # name: metric, statistic, comparison, threshold, what it means; of each table
@@ -580,19 +658,22 @@ def shared_stack(
     rights = job_rights("s3:GetObject", _RAW, _LAKE, ref("Runs"), _STATE, ref("LakeDBName"), ref("Log"))
     moves = when("MovesRaw", allow(WRITE, sub("arn:${AWS::Partition}:s3:::${bucket}/*", bucket=_RAW)))
     minutes = {"Timeout": ref("JobMinutes"), "Description": "dmscdc pass"}
+    service = when("OnGlue", "glue.amazonaws.com", "emr-serverless.amazonaws.com")
+    words = command("pass --workers ${TableWorkers}", options)
     resources = {
         **_places(),
-        "JobRole": role("glue.amazonaws.com", *rights, moves, key_rights()),
-        "Job": glue_job(
-            command("pass --workers ${TableWorkers}", options),
-            att("JobRole"),
-            ref("Runs"),
-            version,
-            **minutes,
-        ),
-        **timetable("Job"),
-        **_upkeep(options),
+        "JobRole": role(service, *rights, moves, key_rights()),
+        "Job": {"Condition": "OnGlue", **glue_job(words, att("JobRole"), ref("Runs"), version, **minutes)},
+        "Application": _application(),
+        **_clocks(words, options),
         **_watch(),
+    }
+    only_parquet = {
+        "RuleCondition": {"Fn::Equals": [ref("RunsOn"), "emr-serverless"]},
+        "Assertions": [{
+            "Assert": {"Fn::Equals": [ref("LakeFormat"), "parquet"]},
+            "AssertDescription": "On EMR Serverless the lake is of plain Parquet",
+        }],
     }
     outputs = {
         "RawBucket": ("Bucket that DMS writes to", _RAW),
@@ -603,7 +684,7 @@ def shared_stack(
         "RunsBucket": ("Bucket of reports and programs", ref("Runs")),
         "StateTable": ("Table of settings and positions", _STATE),
         "Log": ("Group of the metrics' lines", ref("Log")),
-        "JobName": ("The job that runs a pass", ref("Job")),
+        "JobName": ("The job or application that runs a pass", when("OnGlue", ref("Job"), ref("Application"))),
         "AlarmTopic": ("Where alarms go", ref("Alarms")),
         "Code": ("Where the programs are uploaded", sub("s3://${Runs}/code/")),
     }
@@ -613,6 +694,7 @@ def shared_stack(
         resources,
         outputs,
         conditions=_CONDITIONS,
-        mappings=spark_settings(),
+        mappings={**spark_settings(), "EmrSizes": _EMR_SIZES},
+        rules={"Formats": only_parquet},
         export=True,
     )

@@ -7,6 +7,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from botocore.session import get_session
+from botocore.validate import ParamValidator
 from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
@@ -19,8 +21,7 @@ SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFol
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/ONE"
 DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
 CHOICES = {
-    "shared": {"RawBucket": ("", "raw"), "LakeBucket": ("", "lake"), "StateTable": ("", "Theirs"), "AlarmEmail": ("", "you@example.com"),
-               "LakeFormat": ("parquet", "delta", "iceberg"), "ScheduleState": ("ENABLED", "DISABLED"), "KmsKeyArn": ("", KEY), "RawDays": ("0", "30"), "RunDays": ("0", "90")},
+    "shared": {"LakeFormat": ("parquet", "delta", "iceberg"), "ScheduleState": ("ENABLED", "DISABLED"), "RunsOn": ("glue", "emr-serverless")},
     "source": {"DMSReplicationInstanceArn": ("", "arn:aws:dms:eu-central-1:111122223333:rep:ONE"), "DBEngine": ("mysql", "postgres"), "SequenceColumn": ("yes", "no"),
                "BeforeImages": ("yes", "no"), "MakeDMSRoles": ("yes", "no"), "KmsKeyArn": ("", KEY), "CertificateArn": ("", "arn:certificate"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
     "sample": {"Subnets": ("subnet-1,subnet-2",), "SecurityGroups": ("sg-1",)},
@@ -28,10 +29,14 @@ CHOICES = {
 }
 
 
+ALONE = {"shared": {"RawBucket": "raw", "LakeBucket": "lake", "StateTable": "Theirs", "AlarmEmail": "you@example.com", "KmsKeyArn": KEY, "RawDays": "30", "RunDays": "0"}}  # none asks for another
+
+
 def every(name: str) -> list[Rendered]:
-    "The template with each choice."
-    choices = CHOICES[name]
-    return [Rendered(INFRA / f"{name}.yaml", SHARED, **dict(zip(choices, some))) for some in product(*choices.values())]
+    "The template with each choice; those that stand alone one by one, and all at once."
+    choices, alone = CHOICES[name], ALONE.get(name, {})
+    some = [{}, *({one: value} for one, value in alone.items()), *([alone] if alone else [])]
+    return [Rendered(INFRA / f"{name}.yaml", SHARED, **dict(zip(choices, values)), **more) for values in product(*choices.values()) for more in some]
 
 
 def test_the_files_in_the_repository_are_those_that_the_command_writes(tmp_path):
@@ -108,3 +113,26 @@ def test_a_job_is_failed_where_its_command_failed_or_was_killed(monkeypatch, cod
 def test_no_pass_is_missed_before_the_timetable_is_on():
     of = lambda state: Rendered(INFRA / "shared.yaml", ScheduleState=state).resources
     assert "NoPassAlarm" not in of("DISABLED") and of("ENABLED")["NoPassAlarm"]["Properties"]["TreatMissingData"] == "breaching"
+
+
+def test_what_the_clock_sends_is_what_boto3_knows_and_holds_the_command_of_a_pass():
+    for runs_on, service, operation in (("glue", "glue", "StartJobRun"), ("emr-serverless", "emr-serverless", "StartJobRun")):
+        made = Rendered(INFRA / "shared.yaml", RunsOn=runs_on, RawDays="30").resources
+        clocks = [one["Properties"]["Target"] for one in made.values() if one["Type"] == "AWS::Scheduler::Schedule"]
+        assert len(clocks) == 3 and {clock["Arn"].rpartition(":aws-sdk:")[2] for clock in clocks} == {f"{service.replace('-', '')}:startJobRun"}
+        for clock in clocks:
+            request = json.loads(clock["Input"].replace("<JobRole.Arn>", "arn:aws:iam::111122223333:role/job"))
+            shape = get_session().get_service_model(service).operation_model(operation).input_shape
+            if service == "emr-serverless": request = camel(request)
+            assert not (report := ParamValidator().validate(request, shape)).has_errors(), report.generate_report()
+            words = (request["arguments"] if "arguments" in request else request.get("Arguments") or dict(pairs(request["jobDriver"]["sparkSubmit"]["entryPointArguments"])))["--dmscdc"]
+            assert re.match(r"(pass|maintain raw|maintain runs) .*--landing s3://<Raw>/dms|maintain runs ", words) and "${" not in words, words
+
+
+def camel(value):
+    "Names as boto3 writes them; the scheduler begins them in upper case."
+    if isinstance(value, dict): return {name[0].lower() + name[1:]: camel(one) for name, one in value.items()}
+    return value
+
+
+def pairs(words: list[str]) -> list[tuple[str, str]]: return list(zip(words[::2], words[1::2]))
