@@ -110,9 +110,9 @@ The table is in Athena as `dmscdc.product`; the front page of all runs is `s3://
 
 ### On EMR Serverless instead of Glue
 
-`RunsOn=emr-serverless` makes an application of EMR Serverless instead of a job of Glue; the lake is then of plain Parquet.
-It installs nothing by itself, so a third file goes to the folder `Code`: a Python environment, made on Amazon Linux 2023
-with the Python that the release runs, or its binary parts do not load.
+`RunsOn=emr-serverless` makes an application of EMR Serverless instead of a job of Glue; the lake is then of plain
+Parquet. It installs nothing by itself, so a third file goes to the folder `Code`: a Python environment, made on Amazon
+Linux 2023 with the Python that the release runs, or its binary parts do not load.
 
 ```sh
 python3.11 -m venv env && . env/bin/activate
