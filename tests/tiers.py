@@ -79,7 +79,7 @@ SWEEPS = (  # ids that repeat another test for one more name, table, moment or w
     r"adversary/test_adversary.py::.*\[adv\.(?!columns|late\])",
     r"asking/test_as_of.py::test_as_of_every_position.*\[from empty",
     r"asking/test_asked_archive.py::test_",
-    r"asking/test_asked_names.py::",
+    r"asking/test_asked_names.py::test_",
     r"asking/test_asked_tables.py::test_",
     r"asking/test_damaged_files.py::.*\[(?!20181215\S*-as of|as-of-here|scd2-here)",
     r"asking/test_feed.py::test_dead_at_any_step.*\[(?!visible)",
