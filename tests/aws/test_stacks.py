@@ -107,6 +107,7 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     init, = re.findall(r"^dmscdc init .*?[^\\]$", PAGE, re.S | re.M)
     names = {"RAW": out["RawBucket"], "LAKE": out["LakeBucket"], "RUNS": out["RunsBucket"]}
     typed(*[re.sub(r"//(RAW|LAKE|RUNS)/", lambda found: f"//{names[found[1]]}/", word) for word in shlex.split(init.replace("\\\n", " "))[1:]])
+    for command in ("doctor", "status"): assert f"\ndmscdc {command}\n" in PAGE and typed(command, code=0)
     typed(*of_job(out["JobName"]), code=3)  # tables are there, and want a key
     for table in ("product", "productorder", "store"): typed("table", "set", f"sampledb.{table}", "--key", "id")
     typed(*of_job(out["JobName"]), "--settle", "0")
@@ -115,7 +116,7 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     for name in names_of("Schedule", cloud, "dmscdc-shared"):  # a pass, and upkeep, as the clock starts them
         given = json.loads(boto3.client("scheduler").get_schedule(Name=name)["Target"]["Input"])
         assert given["JobName"] == out["JobName"]
-        typed(*shlex.split(given.get("Arguments", {}).get("--dmscdc", "status")), *(["--state", f"dynamodb:{out['StateTable']}"] if "Arguments" not in given else []))
+        typed(*shlex.split(given["Arguments"]["--dmscdc"]))
 
     made(cloud, "dmscdc-stream", "stream.yaml", ScheduleState="ENABLED")
     follows = {one["OutputKey"]: one["OutputValue"] for one in waited(cloud, "dmscdc-stream")["Outputs"]}

@@ -94,10 +94,10 @@ def test_every_parameter_that_the_page_names_is_one_of_its_template():
 
 
 def test_every_alarm_has_its_paragraph_on_the_page():
-    page = (INFRA / "README.md").read_text()
+    page, on_call = (INFRA / "README.md").read_text(), (INFRA.parent / "notebooks" / "explore" / "on_call.ipynb").read_text()
     made = {**every("shared")[0].resources, **{f"{name}OfStreams": one for name, one in every("stream")[0].resources.items()}}
     alarms = {name.removesuffix("OfStreams").removesuffix("Alarm"): one["Properties"] for name, one in made.items() if one["Type"] == "AWS::CloudWatch::Alarm"}
-    assert len(alarms) >= 8 and all(f"* **{name}**:" in page and one["AlarmDescription"].endswith(f"dmscdc templates, {name}") for name, one in alarms.items())
+    assert len(alarms) >= 8 and all(f"* **{name}**:" in page and f"**{name}**" in on_call and one["AlarmDescription"].endswith(f"dmscdc templates, {name}") for name, one in alarms.items())
 
 
 @pytest.mark.parametrize("code, ends_with", [(0, None), (3, None), (4, None), (1, 1), (2, 2), (-9, -9)])
