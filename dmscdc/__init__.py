@@ -2,10 +2,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .analyst.lake import open_lake as open
 
 __version__ = "0.1.0"
-__all__ = ["__version__"]
+__all__ = ["__version__", "open"]
 
 
 def _lazily(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
@@ -20,3 +23,7 @@ def _lazily(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
         return getattr(import_module(f"{package}.{room}"), real or name)
 
     return find
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _lazily(__name__, {"open": "analyst.open_lake"})

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from dmscdc.scd2.update import Increment
 
 # %% auto #0
-__all__ = ['key_of', 'table_of', 'lost_of', 'lives', 'history', 'TableQuestion', 'asked', 'refusals', 'as_of_command',
-           'feed_command', 'scd2_command']
+__all__ = ['key_of', 'table_of', 'lost_of', 'lives', 'history', 'TableQuestion', 'asked', 'refusals', 'answer_as_of',
+           'as_of_command', 'feed_command', 'scd2_command']
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-007
 def key_of(
@@ -276,7 +276,7 @@ def _write_rows(
     rows.hint("rebalance").write.mode("append").parquet(spark_url(url))
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-014
-def _answer_of(
+def answer_as_of(
     spark: SparkSession,
     one: TableQuestion,
     at: datetime | None,
@@ -340,7 +340,7 @@ def as_of_command(
         if commit is not None:
             one.lake.at(commit)
         spark = session(config, out, format=one.lake.format if commit is not None else "parquet")
-        _show_answer(one, _answer_of(spark, one, when, file, commit, time_column), out, note, json)
+        _show_answer(one, answer_as_of(spark, one, when, file, commit, time_column), out, note, json)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-017
 def _show_answer(one: TableQuestion, answer: AsOf, out: str, note: str, json: bool) -> None:

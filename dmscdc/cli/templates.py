@@ -24,4 +24,4 @@ def templates_command(
 
     with exit_codes():
         paths = write_templates(out)
-    print(f"wrote {', '.join(path.name for path in paths)}; next: {out / 'README.md'}")
+    print(f"wrote {', '.join(str(path.relative_to(out)) for path in paths)}; next: {out / 'README.md'}")

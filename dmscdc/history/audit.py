@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'may_hold', 'rows_in', 'lake_rows', 'Commits', 'Difference',
-           'verdict', 'verdict_of_each', 'RowAudit', 'audit_of', 'keys_with', 'audit_row']
+__all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'may_hold', 'partition_value', 'rows_in', 'lake_rows',
+           'Commits', 'Difference', 'verdict', 'verdict_of_each', 'RowAudit', 'audit_of', 'keys_with', 'audit_row']
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-009
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ def may_hold(
         bounds = [typed(end, kinds[name]).as_py() for end in (low, high)] if None not in (low, high) else [None, None]
         if not inside(value, *bounds):
             return False
-        if name in file.values and plain_key(value) != plain_key(_in_partition(file.values[name], kinds[name])):
+        if name in file.values and plain_key(value) != plain_key(partition_value(file.values[name], kinds[name])):
             return False
     return True
 
 
-def _in_partition(
+def partition_value(
     text: str | None,  # as a folder's name has it
     kind: pa.DataType,
 ) -> Any:
@@ -91,7 +91,7 @@ def rows_in(
         found = look(index, raw, file.url, Query(index.columns, [inside])) if inside else []
         if inside and file.rows is not None and (there := index.get(raw)).kinds:
             check_rows(file.url, sum(group.rows for group in there.groups), file.rows)
-    partition = {name: _in_partition(text, kinds[name]) for name, text in file.values.items()}
+    partition = {name: partition_value(text, kinds[name]) for name, text in file.values.items()}
     return [_of_lake({**values, **partition}) for _, _, values in found]
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-012

@@ -43,5 +43,5 @@ def test_to_import_a_package_imports_none_of_its_rooms():
     assert found == sorted(f"dmscdc.{face}" for face in FACES)
 
 
-def test_the_package_itself_offers_little():
-    assert importlib.import_module("dmscdc").__all__ == ["__version__"]
+def test_the_package_itself_offers_one_door():
+    assert importlib.import_module("dmscdc").__all__ == ["__version__", "open"]

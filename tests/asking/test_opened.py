@@ -1,0 +1,77 @@
+"What `dmscdc.open` answers, beside a dictionary that the test changes like the source and beside DuckDB, which reads the same files."
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import date
+from decimal import Decimal
+
+import duckdb
+import pytest
+
+import dmscdc
+from dmscdc.analyst import Lake
+from dmscdc.errors import DmscdcError
+from dmscdc.service.config import read_config, write_config
+from world import World, closed
+
+SCHEMA = {"id": "int", "day": "date", "name": "string", "price": "decimal(10,2)"}
+ROWS = {number: (date(2018, 12, number % 3 + 1) if number % 4 else None, f"ware {number} <b>", Decimal(number)) for number in range(1, 13)}
+
+
+@pytest.fixture(scope="module")
+def home(spark, tmp_path_factory):
+    "A lake laid out by day, loaded and changed once."
+    home = tmp_path_factory.mktemp("opened")
+    world = World(home, spark, SCHEMA, "shop.ware").set(key="id", partition="day").load([(key, *row) for key, row in ROWS.items()])
+    world.go()
+    world.changes(1, [("U", 3, date(2020, 2, 29), "moved", Decimal("0.05")), ("D", 4, None, None, None), ("I", 20, None, None, None)])
+    world.go()
+    write_config(home, landing="landing", lake="lake", settle=0)
+    return home
+
+
+SOURCE = {**{key: row for key, row in ROWS.items() if key != 4}, 3: (date(2020, 2, 29), "moved", Decimal("0.05")), 20: (None, None, None)}
+
+
+def of(rows) -> dict: return {row["id"]: (row["day"], row["name"], row["price"]) for row in rows}
+
+
+def test_rows_are_those_of_the_source_and_of_another_reader_without_spark(home):
+    answer = dmscdc.open(home)["shop.ware"].rows()
+    assert answer.engine == "Arrow" and len(answer) == len(SOURCE) and of(answer.to_arrow().to_pylist()) == SOURCE
+    there = duckdb.sql(f"select id, name, price from read_parquet('{home}/lake/shop/ware/**/*.parquet')").fetchall()
+    assert sorted(there) == sorted((key, name, price) for key, (_, name, price) in SOURCE.items())
+    assert len(dmscdc.open(home)["shop.ware"].rows(limit=5)) == 5
+
+
+def test_looking_and_reading_starts_no_java(home):
+    asks = "import dmscdc, sys; lake = dmscdc.open(sys.argv[1]); print(lake, lake['shop.ware'].rows(), lake['shop.ware'].history(id=3)); assert 'pyspark' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", asks, str(home)], capture_output=True, text=True, env={"JAVA_HOME": "/nowhere", "PATH": "/nowhere"})
+    assert done.returncode == 0 and "shop.ware" in done.stdout and "moved" in done.stdout, done.stderr
+
+
+def test_a_row_s_life_says_each_change_and_its_file(home):
+    steps = dmscdc.open(home)["shop.ware"].history(id=3).steps().to_pandas()
+    assert list(steps["file"]) == ["LOAD00000001.parquet#1", f"{closed(1)}.parquet"] and list(steps["what"]) == ["inserted", "updated"]
+    gone = dmscdc.open(home)["shop.ware"].history(id=4)
+    assert [row["what"] for row in gone.to_arrow().to_pylist()] == ["inserted", "deleted"] and "does not hold the row" in repr(gone)
+
+
+def test_the_table_as_it_was_is_the_load_and_a_frame_of_spark(home, spark):
+    lake = Lake(read_config(home), {"parquet": spark})
+    then = lake["shop.ware"].as_of(file="load")
+    assert then.engine == "Spark" and of(then.to_arrow().to_pylist()) == ROWS
+    assert of(lake["shop.ware"].rows().to_spark(spark).toArrow().to_pylist()) == SOURCE
+
+
+def test_what_a_page_shows_is_escaped_and_tells_what_is_left_out(home):
+    lake = dmscdc.open(home)
+    page = lake["shop.ware"].rows()._repr_html_()
+    assert "ware 1 &lt;b&gt;" in page and "<b>" not in page and "http" not in page and "<script" not in page
+    assert lake._ipython_key_completions_() == ["shop.ware"] and "shop.ware" in lake._repr_html_()
+
+
+def test_a_table_that_is_not_there_is_refused_in_the_words_of_the_command(home):
+    with pytest.raises(DmscdcError, match="shop.ware"): dmscdc.open(home)["shop.wares"]
+    with pytest.raises(ValueError, match="give one of them"): dmscdc.open(home)["shop.ware"].as_of("2018-12-15T12:00Z", commit=1)
