@@ -70,6 +70,7 @@ def test_what_a_page_shows_is_escaped_and_tells_what_is_left_out(home):
     page = lake["shop.ware"].rows()._repr_html_()
     assert "ware 1 &lt;b&gt;" in page and "<b>" not in page and "http" not in page and "<script" not in page
     assert lake._ipython_key_completions_() == ["shop.ware"] and "shop.ware" in lake._repr_html_()
+    assert lake.tables().to_arrow().select(["table", "rows", "verdict", "next"]).to_pylist() == [{"table": "shop.ware", "rows": len(SOURCE), "verdict": "nothing", "next": ""}]
 
 
 def test_a_table_that_is_not_there_is_refused_in_the_words_of_the_command(home):
