@@ -1,4 +1,4 @@
-"Programs that tests need and that pin other versions of what we use: fetched once by pip, each set into a folder of its own."
+"Programs that tests need and that pin other versions of what we use: fetched once by uv, each set into a folder of its own."
 from __future__ import annotations
 
 import subprocess
@@ -7,6 +7,8 @@ import tempfile
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+
+from uv import find_uv_bin
 
 HOME = Path(__file__).parents[2] / ".cache"
 FETCH = 600.0  # seconds at most
@@ -19,9 +21,9 @@ def fetched(pins: Path) -> Path:
     if there.is_dir(): return there
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home) as folder:
-        install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--target", f"{folder}/packages", "-r", str(pins)]
+        install = [find_uv_bin(), "pip", "install", "--quiet", "--python", sys.executable, "--target", f"{folder}/packages", "-r", str(pins)]
         done = subprocess.run(install, capture_output=True, text=True, timeout=FETCH)
-        assert done.returncode == 0, f"pip could not fetch what {pins.name} names: {done.stderr[-2000:]}"
+        assert done.returncode == 0, f"uv could not fetch what {pins.name} names: {done.stderr[-2000:]}"
         with suppress(OSError): Path(folder, "packages").rename(there)  # another run may have been quicker
     return there
 
