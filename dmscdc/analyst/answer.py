@@ -48,7 +48,7 @@ class Answer:
 
     def to_arrow(self) -> pa.Table:
         "All rows as an Arrow table."
-        return self.data if isinstance(self.data, pa.Table) else self.data.toArrow()
+        return self.data if isinstance(self.data, pa.Table) else _collected(self.data)
 
     def to_pandas(self) -> pd.DataFrame:
         "All rows as a frame of pandas."
@@ -59,15 +59,14 @@ class Answer:
         spark: SparkSession,
     ) -> DataFrame:
         "All rows as a frame of Spark."
-        return spark.createDataFrame(self.data) if isinstance(self.data, pa.Table) else self.data
+        if not isinstance(self.data, pa.Table):
+            return self.data
+        return spark.createDataFrame(self.data if spark.version >= "4" else self.data.to_pandas())
 
     def _first(self) -> list[dict[str, Any]]:
         "The rows that are shown."
-        rows = (
-            self.data.slice(0, _SHOWN)
-            if isinstance(self.data, pa.Table)
-            else self.data.limit(_SHOWN).toArrow()
-        )
+        is_arrow = isinstance(self.data, pa.Table)
+        rows = self.data.slice(0, _SHOWN) if is_arrow else _collected(self.data.limit(_SHOWN))
         return rows.to_pylist()
 
     def _notes(self, shown: int) -> list[str]:
@@ -109,13 +108,12 @@ def _is_number(value: object) -> bool:
 
 def _text(value: object) -> str:
     "A value as it is shown; nothing where there is none."
-    return (
-        ""
-        if value is None
-        else f"{value:,}"
-        if isinstance(value, int) and not isinstance(value, bool)
-        else str(value)
-    )
+    return "" if value is None else str(value)
+
+
+def _collected(frame: DataFrame) -> pa.Table:
+    "All rows of a frame of Spark; Spark 3.5 knows the way by pandas only."
+    return frame.toArrow() if hasattr(frame, "toArrow") else pa.Table.from_pandas(frame.toPandas(), preserve_index=False)
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #07cf1f8f
 def answer_of(

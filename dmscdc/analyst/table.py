@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from .answer import Answer, answer_of
-from ..changes.schema import arrow_type
+from ..changes.schema import arrow_type, lake_damage, open_lake
 from ..cli.ask import answer_as_of, asked, lives, lost_of
 from ..cli.options import moment_of
 from ..history.audit import partition_value
-from ..lake.table import lake_columns
-from ..landing.files import TableRef
+from ..errors import BadKey, UnknownTable
+from ..lake.table import PlainFile, lake_columns
+from ..landing.files import TableRef, for_shell
 from ..runs.log import RunLog
 from ..service.config import Config
 from ..service.status import read_statuses, status_row
-from ..storage.filesystem import fs_and_path
 
 if TYPE_CHECKING:
     from dmscdc.history.audit import RowAudit
@@ -84,10 +83,6 @@ class Table:
     config: Config
     spark: Callable[[str], SparkSession]  # of a format; opened when it is first needed
 
-    @cached_property
-    def _asked(self) -> Any:
-        return asked(self.config, self.name)
-
     def status(self) -> dict[str, Any]:
         "State, verdict, rows and lag, and what to do, as `dmscdc status` has them."
         return status_row(*read_statuses(self.config, (self.name,)))
@@ -104,25 +99,22 @@ class Table:
         self,
         limit: int | None = None,  # None: all
     ) -> Answer:
-        "The rows of the newest commit: Op, the source's columns, and the file and row that wrote each."
-        lake = asked(self.config, self.name).lake
-        plain = lake.plain()
+        "The newest commit's rows: Op, the source's columns, the file and row that wrote each. Raises `UnknownTable`."
+        one = asked(self.config, self.name)
+        if one.head is None:
+            command = f"dmscdc pass --only {for_shell(self.name)}"
+            raise UnknownTable(f"{self.name}: the lake has no commit of it yet: {command}")
+        plain = one.lake.plain()
         if plain is None:
-            frame = lake.read(self.spark(lake.format))
+            frame = one.lake.read(self.spark(one.lake.format))
             return Answer(self.name, frame if limit is None else frame.limit(limit))
         head, files = plain
-        kinds = {column.name: arrow_type(column.type) for column in lake_columns(head.schema)}
-        wanted = pa.schema(list(kinds.items()))
+        wanted = pa.schema([(column.name, arrow_type(column.type)) for column in lake_columns(head.schema)])
         parts, left = [wanted.empty_table()], limit
         for file in files:
             if left is not None and left <= 0:
                 break
-            part = _read(
-                file.url,
-                {name: partition_value(text, kinds[name]) for name, text in file.values.items()},
-                wanted,
-            )
-            parts.append(part if left is None else part.slice(0, left))
+            parts.append(_read(file, wanted).slice(0, left))
             left = None if left is None else left - parts[-1].num_rows
         return Answer(self.name, pa.concat_tables(parts), (f"commit {head.number}",))
 
@@ -130,7 +122,9 @@ class Table:
         self,
         **key: Any,  # of the row, by column
     ) -> History:
-        "Every change of a row, with its file and what differed, beside the lake's row."
+        "Every change of a row, with its file and what differed, beside the lake's row. Raises `BadKey`."
+        if not key:
+            raise BadKey(f"{self.name}: name the row by its key: history(id=1001)")
         audits, words = lives(self.config, self.name, {name: str(value) for name, value in key.items()})
         lost = lost_of(self.config, self.name)
         return History(self.name, tuple(audits), (*([lost] if lost else []), *words))
@@ -166,15 +160,13 @@ class Table:
 
 
 def _read(
-    url: str,
-    values: dict[str, Any],  # of its partition
+    file: PlainFile,
     wanted: pa.Schema,
 ) -> pa.Table:
-    "A file of the lake with the columns of its folder."
-    import pyarrow.parquet as pq
-
-    fs, path = fs_and_path(url)
-    part = pq.read_table(path, filesystem=fs, partitioning=None)
-    for name, value in values.items():
-        part = part.append_column(name, pa.array([value] * part.num_rows, wanted.field(name).type))
+    "A file of the lake with the columns of its folder. Raises `LakeDamaged`."
+    with lake_damage(), open_lake(file.url, file.rows) as opened:
+        part = opened.read()
+    for name, text in file.values.items():
+        kind = wanted.field(name).type
+        part = part.append_column(name, pa.array([partition_value(text, kind)] * part.num_rows, kind))
     return part.select(wanted.names).cast(wanted)

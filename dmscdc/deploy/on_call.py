@@ -32,7 +32,8 @@ def _outcome(
 ) -> Outcome:
     "What a pass would say of a table, without running it."
     last = status.item.status
-    if last.get("last_verdict") == "attention" or status.has_work and last.get("last_verdict") in _TROUBLE:
+    stays = last.get("last_verdict") == "attention" and status.state != "paused"
+    if stays or status.has_work and last.get("last_verdict") in _TROUBLE:
         return Outcome(str(status.table), last["last_verdict"], last.get("last_words", ""), "dmscdc status")
     return without_run(status)
 

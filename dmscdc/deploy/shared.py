@@ -113,7 +113,7 @@ def _parameters() -> dict[str, dict[str, Part]]:
                 "Days that reports of good runs stay, those of others four times as long; 0: all stay",
                 90,
                 kind="Number",
-                MinValue=0,
+                MinValue=0, MaxValue=365,
             ),
             "LogDays": parameter(
                 "Days that logs are kept", 30, kind="Number", values=(7, 14, 30, 60, 90, 180, 365)
@@ -528,13 +528,12 @@ def alarm(
     threshold: Any = 0,
     hours: Any = 1,  # in which it must be so
     missing: str = "notBreaching",
-    condition: str = "IsOn",  # of missing data: without a timetable nothing is missing
 ) -> Part:
     "An alarm that says where to look next."
     look = "Front page: s3://${runs}/runs/index.html. What to do: README.md of dmscdc templates, " + name
     return {
         "Type": "AWS::CloudWatch::Alarm",
-        **({"Condition": condition} if missing == "breaching" else {}),
+        **({"Condition": "IsOn"} if missing == "breaching" else {}),  # without a timetable nothing is missing
         "Properties": {
             "AlarmDescription": sub(f"dmscdc: {meaning}. {look}", runs=runs),
             **watched,

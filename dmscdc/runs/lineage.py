@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..landing.files import TableRef
 from .log import Run
 
 if TYPE_CHECKING:
@@ -50,13 +51,13 @@ def run_events(
     location: str,  # of the lake table
     *,
     pass_id: str = "",
-    columns: Mapping[str, str] | None = None,  # type by name, of the lake table after the run
+    head: Callable[[], Any] = lambda: None,  # gives the lake's newest commit, whose columns are told
 ) -> list[RunEvent]:
     "A start and an end."
     from openlineage.client import event_v2 as events
     from openlineage.client import facet_v2 as facets
 
-    schema, table = (run.table or "").split(".", 1)
+    table = TableRef.parse(run.table)
     done = run.records.get("processed") or {}
     rows, files, lake = done.get("rows") or {}, done.get("files") or (), done.get("lake") or {}
     read = facets.input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
@@ -67,8 +68,8 @@ def run_events(
         size=lake.get("bytes_written", 0),
     )
     shape, about = facets.schema_dataset, {}
-    if columns:
-        fields = [shape.SchemaDatasetFacetFields(name=name, type=kind) for name, kind in columns.items()]
+    if commit := head():
+        fields = [shape.SchemaDatasetFacetFields(name=column.name, type=column.type) for column in commit.schema]
         about["schema"] = shape.SchemaDatasetFacet(fields=fields)
     if done.get("commit"):
         about["version"] = facets.dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(done["commit"]))
@@ -80,7 +81,7 @@ def run_events(
     if run.verdict in _ENDS:
         told = facets.error_message_run.ErrorMessageRunFacet(message=run.words, programmingLanguage="python")
         said["errorMessage"] = told
-    namespace, name = dataset_name(f"{landing.rstrip('/')}/{schema}/{table}")
+    namespace, name = dataset_name(f"{landing.rstrip('/')}/{table.schema}/{table.name}")
     place = dataset_name(location)
     same = {
         "job": events.Job(namespace=landing, name=f"dmscdc.{run.job}.{run.table}"),

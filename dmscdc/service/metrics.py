@@ -19,6 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ..landing.files import RawFile
 from ..load.results import lag_of
 from ..runs.log import EXIT_CODES
 from ..runs.report import took
@@ -174,6 +175,15 @@ def _lag_now(
     return lag_of(status.plan.before if status.plan else status.item.position, now)
 
 
+def _waited(
+    waiting: Iterable[RawFile],
+    outcome: Outcome,
+    now: float,  # epoch seconds
+) -> float:
+    "Seconds since the oldest was put; a table that a person has paused is not late."
+    return 0.0 if outcome.paused else max((now - file.time for file in waiting), default=0.0)
+
+
 def _aside(
     status: TableStatus,
     rows: Mapping[str, int],  # of a run after it
@@ -200,7 +210,7 @@ def table_facts(
         "verdict": outcome.verdict, "words": outcome.words, "command": outcome.command,
         "lag": done["lag"] if done else _lag_now(status, now), "behind": _behind(status),
         "files_waiting": None if waiting is None else len(waiting), "files": len(files),
-        "waited": None if waiting is None else max((now - file.time for file in waiting), default=0.0),
+        "waited": None if waiting is None else _waited(waiting, outcome, now),
         **{f"rows_{name}": rows.get(name, 0) for name in ("read", "inserted", "updated", "deleted")},
         "rows_aside": _aside(status, rows),
         "bytes_read": sum(file["bytes"] for file in files),

@@ -267,21 +267,17 @@ def _told(
 
 
 def _tell_lineage(
+    tell: Callable[..., None],  # of `open_lineage`
     config: Config,
     result: PassResult,
     statuses: list[TableStatus],
 ) -> PassResult:  # the same
-    "Tell OpenLineage of the runs, where the settings ask for it."
-    if not config.lineage:
-        return result
-    tell = open_lineage(config.lineage)
+    "Tell OpenLineage of the runs."
     for status in statuses:
         run = result.tables[str(status.table)].run
         if run is not None and status.table_state:
             lake = status.table_state.lake
-            head = lake.head()  # the columns after the run
-            columns = {column.name: column.type for column in head.schema} if head else {}
-            tell(run, config.landing, lake.location, pass_id=result.id, columns=columns)
+            tell(run, config.landing, lake.location, pass_id=result.id, head=lake.head)
     return result
 
 # %% ../../notebooks/13_service/07_passes.ipynb #90024522
@@ -340,6 +336,7 @@ def _one_round(
     now = iso(datetime.now(timezone.utc))
     begun = PassResult(uuid.uuid4().hex[:8], now, now, "attention", "")
     log = open_metrics(config.metrics, landing=config.landing, **{"pass": begun.id})
+    lineage = open_lineage(config.lineage)
     open_state(config.state, config.landing)  # created if it is missing
     _close_lost_runs(config, Path(more["job"]).stem)
     routed, left = divided(config, more["say"]), []
@@ -358,7 +355,8 @@ def _one_round(
         say_boundary(tables, routed.last, left, unread)
     said = _unseen(weighed(tables, stop.is_set()), list(dict.fromkeys(unread)))
     ended = _ended(begun, tables=tables, **{**said, "words": "; ".join([said["words"], *left])})
-    return _tell_lineage(config, _told(log, _finish(config, ended, statuses, only), statuses), statuses)
+    result = _told(log, _finish(config, ended, statuses, only), statuses)
+    return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-027
 def run_pass(

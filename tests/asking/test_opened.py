@@ -1,6 +1,7 @@
 "What `dmscdc.open` answers, beside a dictionary that the test changes like the source and beside DuckDB, which reads the same files."
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from datetime import date
@@ -11,8 +12,11 @@ import pytest
 
 import dmscdc
 from dmscdc.analyst import Lake
-from dmscdc.errors import DmscdcError
+from dmscdc.capture.writer import write_load
+from dmscdc.errors import BadKey, DmscdcError, LakeDamaged, UnknownTable
+from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config, write_config
+from dmscdc.state.registry import open_state
 from world import World, closed
 
 SCHEMA = {"id": "int", "day": "date", "name": "string", "price": "decimal(10,2)"}
@@ -75,4 +79,19 @@ def test_what_a_page_shows_is_escaped_and_tells_what_is_left_out(home):
 
 def test_a_table_that_is_not_there_is_refused_in_the_words_of_the_command(home):
     with pytest.raises(DmscdcError, match="shop.ware"): dmscdc.open(home)["shop.wares"]
+    with pytest.raises(BadKey, match=r"history\(id=1001\)"): dmscdc.open(home)["shop.ware"].history()
     with pytest.raises(ValueError, match="give one of them"): dmscdc.open(home)["shop.ware"].as_of("2018-12-15T12:00Z", commit=1)
+
+
+def test_rows_before_the_first_pass_and_of_a_damaged_lake_are_refused(home, tmp_path):
+    write_load(tmp_path / "landing", "shop.ware", [(1, "a")], {"id": "int", "name": "string"})
+    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    open_state(f"sqlite:{tmp_path}/state.db").put_settings(TableRef("shop", "ware"), key="id")
+    with pytest.raises(UnknownTable, match="no commit of it yet: dmscdc pass --only shop.ware"): dmscdc.open(tmp_path)["shop.ware"].rows()
+    copied = tmp_path / "copied"
+    shutil.copytree(home, copied)
+    file = next((copied / "lake" / "shop" / "ware").rglob("*.parquet"))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(LakeDamaged, match=file.name): dmscdc.open(copied)["shop.ware"].rows()

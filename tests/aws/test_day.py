@@ -89,7 +89,7 @@ class House:
             if op != "D": self.source[table][key] = name
         write_changes(self.config.landing, f"shop.{table}", list(changes), self.now, COLUMNS, time=put or self.now)
 
-    def set(self, table: str, **settings: str) -> None:
+    def set(self, table: str, **settings: object) -> None:
         open_state(self.config.state, self.config.landing).put_settings(TableRef("shop", table), **settings)
 
     def passes(self) -> list[dict]:
@@ -152,6 +152,8 @@ def test_a_day_of_passes_ends_with_the_source_and_each_alarm_came_when_it_should
             house.source["good"][14] = "at 14"
         if hour == 16: house.load("new", {number: f"new {number}" for number in range(24)})
         if hour == 17: house.set("new", key="id")
+        if hour == 20: still = dict(house.source["new"])
+        if hour == 21: house.set("new", active=False)  # a person pauses a table, which then waits and is not late
         if hour == 21:  # a row of another program, put aside until a person drops it
             house.set("big", bad_rows="aside")
             house.now += timedelta(minutes=1)
@@ -173,7 +175,7 @@ def test_a_day_of_passes_ends_with_the_source_and_each_alarm_came_when_it_should
         "Quarantine": {"shop.big": [21, 22, 23]},
         "Quiet": {"": [19, 20]},  # the last file was closed at 17:05
     }
-    for table, rows in house.source.items(): assert house.lake(table) == rows, table
+    for table, rows in {**house.source, "new": still}.items(): assert house.lake(table) == rows, table
 
     events = [event for event in told[1:] if event["eventType"] != "START"]
     assert len(events) == len(told[1:]) / 2 == len({event["run"]["runId"] for event in events})

@@ -118,6 +118,13 @@ def test_the_demo_and_its_status(told):
     assert all(f"sampledb.{name}" in told for name in ("store", "product", "productorder"))
 
 
+def test_the_lines_of_python_are_answered(clone, told):
+    block, = re.findall(r"```python\n(import dmscdc\n.*?)```", (HOME / "README.md").read_text(), re.DOTALL)
+    said = in_clone(clone, f"python -i <<'END'\n{block}END")  # says what each line is, as a shell of Python does
+    tables, rows, history, load, runs = (said.partition(start)[2] for start in ("tables of ", "sampledb.product\nOp ", "sampledb.product\nkey ", "25 rows", "runs of sampledb.product"))
+    assert "sampledb.store" in tables and "24 rows" in rows and "Trail Lantern 300 → Sample Product" in history and load and "process_table" in runs, said
+
+
 def test_the_questions_about_rows_and_tables(clone, told):
     *questions, compare = QUESTIONS
     assert len(questions) >= 5 and compare.startswith("dmscdc reconcile")
