@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ..runs.log import table_html
+
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
@@ -21,8 +23,6 @@ __all__ = ['Answer', 'answer_of']
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #8abaf6ff
 _SHOWN = 20  # rows
-_STYLE = "border-collapse: collapse; font-variant-numeric: tabular-nums"
-_CELL = "padding: 2px 10px; border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,24 +86,10 @@ class Answer:
 
     def _repr_html_(self) -> str:
         rows = self._first()
-        numbers = {name for name in self.columns if rows and all(_is_number(row[name]) for row in rows)}
-        side = lambda name: "right" if name in numbers else "left"
-        head = "".join(f'<th style="{_CELL}; text-align: {side(n)}">{escape(n)}</th>' for n in self.columns)
-        body = "".join(
-            "<tr>"
-            + "".join(f'<td style="{_CELL}; text-align: {side(n)}">{escape(_text(row[n]))}</td>' for n in row)
-            + "</tr>"
-            for row in rows
-        )
+        shown = [{name: _text(row[name]) for name in self.columns} for row in rows]
+        table = table_html(shown, _SHOWN) if rows else f"<p>no rows of {escape(', '.join(self.columns))}</p>"
         notes = "".join(f"<p>{escape(words)}</p>" for words in self._notes(len(rows)))
-        table = f'<table style="{_STYLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        return (
-            f'<p><strong>{escape(self.title)}</strong></p><div style="overflow-x: auto">{table}</div>{notes}'
-        )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+        return f'<p><strong>{escape(self.title)}</strong></p><div style="overflow-x: auto">{table}</div>{notes}'
 
 
 def _text(value: object) -> str:
@@ -113,7 +99,9 @@ def _text(value: object) -> str:
 
 def _collected(frame: DataFrame) -> pa.Table:
     "All rows of a frame of Spark; Spark 3.5 knows the way by pandas only."
-    return frame.toArrow() if hasattr(frame, "toArrow") else pa.Table.from_pandas(frame.toPandas(), preserve_index=False)
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    return pa.Table.from_pandas(frame.toPandas(), preserve_index=False)
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #07cf1f8f
 def answer_of(
