@@ -38,8 +38,9 @@ SUITE  := tests/contracts/test_tables.py tests/histories/test_histories.py tests
 HARD   := not known_to_be_hard# histories that plain Parquet follows in make test, and every format in make torture
 LAKES  := $(addprefix 3.5/,hudi hudi-mor parquet) $(addprefix 4.1/,delta iceberg)
 # What differs from hudi, or from Parquet on Spark 4.1; make torture runs all.
-lakes/3.5/hudi-mor: SUITE := tests/contracts/test_tables.py tests/formats
-lakes/3.5/parquet: SUITE := tests/contracts/test_tables.py tests/histories/test_histories.py
+lakes/3.5/hudi-mor: SUITE := tests/contracts/test_tables.py tests/formats/test_hudi_logs.py
+lakes/3.5/hudi-mor: HARD := a_commit_keeps or a_batch_inserts or columns_that_a_batch or logs
+lakes/3.5/parquet: SUITE := tests/contracts/test_tables.py
 TESTS  := $(QUICK:%=quick/%) rooms/$(PLAIN) rooms/04_spark $(LANES:%=test/%) $(ROOMS:%=rooms/%)
 BESIDE := $(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $(JOBS)
 parts   = export TIMES=$$(mktemp); $(BESIDE) $(1); code=$$?; echo "the parts of make $@:"; sort -rn $$TIMES; rm -f $$TIMES; exit $$code

@@ -5,19 +5,22 @@
 # %% ../../notebooks/18_analyst/02_table.ipynb #4f65811b
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from .answer import Answer, answer_of
-from ..changes.schema import arrow_type, lake_damage, open_lake
 from ..cli.ask import answer_as_of, asked, lives, lost_of
+from ..changes.schema import FILE, ROW
 from ..cli.options import moment_of
-from ..history.audit import partition_value
+from ..cli.questions import changes_of, life_of, rows_with
 from ..errors import BadKey, UnknownTable
-from ..lake.table import PlainFile, lake_columns
+from ..history.questions import BLAME, FOUND, LINE, blame_lines, change_lines, found_lines
+from ..history.row import same
+from ..history.row_page import key_text, shown
+from ..history.small import lake_table
 from ..landing.files import TableRef, for_shell
 from ..runs.log import RunLog
 from ..service.config import Config
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['History', 'Table']
+__all__ = ['DIFFERING', 'History', 'Table', 'position', 'differing']
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #cefcf482
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,14 +112,7 @@ class Table:
             frame = one.lake.read(self.spark(one.lake.format))
             return Answer(self.name, frame if limit is None else frame.limit(limit))
         head, files = plain
-        wanted = pa.schema([(column.name, arrow_type(column.type)) for column in lake_columns(head.schema)])
-        parts, left = [wanted.empty_table()], limit
-        for file in files:
-            if left is not None and left <= 0:
-                break
-            parts.append(_read(file, wanted).slice(0, left))
-            left = None if left is None else left - parts[-1].num_rows
-        return Answer(self.name, pa.concat_tables(parts), (f"commit {head.number}",))
+        return Answer(self.name, lake_table(head.schema, files, limit), (f"commit {head.number}",))
 
     def history(
         self,
@@ -136,13 +132,55 @@ class Table:
         file: str | None = None,  # after this change file, or load
         commit: int | None = None,  # as this commit of the lake knew it
     ) -> Answer:
-        "The table as it was; without any of the three, of all that has landed. By Spark."
+        "The table as it was; without any of the three, of all that has landed. By Spark above `spark_above`."
         if sum(one is not None for one in (at, file, commit)) > 1:
             raise ValueError("at, file and commit name one position each: give one of them")
         one, (when, note) = asked(self.config, self.name), moment_of(at) if at else (None, "")
-        spark = self.spark(one.lake.format if commit is not None else "parquet")
-        answer = answer_as_of(spark, one, when, file, commit, "")
+        answer = answer_as_of(self.config, one, when, file, commit, "", self.spark)
         return Answer(self.name, answer.rows, (*answer.words, *([note] if note else [])))
+
+    def changes(
+        self,
+        since: str | None = None,  # a moment, UTC; None: from the first change file on
+        until: str | None = None,
+        op: str = "",  # of these only: "D", or "I,U"
+        column: str = "",  # only changes that gave it another value
+    ) -> Answer:
+        "One row for each change of the change files: when, the key, what it did, the columns that differ."
+        begin, end = (moment_of(text)[0] if text else None for text in (since, until))
+        found = changes_of(self.config, self.name, begin, end, op, column)
+        return answer_of(f"changes of {self.name}", change_lines(found), LINE)
+
+    def find(
+        self,
+        **values: Any,  # by column; name="Sample%" for all that begin so
+    ) -> Answer:
+        "One row for each row of the table that has, or once had, these values. Raises `BadKey`."
+        if not values:
+            raise BadKey(f"{self.name}: name what a row had: find(name='Sample%')")
+        found = rows_with(self.config, self.name, {name: str(value) for name, value in values.items()})
+        return answer_of(f"rows of {self.name}", found_lines(found), FOUND)
+
+    def blame(
+        self,
+        **key: Any,  # of the row, by column
+    ) -> Answer:
+        "One row for each column of a row: its value, and the change that gave it. Raises `BadKey`."
+        life = life_of(self.config, self.name, {name: str(value) for name, value in key.items()})
+        words = "the row is gone: history() tells its life" if life.steps else "no file names this key"
+        lines = blame_lines(life)
+        return answer_of(f"{self.name}, {key_text(life.key)}", lines, BLAME, *[words] * (not lines))
+
+    def compare(
+        self,
+        before: int | str | None = None,  # a commit, a change file, "load", or a moment
+        after: int | str | None = None,  # the same; None: all that has landed
+    ) -> Answer:
+        "One row for each cell that differs between two times, as `as_of` has them."
+        if not (key := asked(self.config, self.name).key):
+            raise BadKey(f"{self.name} has no key: which row of one time is which of the other is not known")
+        tables = [self.as_of(**position(one)).to_arrow() for one in (before, after)]
+        return answer_of(f"{self.name}, {before} beside {after or 'now'}", differing(*tables, key), (*key, *DIFFERING))
 
     def runs(self) -> Answer:
         "The runs of the table, the newest first."
@@ -159,14 +197,41 @@ class Table:
         return self.plan()
 
 
-def _read(
-    file: PlainFile,
-    wanted: pa.Schema,
-) -> pa.Table:
-    "A file of the lake with the columns of its folder. Raises `LakeDamaged`."
-    with lake_damage(), open_lake(file.url, file.rows) as opened:
-        part = opened.read()
-    for name, text in file.values.items():
-        kind = wanted.field(name).type
-        part = part.append_column(name, pa.array([partition_value(text, kind)] * part.num_rows, kind))
-    return part.select(wanted.names).cast(wanted)
+def position(
+    one: int | str | None,  # a commit, a change file, "load", or a moment; None: all that has landed
+) -> dict[str, Any]:
+    "What `Table.as_of` takes for it."
+    if one is None:
+        return {}
+    if isinstance(one, int):
+        return {"commit": one}
+    is_file = one == "load" or one.endswith((".parquet", ".csv", ".gz"))
+    return {"file": one} if is_file else {"at": one}
+
+# %% ../../notebooks/18_analyst/02_table.ipynb #6c6f92c3
+DIFFERING = ("what", "column", "before", "after")
+
+
+def differing(
+    before: pa.Table,
+    after: pa.Table,
+    key: Sequence[str],
+) -> list[dict[str, Any]]:  # the key's columns, and `DIFFERING`
+    "The cells that differ between two tables; of a row that only one holds, a line without a column."
+    then, now = (
+        {tuple(row[name] for name in key): row for row in rows.to_pylist()} for rows in (before, after)
+    )
+    names = [name for name in after.column_names if name not in (*key, FILE, ROW)]
+    lines = []
+    for at in dict.fromkeys([*then, *now]):
+        of = dict(zip(key, at))
+        if at not in now or at not in then:
+            lines.append({**of, "what": "deleted" if at in then else "inserted"})
+            continue
+        pairs = {name: (then[at].get(name), now[at].get(name)) for name in names}
+        cells = {name: pair for name, pair in pairs.items() if not same(*pair)}
+        lines += [
+            {**of, "what": "updated", "column": n, "before": shown(a), "after": shown(b)}
+            for n, (a, b) in cells.items()
+        ]
+    return lines

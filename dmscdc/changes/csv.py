@@ -773,6 +773,10 @@ class CsvUrls(Mapping[str, str]):
                 self._urls |= as_parquet(self.table, {path: url}, self.how, tempfile.mkdtemp(dir=_folder())).urls
         return self._urls[path]
 
+    def lying(self) -> list[str]:
+        "Where the files lie, read or not."
+        return list(self._urls.values())
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._urls)
 

@@ -5,8 +5,8 @@
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cache, partial
@@ -27,8 +27,9 @@ from ..state.position import Position
 from ..storage.filesystem import fs_and_path, read_url, spark_url
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from dmscdc.history.as_of import AsOf
+    from dmscdc.history.clock import AsOf
     from dmscdc.history.audit import RowAudit
     from dmscdc.history.changelog import Changelog
     from dmscdc.history.feed import Cursor, Delivered
@@ -269,46 +270,91 @@ def _check_new(url: str) -> None:
 
 
 def _write_rows(
-    rows: DataFrame,
+    rows: pa.Table | DataFrame,
     url: str,  # of a folder
 ) -> None:
     "Write rows to a folder, in few files."
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if isinstance(rows, pa.Table):
+        fs, path = fs_and_path(url)
+        fs.create_dir(path)
+        pq.write_table(rows, f"{path}/part-00000.parquet", filesystem=fs)
+        return
     rows.hint("rebalance").write.mode("append").parquet(spark_url(url))
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-014
 def answer_as_of(
-    spark: SparkSession,
+    config: Config,
     one: TableQuestion,
     at: datetime | None,
     file: str | None,
     commit: int | None,
     time_column: str,
+    spark: Callable[[str], SparkSession],  # of a format; called where Spark is needed
 ) -> AsOf:
-    "The table as of the requested moment, file or commit."
-    from dmscdc.history.as_of import as_known, as_of
-    from dmscdc.history.changelog import upto
+    "The table as of the requested moment, file or commit; a small table is answered by Arrow."
+    import pyarrow as pa
 
+    from dmscdc.history.changelog import upto
+    from dmscdc.history.small import is_small, is_small_lake, known_then, table_then
+
+    most = config.spark_above << 20
     if commit is not None:
-        return as_known(spark, one.lake, commit, one.past)
-    past = one.past()
-    return as_of(spark, upto(past, file) if file else past, one.key, at, time_column)
+        if is_small_lake(one.lake, commit, one.past, most):
+            return known_then(one.lake, commit, one.past)
+        from dmscdc.history.as_of import as_known
+
+        return as_known(spark(one.lake.format), one.lake, commit, one.past)
+    past = upto(one.past(), file) if file else one.past()
+    if is_small(past, most):
+        with suppress(OverflowError, pa.ArrowException, BadKey):  # a value that Python does not know
+            return table_then(past, one.key, at, time_column)
+    from dmscdc.history.as_of import as_of
+
+    return as_of(spark("parquet"), past, one.key, at, time_column)
 
 
 def _shown(
     answer: AsOf,
-    rows: DataFrame,  # the answer's, or what was written of them
+    rows: pa.Table | DataFrame,  # the answer's, or what was written of them
 ) -> dict[str, Any]:  # plain values, of at most 20 rows
     "The facts of an answer, to show."
+    names = ("engine", "position", "clock", "begins", "gaps", "left_out")
+    facts = {name: getattr(answer, name) for name in names}
+    if answer.engine == "Arrow":
+        return {**facts, "rows": rows.num_rows, "first": _first_of_arrow(rows)}
+    return {**facts, "rows": rows.count(), "first": _first_of_spark(rows)}
+
+
+def _first_of_arrow(rows: pa.Table) -> list[dict[str, str | None]]:
+    "The first rows, as texts."
+    from dmscdc.changes.schema import in_python
+
+    found = rows.sort_by([("_cdc_file", "ascending"), ("_cdc_row", "ascending")]).slice(0, 20)
+    values = [[_text_of(in_python(value)) for value in column] for column in found.columns]
+    return [dict(zip(found.column_names, row)) for row in zip(*values)]
+
+
+def _text_of(value: object) -> str | None:
+    "A value as text; a time as Spark writes it."
+    if isinstance(value, datetime):
+        text = str(value.replace(tzinfo=None))
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return None if value is None else str(bytearray(value) if isinstance(value, bytes) else value)
+
+
+def _first_of_spark(rows: DataFrame) -> list[dict[str, str | None]]:
+    "The same of a frame of Spark."
     from pyspark.sql import functions as F
 
     from dmscdc.changes.read import quoted
 
-    facts = {name: getattr(answer, name) for name in ("position", "clock", "begins", "gaps", "left_out")}
     times = {n: F.col(quoted(n)).cast("string") for n, kind in rows.dtypes if kind.startswith("timestamp")}
     found = rows.orderBy("_cdc_file", "_cdc_row").limit(20)
     found = (found.withColumns(times) if times else found).collect()  # some are none in Python
-    first = [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in found]
-    return {**facts, "rows": rows.count(), "first": first}
+    return [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in found]
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-016
 _AT = "A moment, UTC: 2026-01-01T12:00Z"
@@ -339,8 +385,8 @@ def as_of_command(
             _check_new(out)
         if commit is not None:
             one.lake.at(commit)
-        spark = session(config, out, format=one.lake.format if commit is not None else "parquet")
-        _show_answer(one, answer_as_of(spark, one, when, file, commit, time_column), out, note, json)
+        spark = lambda format: session(config, out, format=format)
+        _show_answer(one, answer_as_of(config, one, when, file, commit, time_column, spark), out, note, json)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-017
 def _show_answer(one: TableQuestion, answer: AsOf, out: str, note: str, json: bool) -> None:
@@ -348,7 +394,8 @@ def _show_answer(one: TableQuestion, answer: AsOf, out: str, note: str, json: bo
     rows = answer.rows
     if out:
         _write_rows(rows, out)
-        rows = rows.sparkSession.read.schema(rows.schema).parquet(read_url(out))
+        if answer.engine == "Spark":
+            rows = rows.sparkSession.read.schema(rows.schema).parquet(read_url(out))
     facts = _shown(answer, rows)
     if json:
         show_json({"table": str(one.table), **facts, "note": note})
@@ -359,7 +406,7 @@ def _show_answer(one: TableQuestion, answer: AsOf, out: str, note: str, json: bo
 def _show_rows(one: TableQuestion, answer: AsOf, facts: dict[str, Any], out: str, note: str) -> None:
     "Show an answer to a person: its first rows and notes."
     if not out:
-        show_source_rows(facts["first"], answer.rows.columns)
+        show_source_rows(facts["first"], answer.columns)
     shows = count(facts["rows"], "row") + (f" in {out}" if out else "")
     if not out and len(facts["first"]) < facts["rows"]:
         shows = f"the first {len(facts['first'])} of {shows}; all: --out FOLDER"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_changes', 'put_again',
            'lost_older', 'rows_aside', 'open_changelog', 'upto', 'check_told', 'closed_by', 'is_held', 'applied',
-           'lost_of', 'held_by', 'read_changelog', 'read_files']
+           'lost_of', 'held_by', 'changelog_files', 'read_changelog', 'read_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
@@ -393,6 +393,20 @@ def held_by(
     return replace(past, changes=applied(past, position), gaps=gaps)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-039
+def changelog_files(
+    past: Changelog,
+    known: Container[str] = (),  # paths of change files whose rows get the kind `again`
+    key: Sequence[str] = (),  # whose before images are followed
+) -> ChangeFiles:
+    "The footers, columns and groups of all files; no row is read."
+    footers = read_footers({f.path: past.urls[f.path] for f in past.files})
+    schema = evolve(str(past.table), (), footers).schema
+    schema = tuple(c for c in schema if not past.columns or c.name in past.columns)
+    kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
+    load = {f.path: past.urls[f.path] for f in past.load[:1]}
+    return replace(change_files(footers, past.urls, schema, kinds, key, load), without=past.hidden)
+
+
 def read_changelog(
     spark: SparkSession,
     past: Changelog,
@@ -400,13 +414,8 @@ def read_changelog(
     key: Sequence[str] = (),  # whose before images are followed
 ) -> tuple[DataFrame, ChangeFiles]:
     "Rows of all files: Op, source columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
-    footers = read_footers({f.path: past.urls[f.path] for f in past.files})
-    schema = evolve(str(past.table), (), footers).schema
-    schema = tuple(c for c in schema if not past.columns or c.name in past.columns)
-    kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
-    load = {f.path: past.urls[f.path] for f in past.load[:1]}
-    files = replace(change_files(footers, past.urls, schema, kinds, key, load), without=past.hidden)
-    check_sound(spark, {f.path: past.urls[f.path] for f in footers}, files.bytes)
+    files = changelog_files(past, known, key)
+    check_sound(spark, {f.path: past.urls[f.path] for f in files.footers}, files.bytes)
     return read_files(spark, past, files), files
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..changes.csv import CsvUrls
 from ..changes.read import before_images, is_sequence
 from ..changes.schema import OP, open_raw, read_raw
 from ..errors import BadKey, Refused
@@ -136,7 +137,8 @@ def find_rows(
             broken.append((file, str(error).removeprefix(f"{file.path}: ").removeprefix("the file cannot be read, ")))
             return []
 
-    with ThreadPoolExecutor(32 if any(map(is_bucket, past.urls.values())) else 4) as pool:
+    places = past.urls.lying() if isinstance(past.urls, CsvUrls) else past.urls.values()
+    with ThreadPoolExecutor(32 if any(map(is_bucket, places)) else 4) as pool:
         for place, (file, hits) in enumerate(zip(files, pool.map(one, files))):
             name = f"{file.path}#{past.number}" if file in loads else file.path
             for number, row, values, move in hits:

@@ -22,8 +22,9 @@ from ..runs.report import render
 from ..storage.filesystem import iso_time
 
 # %% auto #0
-__all__ = ['LONG', 'KINDS', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'life_lines', 'lake_sentence',
-           'sentences', 'to_plain', 'bars', 'unknown', 'picture', 'key_text', 'steps_table', 'lake_table', 'page']
+__all__ = ['LONG', 'KINDS', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'step_line', 'life_lines',
+           'lake_sentence', 'sentences', 'to_plain', 'bars', 'unknown', 'picture', 'key_text', 'steps_table',
+           'lake_table', 'page']
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-009
 LONG = 60  # characters of a value that are shown
@@ -90,7 +91,7 @@ def _changes_of(step: RowChange) -> list[str]:
     return [_change_of(cell, is_new) for cell in step.cells if not is_new or cell.new is not None]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-014
-def _line_of(step: RowChange) -> dict[str, Any]:
+def step_line(step: RowChange) -> dict[str, Any]:
     "A step as a line of a table."
     made = _later(step, utc(iso_time(step.known.at))) if step.known else ""
     before = f" (put aside in commit {step.known.aside})" if step.known and step.known.aside else ""
@@ -111,7 +112,7 @@ def _line_of(step: RowChange) -> dict[str, Any]:
 
 def life_lines(life: RowLife) -> list[dict[str, Any]]:
     "A life as lines of a table."
-    return [_line_of(step) for step in life.steps]
+    return [step_line(step) for step in life.steps]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-017
 def lake_sentence(audit: RowAudit) -> str:

@@ -240,7 +240,7 @@ class OpenTable:
     def unmanaged_files(self) -> list[str]:
         return []
 
-    def plain(self) -> None:
+    def plain(self, number: int | None = None) -> None:
         return None
 
     def can_copy(self, transaction: Transaction) -> bool:

@@ -287,8 +287,8 @@ class LakeReader(Protocol):
     def read(self, spark: SparkSession, number: int | None = None) -> DataFrame:
         "Rows as of the head or an earlier commit: Op, the source's columns, _cdc_file, _cdc_row."
 
-    def plain(self) -> tuple[Commit, list[PlainFile]] | None:
-        "The head and its files, if they are plain Parquet, readable without Spark; None without a commit."
+    def plain(self, number: int | None = None) -> tuple[Commit, list[PlainFile]] | None:
+        "A commit, else the head, and its files, if they are plain Parquet, readable without Spark; None without one."
 
 # %% ../../notebooks/07_lake/01_table.ipynb #a678398a
 class LakeTable(LakeReader, Protocol):

@@ -22,7 +22,7 @@ from ..changes.schema import FILE, Schema, open_raw
 from ..changes.tasks import in_sentences
 from ..capture.items import SEQUENCE
 from ..errors import NoPast, Refused
-from ..history.as_of import clock_of
+from ..history.clock import clock_of
 from ..history.changelog import Changelog, held_by, open_changelog, read_changelog
 from ..history.replay import AFTER, POSITION, key_only, only, states, touched
 from ..lake.table import Commit, LakeTable, open_lake

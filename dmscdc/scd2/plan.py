@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..errors import NoPast, Refused
-from ..history.as_of import CommitClock
+from ..history.clock import CommitClock
 from ..history.changelog import Changelog, applied, is_first_put
 from ..lake.table import VERSIONS, Commit
 from ..landing.files import RawFile, TableRef, change_order, day_before, for_shell

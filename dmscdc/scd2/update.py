@@ -19,7 +19,8 @@ from ..changes.schema import FILE, OP, ROW, Column, Schema, ddl, evolve, read_fo
 from ..changes.stage import Batch, batch_types
 from ..changes.tasks import check_sound
 from ..errors import BadSetting, CommitConflict, Refused, UnknownTable
-from ..history.as_of import clock_of, instant
+from ..history.as_of import instant
+from ..history.clock import clock_of
 from ..history.changelog import Changelog, open_changelog
 from ..history.replay import can_apply, has_key
 from ..lake.table import Commit, LakeTable, PendingCommit, Transaction, Written, lake_columns, open_lake

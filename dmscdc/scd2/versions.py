@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, Window, functions as F
 from ..changes.read import KIND, MOVE, RUN, ColumnGroups, quoted
 from ..changes.schema import FILE, OP, ROW, Column, Schema
 from ..errors import Refused
-from ..history.as_of import CommitClock, closing_time, commit_time
+from ..history.as_of import closing_time, commit_time
+from ..history.clock import CommitClock
 from ..history.replay import SET, carried, order_text, settled, struct
 
 # %% auto #0

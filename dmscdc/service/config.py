@@ -65,6 +65,7 @@ class Config:
     lineage: str = _setting(
         'who is told of runs by OpenLineage: an address, or on, as its own settings say; "": nobody', ""
     )
+    spark_above: int = _setting("MB of a table's rows, before compression, above which Spark answers; 0: always", 256)
     archive: str = _setting('where old change files were moved, laid out like the landing; "": nowhere', "")
     transactions: str = _setting('CdcPath, where DMS writes changes of all tables together; "": none', "")
     source: str = _setting('database to compare with: sqlite:FILE, mariadb://USER@HOST/DB, dynamodb:TABLE; "" none', "")
@@ -139,7 +140,7 @@ def _wrong(name: str, value: object, source: str, expected: str) -> ConfigError:
 
 def _check_number(name: str, value: object, source: str) -> int | float:
     "A number within its limits; `true` is not a number, although Python counts it as 1."
-    whole = name == "workers"
+    whole = name in ("workers", "spark_above")
     least = 1 if name == "timeout" else 0
     is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if not is_number or not least <= value < inf:
@@ -177,7 +178,7 @@ def check_value(
     source: str,  # where it comes from, for the message
 ) -> str | int | float:  # the value
     "Refuse a value that makes no sense, and a password in an address."
-    check = _check_number if name in ("workers", "settle", "timeout") else _check_text
+    check = _check_number if name in ("workers", "settle", "timeout", "spark_above") else _check_text
     return check(name, value, source)
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-023

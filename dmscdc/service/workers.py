@@ -10,7 +10,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,8 +29,8 @@ from ..spark.server import SparkServer, serve
 from ..state.items import Lease, State
 
 # %% auto #0
-__all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'Servers', 'Outcome', 'without_run', 'Workers', 'inherit',
-           'run_table', 'left_behind', 'noted', 'attempt', 'lost_server', 'retry_alone']
+__all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'Servers', 'one_server', 'Outcome', 'without_run', 'Workers',
+           'inherit', 'run_table', 'left_behind', 'noted', 'attempt', 'lost_server', 'retry_alone']
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b6eb46f3
 def say_line(
@@ -139,6 +139,20 @@ class Servers:
     def close(self) -> None:
         "End our servers."
         self.stack.close()
+
+# %% ../../notebooks/13_service/04_workers.ipynb #90ede7fe
+@contextmanager
+def one_server(config: Config) -> Iterator[None]:
+    "One Spark server for all passes and questions of the block, unless there is one already, or none to be had."
+    with closing(Servers(config)) as servers:
+        if servers.classic or servers.remote:
+            yield
+            return
+        os.environ["SPARK_REMOTE"] = servers.address(config.format)[0]
+        try:
+            yield
+        finally:
+            del os.environ["SPARK_REMOTE"]
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-021
 @dataclass(frozen=True)

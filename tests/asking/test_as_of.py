@@ -13,12 +13,14 @@ from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.cli.main import app
 from dmscdc.changes.csv import format_from
 from dmscdc.errors import NoPast, Refused
-from dmscdc.history.as_of import as_of
+from dmscdc.history.as_of import as_of as by_spark
 from dmscdc.history.changelog import open_changelog, read_changelog, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.history.replay import can_apply, every_state
+from dmscdc.history.small import table_then
 from dmscdc.state.registry import open_state
 
+from engines import as_of
 from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, table_of
 from world import closed
 
@@ -27,7 +29,7 @@ ITEM = {"id": "int", "name": "string", "price": "int"}
 
 def at_all(spark, past, keys, columns, positions):
     "The tables after each position, in one Spark job."
-    told = [as_of(spark, upto(past, one), keys).rows.withColumn("p", F.lit(n)) for n, one in enumerate(positions)]
+    told = [by_spark(spark, upto(past, one), keys).rows.withColumn("p", F.lit(n)) for n, one in enumerate(positions)]
     rows = reduce(lambda a, b: a.unionByName(b, True), told).collect()  # a column that no file carried yet is not there yet
     return [table_of([row for row in rows if row.p == n], keys, columns) for n in range(len(positions))]
 
@@ -44,7 +46,9 @@ def test_as_of_every_position_is_what_sql_says_for_many_histories_at_once(spark,
     past = told.past()
     positions = ["load"] * has_load + [f.path for f in past.changes]
     found = at_all(spark, past, KEYS, COLUMNS, positions)
-    for one, have in zip(positions, found): assert have == told.state(upto(past, one)), one
+    for one, have in zip(positions, found):
+        by_arrow = table_then(upto(past, one), KEYS).rows.to_pylist()
+        assert have == told.state(upto(past, one)) == table_of(by_arrow, KEYS, COLUMNS), one
     assert len({len(table) for table in found}) > 1
 
 

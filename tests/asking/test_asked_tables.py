@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from awkward import TABLES
-from dmscdc.history.as_of import as_known, as_of
+from dmscdc.history.as_of import as_known
 from dmscdc.history.audit import AGREES, audit_row
 from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.landing.files import TableRef
 from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.scd2.update import read_versions, update_versions
+from engines import as_of
 from world import World
 
 ODD = ".#%*?[{\\+:=' \"_"  # what a file system, an address or a pattern may take for something else

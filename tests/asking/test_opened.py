@@ -62,11 +62,13 @@ def test_a_row_s_life_says_each_change_and_its_file(home):
     assert [row["what"] for row in gone.to_arrow().to_pylist()] == ["inserted", "deleted"] and "does not hold the row" in repr(gone)
 
 
-def test_the_table_as_it_was_is_the_load_and_a_frame_of_spark(home, spark):
-    lake = Lake(read_config(home), {"parquet": spark})
-    then = lake["shop.ware"].as_of(file="load")
-    assert then.engine == "Spark" and of(then.to_arrow().to_pylist()) == ROWS
-    assert of(lake["shop.ware"].rows().to_spark(spark).toArrow().to_pylist()) == SOURCE
+@pytest.mark.parametrize("most, engine", [(256, "Arrow"), (0, "Spark")])
+def test_the_table_as_it_was_is_told_by_arrow_or_by_spark(home, spark, most, engine):
+    table = Lake(read_config(home, spark_above=most), {"parquet": spark})["shop.ware"]
+    for then, rows in (({"file": "load"}, ROWS), ({"commit": 1}, ROWS), ({"commit": 2}, SOURCE), ({}, SOURCE)):
+        answer = table.as_of(**then)
+        assert answer.engine == engine and of(answer.to_arrow().to_pylist()) == rows, then
+    assert of(table.rows().to_spark(spark).toArrow().to_pylist()) == SOURCE
 
 
 def test_what_a_page_shows_is_escaped_and_tells_what_is_left_out(home):

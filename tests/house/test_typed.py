@@ -44,10 +44,11 @@ ELSEWHERE = {  # what prose and tables name with its arguments, and what is type
     "dmscdc reconcile shop.customer --source dynamodb:customer": "",  # tests/stream types it
     'dmscdc schedule --cron "0 * * * *"': 'dmscdc schedule --cron "0 * * * *"',
     "dmscdc serve-spark --master spark://host:7077": "dmscdc serve-spark --master local[2]",
+    "dmscdc templates --out DIR": "",  # tests/aws/test_templates.py types it
     "dmscdc table columns --ddl shop.sql": "dmscdc table columns --ddl shop.sql",
     "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv": "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv",
 }
-NAMED = ("init", "plan", "history", "reconcile", "stream")  # by their names alone; the blocks have them with arguments
+NAMED = ("init", "plan", "history", "changes", "reconcile", "stream", "maintain")  # by their names alone; the blocks have them with arguments
 
 
 def installed(clone: Path, *what: str) -> None:
@@ -174,20 +175,21 @@ def test_the_instructions_for_a_table(clone, told):
 def rows_of(lake: Path) -> dict[str, int]: return {path.name: pq.read_table(path).num_rows for path in lake.iterdir()}
 
 
-def test_every_exploration_runs_after_the_demo(clone, told, wheel):
-    "The notebooks that the wheel brings, where a clone has them, in the environment of the README. Boto3 is asked for by one of them, in words."
-    (clone / "notebooks").mkdir()
-    run = 'for book in *.ipynb; do python -m papermill --log-level ERROR --no-progress-bar "$book" "../$book"; done'
-    go = [". .venv/bin/activate", "cp -r .venv/lib/python3*/site-packages/dmscdc/explore notebooks", "cd notebooks/explore"]
-    lacks = typed(clone, [*go, f"{run.replace('*', 'on_a_*')} 2>&1 || true"])
-    assert "ImportError: AWS needs boto3: pip install 'dmscdc[aws]'" in lacks, lacks
-    installed(clone, f"dmscdc[aws] @ {wheel.as_uri()}")
-    typed(clone, [*go, run])
-    ours, theirs = ({path.name: path.read_bytes() for path in folder.glob("*.ipynb")} for folder in (HOME / "notebooks/explore", clone / "notebooks/explore"))
+def test_the_explorations_of_the_wheel_find_what_they_import_and_one_runs_after_the_demo(clone, told, wheel):
+    "The notebooks that the wheel brings, in the environment of the README; tests/pages and tests/jobs execute all. Boto3 is asked for by one of them, in words."
+    brought = next(clone.glob(".venv/lib/python3*/site-packages/dmscdc/explore"))
+    ours, theirs = ({path.name: path.read_bytes() for path in folder.glob("*.ipynb")} for folder in (HOME / "notebooks/explore", brought))
     assert len(ours) >= 6 and ours == theirs
-    books = {path.stem: json.loads(path.read_text())["cells"] for path in (clone / "notebooks").glob("*.ipynb")}
-    shown = {name: sum(bool(cell["outputs"]) for cell in cells if cell["cell_type"] == "code") for name, cells in books.items()}
-    assert len(shown) == len(ours) and min(shown.values()) >= 3, shown
+    run = "python -m papermill --log-level ERROR --no-progress-bar"
+    lacks = in_demo(clone, f"{run} {brought}/on_a_cluster.ipynb ../cluster.ipynb 2>&1 || true")
+    assert "ImportError: AWS needs boto3: pip install 'dmscdc[aws]'" in lacks, lacks
+    in_demo(clone, f"{run} {brought}/row_history.ipynb ../row_history.ipynb")
+    cells = json.loads((clone / "row_history.ipynb").read_text())["cells"]
+    assert sum(bool(cell.get("outputs")) for cell in cells) >= 3
+    installed(clone, f"dmscdc[aws] @ {wheel.as_uri()}")
+    lines = {line for book in theirs.values() for cell in json.loads(book)["cells"] if cell["cell_type"] == "code" for line in "".join(cell["source"]).splitlines() if re.match("(from|import) ", line)}
+    (clone / "imports.py").write_text("\n".join(sorted(lines, key=lambda line: "__future__" not in line)))
+    in_clone(clone, "python imports.py")
 
 
 def test_the_story_of_a_stream_needs_no_aws_and_no_package_of_it(clone):

@@ -216,7 +216,7 @@ def test_in_a_pipe_the_story_is_plain_lines_with_their_time(shell, demo):
 
 
 def test_the_notebook_of_the_commands_shows_what_the_story_says(shell, demo):
-    cells = json.loads((ROOT / "notebooks/17_cli/11_main.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((ROOT / "notebooks/17_cli/12_main.ipynb").read_text(encoding="utf-8"))["cells"]
     shown, = ["".join(c["outputs"][0]["text"]) for c in cells if '"demo", "shop"]' in "".join(c["source"])]
     said = re.sub(r"\bdemo\b", "shop", (shell.steps["demo"].err + shell.steps["demo"].out).replace(str(shell.folder.parent), "…"))
     lines = [line.partition("Z ")[2] or line for line in said.splitlines() if re.search(" · |equal|front page|To go on", line)]

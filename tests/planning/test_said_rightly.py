@@ -42,7 +42,7 @@ def test_rows_that_are_not_shown_are_said_with_the_way_to_all(monkeypatch, capsy
     frame = SimpleNamespace(columns=["id"], schema=None, sparkSession=SimpleNamespace(read=SimpleNamespace(schema=lambda schema: SimpleNamespace(parquet=lambda url: frame))))
     monkeypatch.setattr(feed_commands, "_shown", lambda answer, rows_: {"rows": rows, "first": [{"id": n} for n in range(first)]})
     monkeypatch.setattr(feed_commands, "_write_rows", lambda *what: None)
-    feed_commands._show_answer(SimpleNamespace(table="shop.t"), SimpleNamespace(rows=frame, words=["position"], gaps=()), out, "", False)
+    feed_commands._show_answer(SimpleNamespace(table="shop.t"), SimpleNamespace(rows=frame, columns=["id"], engine="Spark", words=["position"], gaps=()), out, "", False)
     assert f"\nshop.t: {words}\n" in "\n" + capsys.readouterr().out
 
 

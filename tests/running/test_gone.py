@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
 from dmscdc.service.config import write_config
+from dmscdc.spark.server import serve
 from world import closed, query
 
 BAD, GOOD = f"{closed(1)}.csv", f"{closed(2)}.csv"
@@ -41,16 +42,24 @@ class Home:
     def lake(self) -> list[tuple]: return query(f"select id, name from read_parquet('{self.root}/lake/shop/item/**/*.parquet') order by id")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def server(tmp_path_factory):
+    "One Spark for the passes of this file."
+    with serve(master="local[2]", log=tmp_path_factory.mktemp("server") / "spark.log") as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_REMOTE", server.url)
+        yield
+
+
 @pytest.fixture
 def home(tmp_path) -> Home:
     home = Home(tmp_path)
-    assert home.said("pass", "--classic")[0] == 0 and home.lake() == [(1, "a"), (2, "b")]
+    assert home.said("pass")[0] == 0 and home.lake() == [(1, "a"), (2, "b")]
     return home
 
 
 def test_a_refused_file_that_is_deleted_is_said_until_a_person_accepts_it(home):
     home.put(BAD, "I,three,c\n")
-    code, said = home.said("pass", "--classic")
+    code, said = home.said("pass")
     assert code == 1 and BAD in said
     (home.raw / BAD).unlink()
     words = rf"{BAD} is gone from the landing, refused at 20[\d-]+ [\d:]+ UTC and never applied\. Bring it back mended; `dmscdc table accept shop.item` says that the table is right without it"
@@ -58,19 +67,19 @@ def test_a_refused_file_that_is_deleted_is_said_until_a_person_accepts_it(home):
         code, said = home.said(command)
         assert code == 3 and re.search(words, said), said
     home.put(GOOD, "I,4,d\n")  # the next run has nothing to refuse, and does not hide it
-    for command in (["pass", "--classic"], ["pass"]):
-        code, said = home.said(*command)
+    for _ in ("one with work", "one without"):
+        code, said = home.said("pass")
         assert code == 3 and BAD in said and "never applied" in said, said
     assert home.lake() == [(1, "a"), (2, "b"), (4, "d")]
-    assert home.said("table", "accept", "shop.item")[0] == 0 and home.said("pass", "--classic")[0] == 0
+    assert home.said("table", "accept", "shop.item")[0] == 0 and home.said("pass")[0] == 0
     assert home.said("pass") == (0, "1 table: 1 nothing") and BAD not in home.said("status")[1]
 
 
 def test_a_refused_file_that_comes_back_mended_is_no_loss(home):
     home.put(BAD, "I,three,c\n")
-    assert home.said("pass", "--classic")[0] == 1
+    assert home.said("pass")[0] == 1
     home.put(BAD, "I,3,c\n")
-    code, said = home.said("pass", "--classic")
+    code, said = home.said("pass")
     assert code == 0 and "never applied" not in said and home.lake() == [(1, "a"), (2, "b"), (3, "c")]
 
 
@@ -93,11 +102,11 @@ def test_a_folder_of_the_landing_that_is_gone_is_said_until_a_person_accepts_it(
     for command in ("plan", "status", "pass", "doctor"):
         code, said = home.said(command)
         assert code == 3 and words in said and "`dmscdc table accept shop.item` says that this is right" in said, (command, said)
-    assert home.said("table", "accept", "shop.item")[0] == 0 and home.said("pass", "--classic")[0] == 0
+    assert home.said("table", "accept", "shop.item")[0] == 0 and home.said("pass")[0] == 0
     assert home.said("pass") == (0, "1 table: 1 nothing")
     home.raw.mkdir()
     home.put(GOOD, "I,4,d\n")  # a task that writes again
-    assert home.said("pass", "--classic")[0] == 0 and home.lake() == [(1, "a"), (2, "b"), (4, "d")]
+    assert home.said("pass")[0] == 0 and home.lake() == [(1, "a"), (2, "b"), (4, "d")]
     (home.raw / GOOD).unlink()
     assert home.said("pass")[0] == 3
 
@@ -125,9 +134,9 @@ def test_a_consistent_pass_brings_tables_to_one_transaction_also_where_it_lies_i
     said("pass")  # divides the files, so that there are tables
     assert said("table", "columns", "--ddl", str(tmp_path / "shop.sql"), "--dialect", "mysql")[0] == 0
     for table in ("orders", "line"): assert said("table", "set", f"shop.{table}", "--key", "id")[0] == 0
-    assert said("pass", "--consistent", "--classic") == (0, "2 tables: 2 ok; all tables hold the transactions up to CDC_TXN-20181215100100000.csv")
+    assert said("pass", "--consistent") == (0, "2 tables: 2 ok; all tables hold the transactions up to CDC_TXN-20181215100100000.csv")
     orders, lines = (query(f"select * exclude (Op, _cdc_file, _cdc_row) from read_parquet('{tmp_path}/lake/shop/{table}/**/*.parquet') order by id") for table in ("orders", "line"))
     assert orders == [(1, 11), (2, 20)] and lines == [(11, 1), (21, 2), (22, 2)]
     said("table", "set", "shop.line", "--paused")
     (cdc / "CDC_TXN-20181215100200000.csv").write_text("I,orders,shop,3,30\nI,line,shop,31,3\n")
-    assert said("pass", "--consistent", "--classic")[1].endswith("all tables but shop.line, paused with files that wait, hold the transactions up to CDC_TXN-20181215100200000.csv")
+    assert said("pass", "--consistent")[1].endswith("all tables but shop.line, paused with files that wait, hold the transactions up to CDC_TXN-20181215100200000.csv")

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
-from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.service.config import write_config
 from dmscdc.state.position import Position
+from engines import as_of
 from seeds import seed_of
 from world import World, closed
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.history.feed import feed, landed
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
+from engines import as_of
 from seeds import seed_of
 from world import World, closed
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import pytest
 
-from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog
 from dmscdc.history.feed import feed, landed
 from dmscdc.history.changelog import upto
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
+from engines import as_of
 from world import World
 
 ITEM = {"id": "int", "area": "string", "name": "string", "price": "int"}

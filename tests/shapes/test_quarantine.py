@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from dmscdc.cli.main import app
 from dmscdc.changes.csv import format_from
 from dmscdc.changes.quarantine import SetAside, aside_folder, read_aside
-from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_changelog
 from dmscdc.state.position import Position
+from engines import as_of
 from seeds import seed_of
 from world import World, closed
 

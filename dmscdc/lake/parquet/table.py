@@ -380,8 +380,8 @@ class ParquetTable:
         check_folders(str(self.table), list(urls), partition)
         return LoadFiles(tuple(lake_footers(urls)), urls, 0)
 
-    def plain(self) -> tuple[Commit, list[PlainFile]] | None:
-        return plain_files(self.journal)
+    def plain(self, number: int | None = None) -> tuple[Commit, list[PlainFile]] | None:
+        return plain_files(self.journal, None if number is None else self._listing(number))
 
     def staging_dir(self, transaction: Transaction) -> str:
         return StagingDir(self.journal, transaction).path

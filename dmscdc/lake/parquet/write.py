@@ -287,9 +287,12 @@ def read_files(
     return whole.select(*[quoted(c.name) for c in wanted])
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #3eb341c7
-def plain_files(journal: Journal) -> tuple[Commit, list[PlainFile]] | None:
-    "The head and its files; None without a commit. Raises `CommitConflict` if there is a newer commit."
-    if (entry := journal.head()) is None:
+def plain_files(
+    journal: Journal,
+    entry: Entry | None = None,  # None: the newest
+) -> tuple[Commit, list[PlainFile]] | None:
+    "A commit and its files; None without one. Raises `CommitConflict` if there is a newer one and files are gone."
+    if (entry := entry or journal.head()) is None:
         return None
     with journal.reading(entry.number):
         commit, found = to_commit(entry), []

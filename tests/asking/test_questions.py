@@ -1,0 +1,128 @@
+"Changes, searches, blame and the table as of then at the command line, without Java, beside a database in a dictionary whose random life the files tell."
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import dmscdc
+from dmscdc.capture.writer import write_changes, write_load
+from dmscdc.cli.main import app
+from dmscdc.errors import BadKey
+from dmscdc.landing.files import TableRef
+from dmscdc.service.config import write_config
+from dmscdc.state.registry import open_state
+from world import closed
+
+SHAPE = {"id": "int", "name": "string", "qty": "int"}
+
+
+@dataclass
+class Life:
+    "What happened to the source, in order."
+    states: list[dict[int, tuple]] = field(default_factory=list)  # after the load, and after each file
+    changes: list[dict] = field(default_factory=list)  # of the change files, as the command is to name them
+    wrote: dict[int, dict[str, str]] = field(default_factory=dict)  # of rows that are there: the file that gave each column its value
+    had: dict[int, set[tuple]] = field(default_factory=dict)  # every row that a key ever had
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> tuple[Path, Life]:
+    home, luck, life = tmp_path_factory.mktemp("questions"), random.Random(5), Life()
+    draw = lambda: (luck.choice(["Sample", "Sampler", "plain", None]), luck.randrange(4))
+    rows = {key: draw() for key in range(1, 6)}
+    write_load(home / "landing", "shop.item", [(key, *row) for key, row in rows.items()], SHAPE)
+    life.states.append(dict(rows))
+    life.wrote = {key: dict.fromkeys(SHAPE, "LOAD00000001.parquet#1") for key in rows}
+    life.had = {key: {row} for key, row in rows.items()}
+    for number in range(1, 13):
+        file, lines = f"{closed(number)}.parquet", []
+        for _ in range(luck.randrange(1, 5)):
+            key = luck.randrange(1, 9)
+            op = luck.choice("UUD") if key in rows else "I"
+            old, new = rows.get(key), draw() if op != "D" else None
+            names = [name for name, was, now in zip(("name", "qty"), old or (), new or ()) if was != now] if old else ["id", "name", "qty"]
+            life.changes.append({"key": key, "op": op, "file": file, "row": len(lines), "cells": [] if op == "D" else [n for n in names if op == "U" or n == "id" or new[n == "qty"] is not None]})
+            lines.append((op, key, *(new or old)))
+            if op == "D":
+                del rows[key], life.wrote[key]
+            else:
+                rows[key] = new
+                life.had.setdefault(key, set()).add(new)
+                life.wrote[key] = {**life.wrote.get(key, {}), **dict.fromkeys(SHAPE if op == "I" else names, file)}
+        write_changes(home / "landing", "shop.item", lines, closed(number), SHAPE)
+        life.states.append(dict(rows))
+    write_config(home, landing="landing", lake="lake", settle=0)
+    open_state(f"sqlite:{home}/state.db").put_settings(TableRef("shop", "item"), key="id")
+    return home, life
+
+
+def asked(home: Path, *words: str):
+    done = CliRunner().invoke(app, [*words, "--json", "--folder", str(home)])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_every_change_is_told_with_what_differs(told):
+    home, life = told
+    found = asked(home, "changes", "shop.item")
+    assert [{**{n: one[n] for n in ("op", "file", "row")}, "key": one["key"]["id"], "cells": [c["column"] for c in one["cells"] if c["column"] != "id"]} for one in found] == [
+        {**one, "cells": [name for name in one["cells"] if name != "id"]} for one in life.changes]
+    assert asked(home, "changes", "shop.item", "--op", "D", "--since", "2018-12-15T10:05Z") == [one for one in found if one["op"] == "D" and one["closed"] >= "2018-12-15T10:05"]
+    counted = asked(home, "changes", "shop.item", "--top", "keys")
+    assert {int(one["key"]): one["changes"] for one in counted} == {key: sum(one["key"] == key for one in life.changes) for key in {one["key"] for one in life.changes}}
+    qty = asked(home, "changes", "shop.item", "--column", "qty")
+    assert [(one["file"], one["row"]) for one in qty] == [(one["file"], one["row"]) for one in life.changes if "qty" in one["cells"]] and len(qty) > 3
+
+
+def test_rows_are_found_by_what_they_once_had(told):
+    home, life = told
+    now = life.states[-1]
+    fits = {"name=Sample%": lambda row: (row[0] or "").startswith("Sample"), "name=Sample": lambda row: row[0] == "Sample", "qty=2": lambda row: row[1] == 2}
+    for words, test in fits.items():
+        found = {line["key"]: line["has it now"] for line in asked(home, "find", "shop.item", words)}
+        expected = {f"id={key}": "the row is gone" if key not in now else "yes" if test(now[key]) else "no" for key, rows in life.had.items() if any(map(test, rows))}
+        assert found == expected and len(set(found.values())) > 1, words
+
+
+def test_each_cell_names_the_file_that_gave_it_its_value(told):
+    home, life = told
+    for key in range(1, 9):
+        lines = asked(home, "blame", "shop.item", "--key", f"id={key}")
+        assert {line["column"]: line["file"] for line in lines} == life.wrote.get(key, {})
+
+
+def test_the_table_after_every_file_is_the_source_s_without_java(told, tmp_path):
+    home, life = told
+    files = ["load", *(f"{closed(number)}.parquet" for number in range(1, 13))]
+    script = "\n".join(f"app(['as-of', 'shop.item', '--file', {file!r}, '--out', {str(tmp_path / str(n))!r}, '--folder', {str(home)!r}], standalone_mode=False)" for n, file in enumerate(files))
+    done = subprocess.run([sys.executable, "-c", f"from dmscdc.cli.main import app\n{script}"], capture_output=True, text=True, env={"JAVA_HOME": "/nowhere", "PATH": "/nowhere"})
+    assert done.returncode == 0, done.stderr
+    for number, state in enumerate(life.states):
+        rows = pq.read_table(tmp_path / str(number)).to_pylist()
+        assert {row["id"]: (row["name"], row["qty"]) for row in rows} == state and len(rows) == len(state), files[number]
+
+
+def test_two_times_of_a_table_differ_in_what_the_source_differed(told):
+    home, life = told
+    table, (then, now) = dmscdc.open(home)["shop.item"], (life.states[3], life.states[9])
+    found = table.compare(f"{closed(3)}.parquet", f"{closed(9)}.parquet").to_arrow().to_pylist()
+    expected = {(key, "inserted", None) for key in now.keys() - then} | {(key, "deleted", None) for key in then.keys() - now}
+    expected |= {(key, "updated", name) for key in then.keys() & now for name, a, b in zip(("name", "qty"), then[key], now[key]) if a != b}
+    assert {(one["id"], one["what"], one["column"]) for one in found} == expected and len(found) == len(expected) > 4
+
+
+def test_what_cannot_be_asked_is_refused_in_words(told):
+    home, _ = told
+    for words, why in ((["find", "shop.item", "size=1"], "no file carries size"), (["blame", "shop.item", "--key", "name=x"], "by its whole key: --key id="), (["changes", "shop.item", "--op", "X"], "I, U or D"),
+                       (["changes", "shop.item", "--top", "rows"], "--top is keys or columns"), (["changes", "shop.item", "--column", "size"], "no change carries the column size")):
+        done = CliRunner().invoke(app, [*words, "--folder", str(home)])
+        assert done.exit_code == 2 and why in " ".join(done.output.split()), done.output
+    with pytest.raises(BadKey, match="name what a row had"): dmscdc.open(home)["shop.item"].find()
