@@ -66,7 +66,7 @@ def _lives(
     if not files:
         return []
     every = changelog_files(past, key=key)
-    keys = named_keys((applicable(rows_of(past, file), key, False)[0] for file in files), every, key)
+    keys = named_keys((applicable(rows_of(past, file, every.schema), key, False)[0] for file in files), every, key)
     return states_of(past, keys, stamp=clock_of(every, key).stamp)
 
 # %% ../../notebooks/10_history/12_questions.ipynb #c56f0172
@@ -137,7 +137,7 @@ def find(
         raise BadKey(f"{past.table}: no file carries {', '.join(odd)}; they carry {', '.join(there)}")
     had: dict[tuple, list[str]] = {}
     for file in past.files:
-        rows = applicable(rows_of(past, file), key, file.is_load)[0]
+        rows = applicable(rows_of(past, file, files.schema), key, file.is_load)[0]
         try:
             some = rows.filter(_matches(rows, values))
         except ValueError as error:

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..changes.read import OPS, ChangeFiles, check_key, is_sequence
-from ..changes.schema import FILE, OP, ROW, Schema, arrow_type, in_python, lake_damage, open_lake, open_raw
-from ..changes.schema import plain, read_raw
+from ..changes.schema import FILE, OP, ROW, Column, Schema, arrow_type, in_python, lake_damage
+from ..changes.schema import open_lake, open_raw, plain, read_raw
+from ..changes.tasks import lake_values
 from ..errors import CommitConflict, FilesGone, NoPast
 from .audit import partition_value
 from .changelog import Changelog, changelog_files, check_told, closed_by, held_by, lost_of, rows_aside
@@ -47,11 +48,12 @@ def is_small(
 def rows_of(
     past: Changelog,
     file: RawFile,
-) -> pa.Table:
-    "The rows of a file that count, numbered in `_cdc_row`. Raises `Unreadable`."
-    rows = plain(read_raw(open_raw(past.urls[file.path], file.path), file.path))
-    rows = rows.select([name for name in rows.column_names if name not in (FILE, ROW)])
-    rows = rows.append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
+    schema: Schema,  # the source's columns, as `changelog_files` has them
+) -> pa.Table:  # Op and those columns that the file carries, in the lake's types, and _cdc_row
+    "The rows of a file that count. Raises `Unreadable`, which names the row."
+    raw = plain(read_raw(open_raw(past.urls[file.path], file.path), file.path))
+    carried = [c for c in (Column(OP, "string"), *schema) if c.name in raw.column_names]
+    rows = pa.table({**lake_values(raw, carried, file.path), ROW: pa.array(range(raw.num_rows), pa.int64())})
     hidden = pa.array(sorted(past.hidden.get(file.path, ())), pa.int64())
     return rows.filter(pc.invert(pc.is_in(rows[ROW], value_set=hidden))) if len(hidden) else rows
 
@@ -137,12 +139,9 @@ def _stored(
     rows: pa.Table,
     wanted: pa.Schema,
 ) -> pa.Table:
-    "Rows with the columns of the table, in its types; a column that they do not carry is null."
-    found = []
-    for field in wanted:
-        column = rows[field.name] if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
-        found.append(column.cast(field.type))
-    return pa.table(found, schema=wanted)
+    "Rows with the columns of the table; a column that they do not carry is null."
+    found = {name: rows[name] for name in rows.column_names}
+    return pa.table([found.get(f.name, pa.nulls(rows.num_rows, f.type)) for f in wanted], schema=wanted)
 
 
 def _loaded(
@@ -173,7 +172,7 @@ def table_then(
     by = str(clock) if at else "position"
     if at and not clock:
         past, at = closed_by(past, at), None
-    found = {file: rows_of(past, file) for file in past.files}
+    found = {file: rows_of(past, file, files.schema) for file in past.files}
     if at:
         past, found = _committed_by(past, found, clock, at)
     judged = {file: applicable(rows, key, file.is_load) for file, rows in found.items()}
