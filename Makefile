@@ -5,7 +5,7 @@ STAMP  := $(VENV)/.made
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO   ?= ./demo
 
-.PHONY: help env demo lint quick test proof outputs fresh pythons constraints torture mutants export readme clean bench lab
+.PHONY: help env demo lint quick test proof outputs fresh pythons constraints torture mutants export readme docs clean bench lab
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -28,7 +28,7 @@ demo: $(STAMP) ## the whole story: a shop, its files, the lake, the proof
 # many ways and have a process each. Tests that fetch parts of Spark stay in one process, so that no two write the same cache.
 JOBS   ?= 3
 PLAIN  := 00_errors.ipynb+shapes.ipynb+01_storage+02_landing+03_capture+06_state
-ROOMS  := 05_changes 07_lake 08_load 09_runs 10_history 11_scd2+12_reconcile 13_service+14_doctor 15_stream+16_deploy+17_cli+18_analyst
+ROOMS  := 05_changes 07_lake 08_load 09_runs 10_history 11_scd2+12_reconcile 13_service+14_doctor+guide 15_stream+16_deploy+17_cli+18_analyst
 QUICK  := house+crashes+planning+running+session+shapes+state_dynamodb adversary+asking+aws+cluster+contracts+formats+histories+jobs+landing+loading+pages+proof+scenarios+stream
 LANES  := asking+shapes loading+planning+landing+session+proof scenarios+contracts+formats+histories+adversary+aws+cluster+crashes+house+jobs+pages+running+state_dynamodb+stream
 PROOF  := aws+crashes+contracts+scenarios+shapes asking+adversary house jobs+pages+planning proof+loading+landing cluster+running histories+session+state_dynamodb+stream+formats
@@ -121,6 +121,15 @@ export: $(STAMP) ## modules from notebooks
 	$(BIN)/nbdev_export
 	$(BIN)/nbdev_clean
 
+# Sphinx and its theme pin other versions of what notebooks need, so they lie apart; a page that does not read well is an error.
+SITE   := .cache/site
+$(SITE)/.made: $(STAMP) notebooks/pages/site.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --target $(SITE)/packages -r notebooks/pages/site.txt
+	@touch $@
+
+docs: $(SITE)/.made ## guide, pages, notebooks and the interface as a site, ./site/site.html, which needs no network
+	@PYTHONPATH=$(SITE)/packages $(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html notebooks $(or $(OUT),site)
+
 readme: $(STAMP) ## README.md from notebooks/index.ipynb
 	$(BIN)/jupyter nbconvert --to markdown --log-level=ERROR --output-dir . --output README notebooks/index.ipynb
 
@@ -131,4 +140,4 @@ bench: $(STAMP) ## the loads beside the usual recipe, as ratios
 	$(BIN)/python bench/run.py
 
 clean: ## remove what make has made
-	rm -rf $(VENV) .pythons $(SECOND) build dist *.egg-info demo .bench
+	rm -rf $(VENV) .pythons $(SECOND) $(SITE) site build dist *.egg-info demo .bench

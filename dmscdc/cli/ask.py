@@ -233,7 +233,7 @@ def asked(
     key = head.key if head else item.key
     return TableQuestion(ref, key, lake, head, config.landing, config.archive, item, aside)
 
-# %% ../../notebooks/17_cli/05_ask.ipynb #cell-010
+# %% ../../notebooks/17_cli/05_ask.ipynb #cell-010-0
 @contextmanager
 def refusals(table: str) -> Iterator[None]:
     "Turn errors about what the files do not contain into a sentence and an exit code."
@@ -252,7 +252,7 @@ def refusals(table: str) -> Iterator[None]:
             fail(Unreadable(f"{table}: {words}"), 1)
         raise
 
-# %% ../../notebooks/17_cli/05_ask.ipynb #cell-012
+# %% ../../notebooks/17_cli/05_ask.ipynb #cell-012-0
 def _here(
     text: str,  # a path or an address as it is typed; "" for none
 ) -> str:
@@ -284,7 +284,7 @@ def _write_rows(
         return
     rows.hint("rebalance").write.mode("append").parquet(spark_url(url))
 
-# %% ../../notebooks/17_cli/05_ask.ipynb #cell-014
+# %% ../../notebooks/17_cli/05_ask.ipynb #cell-014-0
 def answer_as_of(
     config: Config,
     one: TableQuestion,

@@ -321,7 +321,7 @@ def schedule(
         passes = run_schedule(cron, action, zone=zone, say=say)
     print(f"{passes} passes ran")
 
-# %% ../../notebooks/17_cli/12_main.ipynb #cell-006
+# %% ../../notebooks/17_cli/12_main.ipynb #cell-006-0
 def server_settings(
     folder: str | Path,  # of dmscdc.toml, if there is one
     **flags: str | None,  # settings by name that win over the file; None: not given
@@ -330,14 +330,14 @@ def server_settings(
     places = {} if Path(folder, FILE).exists() else {"landing": "landing", "lake": "lake"}
     return read_config(folder, **{**places, **flags})
 
-# %% ../../notebooks/17_cli/12_main.ipynb #cell-009
+# %% ../../notebooks/17_cli/12_main.ipynb #cell-009-0
 def export_line(
     url: str,  # of a server, with its token
 ) -> str:  # for a shell
     "The line that makes a shell's passes use a server. It contains the token, a secret."
     return f"export SPARK_REMOTE='{url}'"
 
-# %% ../../notebooks/17_cli/12_main.ipynb #cell-013
+# %% ../../notebooks/17_cli/12_main.ipynb #cell-013-0
 def _until_gone(
     server: SparkServer,
     stop: threading.Event,  # set to end it
@@ -349,7 +349,7 @@ def _until_gone(
             return server.death()
     return ""
 
-# %% ../../notebooks/17_cli/12_main.ipynb #cell-014
+# %% ../../notebooks/17_cli/12_main.ipynb #cell-014-0
 def lend(
     config: Config,
     stop: Callable[[], threading.Event],  # called once the server is there; the event ends it
@@ -455,7 +455,7 @@ def capture(
         number = run_capture(open_source(source, schema), landing, settings, stop=stop, on_files=_show_files)
     print(f"{number:,} file{'s' * (number != 1)} written to {landing}")
 
-# %% ../../notebooks/17_cli/12_main.ipynb #cell-020
+# %% ../../notebooks/17_cli/12_main.ipynb #cell-020-0
 def pass_env(
     url: str,  # of the plugin's server
 ) -> dict[str, str]:
@@ -463,7 +463,7 @@ def pass_env(
     theirs = re.compile("PYSPARK_GATEWAY|MASTER$|SPARK_CONNECT_|SPARK_LOCAL_REMOTE$|SPARK_API_MODE$")
     return {name: value for name, value in os.environ.items() if not theirs.match(name)} | {"SPARK_REMOTE": url}
 
-# %% ../../notebooks/17_cli/12_main.ipynb #cell-021
+# %% ../../notebooks/17_cli/12_main.ipynb #cell-021-0
 def inside(
     *words: str,  # a command and its options: "pass", "--landing", "s3://…"
 ) -> int:  # its exit code

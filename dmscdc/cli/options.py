@@ -153,7 +153,7 @@ def events(
     else:
         yield _log_line
 
-# %% ../../notebooks/17_cli/01_options.ipynb #cell-006
+# %% ../../notebooks/17_cli/01_options.ipynb #cell-006-0
 _TYPES = get_type_hints(Config)
 
 
@@ -171,7 +171,7 @@ def described(
     "A setting as an option of a command that has it among its own."
     return typer.Option(help=_help(name))
 
-# %% ../../notebooks/17_cli/01_options.ipynb #cell-009
+# %% ../../notebooks/17_cli/01_options.ipynb #cell-009-0
 def _flag(
     name: str,  # of a setting
     panel: str | None = f"Settings (else from {FILE})",  # of the help; None: among the command's own options
@@ -183,7 +183,7 @@ def _flag(
     annotation = Annotated[kind, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
-# %% ../../notebooks/17_cli/01_options.ipynb #cell-012
+# %% ../../notebooks/17_cli/01_options.ipynb #cell-012-0
 Json = Annotated[bool, typer.Option("--json", help="For machines")]
 Name = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table")]
 Only = Annotated[
@@ -191,7 +191,7 @@ Only = Annotated[
     typer.Option("--only", metavar="TABLE", help="This table only; may be repeated"),
 ]
 
-# %% ../../notebooks/17_cli/01_options.ipynb #cell-014
+# %% ../../notebooks/17_cli/01_options.ipynb #cell-014-0
 _WRONG_USE = (FileExistsError, FileNotFoundError, NotImplementedError, ValueError)  # of Python
 
 
@@ -237,7 +237,7 @@ def session(config: Config, *places: str, format: str = "parquet") -> SparkSessi
     places = (config.landing, config.lake, config.archive, *places)
     return open_session("dmscdc", master=master, conf=conf, places=places, format=format)
 
-# %% ../../notebooks/17_cli/01_options.ipynb #cell-015
+# %% ../../notebooks/17_cli/01_options.ipynb #cell-015-0
 @contextmanager
 def exit_codes() -> Iterator[None]:
     "Turn errors that a person can understand into a line and an exit code; all others pass through."
@@ -248,7 +248,7 @@ def exit_codes() -> Iterator[None]:
     except _WRONG_USE as error:
         fail(error, 2)
 
-# %% ../../notebooks/17_cli/01_options.ipynb #cell-020
+# %% ../../notebooks/17_cli/01_options.ipynb #cell-020-0
 def _with_flags(
     command: Callable,  # what typer shall run
     own: Callable,  # the function with its own parameters, apart from `config` and `**settings`
@@ -260,7 +260,7 @@ def _with_flags(
     command.__signature__ = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept] + flags)
     command.__annotations__ = {p.name: p.annotation for p in command.__signature__.parameters.values()}
 
-# %% ../../notebooks/17_cli/01_options.ipynb #cell-021
+# %% ../../notebooks/17_cli/01_options.ipynb #cell-021-0
 def with_config(
     command: Callable,  # takes `config` and its own options
 ) -> Callable:  # takes its own options and the flags

@@ -26,6 +26,7 @@ from ..spark.formats import spark_line
 from ..spark.interrupts import MARK, end_all, is_gone, owner_in, print_of
 from ..spark.interrupts import session_of, session_url, spoken, stop_work, this_process
 from ..spark.server import SparkServer, serve
+from ..spark.session import leave_server
 from ..state.items import Lease, State
 
 # %% auto #0
@@ -151,6 +152,7 @@ def one_server(config: Config) -> Iterator[None]:
         os.environ["SPARK_REMOTE"] = servers.address(config.format)[0]
         try:
             yield
+            leave_server()
         finally:
             del os.environ["SPARK_REMOTE"]
 

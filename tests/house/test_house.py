@@ -17,7 +17,8 @@ NOTEBOOKS = HOME / "notebooks"
 ROOMS = sorted([*NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"), *NOTEBOOKS.glob("[0-9][0-9]_*/**/[0-9][0-9]_*.ipynb")])
 JOBS = sorted(NOTEBOOKS.glob("jobs/*.ipynb"))
 EXPLORE = sorted(NOTEBOOKS.glob("explore/*.ipynb"))
-ALL = ROOMS + JOBS + EXPLORE + sorted(NOTEBOOKS.glob("[!0-9]*.ipynb"))
+GUIDE = sorted(NOTEBOOKS.glob("guide/*.ipynb"))
+ALL = ROOMS + JOBS + EXPLORE + GUIDE + sorted(NOTEBOOKS.glob("[!0-9]*.ipynb"))
 
 
 def module_of(path: Path) -> str:
@@ -278,7 +279,7 @@ def test_no_two_modules_of_tests_have_one_name():
 
 def test_no_cell_is_left_out_of_the_tests_by_a_mark():
     marks = re.search(r"tst_flags = (.*)", (HOME / "settings.ini").read_text())[1].split()
-    sources = [(module_of(path), cell["source"]) for path in [*ROOMS, *JOBS, *EXPLORE] for cell in cells(path)]
+    sources = [(module_of(path), cell["source"]) for path in [*ROOMS, *JOBS, *EXPLORE, *GUIDE] for cell in cells(path)]
     left = [path for path, source in sources if re.search(rf"^#\| *({'|'.join(marks)})\b", source, re.M)]
     assert len(sources) > 1000 and len(marks) == 3 and not left
     assert [path for path, source in sources if re.search(r"^#\| *eval: *false", source, re.M)] == ["lake.hudi"] * 3 + ["cli.main"]  # Hudi's Spark, see tests/formats; the story, which tests/jobs types

@@ -1,4 +1,4 @@
-"""The README promises nothing that is not there: every command, flag, target and file that it names exists."""
+"""README and pages promise nothing that is not there: every command, flag, target and file that they name exists."""
 from __future__ import annotations
 
 import os
@@ -19,16 +19,17 @@ from dmscdc.landing.files import TableRef
 from dmscdc.spark.formats import FORMATS
 
 HOME = Path(__file__).parents[2]
-README = (HOME / "README.md").read_text(encoding="utf-8")
+PAGES = {path: path.read_text(encoding="utf-8") for path in [HOME / "README.md", *sorted((HOME / "notebooks" / "pages").glob("*.md"))]}
+README, TEXT = PAGES[HOME / "README.md"], "\n".join(PAGES.values())
 ROOT = typer.main.get_command(app)  # of click's kind, which some typers bring themselves: so we ask what it has, not what it is
 
 
 def codes() -> list[str]:
     "Lines of shell blocks without their comments, what a comment offers instead (`or: …`), and everything between backticks."
     fence = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
-    lines = [line for block in fence.findall(README) for line in block.splitlines()]
+    lines = [line for block in fence.findall(TEXT) for line in block.splitlines()]
     typed = [line.split("#")[0].strip() for line in lines] + [found for line in lines for found in re.findall(r"# or: (.*)", line)]
-    return [code for code in [*typed, *re.findall(r"`([^`\n]+)`", fence.sub("", README))] if code]
+    return [code for code in [*typed, *re.findall(r"`([^`\n]+)`", fence.sub("", TEXT))] if code]
 
 
 def commands() -> list[str]:
@@ -59,7 +60,7 @@ def every_command(group: Any = ROOT, above: tuple[str, ...] = ()) -> set[tuple[s
 
 def table_of_commands() -> list[tuple[str, ...]]:
     "What the table of commands names; words behind a comma go on from the first word's group: `table list`, `set`."
-    section = README.split("## Commands")[1].split("\n## ")[0]
+    section = PAGES[HOME / "notebooks/pages/commands.md"]
     found = []
     for cell in re.findall(r"^\| (`dmscdc .*?) \|", section, re.MULTILINE):
         first, *others = re.findall(r"`([^`]+)`", cell)
@@ -86,7 +87,7 @@ def table_of_formats() -> list[str]:
 
 def test_the_table_of_formats_says_what_they_can_do_and_where_they_are_tried(monkeypatch):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    assert "\n".join(table_of_formats()) in README
+    assert "\n".join(table_of_formats()) in TEXT
 
 
 @pytest.mark.parametrize("code", commands())
@@ -116,18 +117,23 @@ def test_every_make_target_of_the_readme_is_in_the_makefile():
 
 
 def test_the_notebooks_of_the_main_job_are_linked_in_the_order_of_their_numbers():
-    path = README[README.index("Eleven notebooks explain"):]
-    numbers = re.findall(r"\]\(notebooks/(\d\d_\S+)\.ipynb\)", path)
+    path = TEXT[TEXT.index("Eleven notebooks explain"):].split("\n#")[0]
+    numbers = re.findall(r"\]\(\.\./(\d\d_\S+)\.ipynb\)", path)
     assert len(numbers) == 10 and numbers == sorted(numbers)
 
 
-def test_every_file_and_notebook_of_the_readme_is_there():
-    for link in re.findall(r"\]\(([^)#]+)\)", README):
-        assert not link.startswith(("http", "/")) and (HOME / link).exists(), link
-    for name in re.findall(r"`(?:\d\d_[a-z0-9_]+/)+\d\d_[a-z0-9_]+`|`explore/[a-z_]+`", README):
+def test_every_file_and_notebook_of_the_pages_is_there():
+    for page, text in PAGES.items():
+        for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+            assert not link.startswith(("http", "/")) and (page.parent / link).exists(), f"{page.name}: {link}"
+    for name in re.findall(r"`(?:\d\d_[a-z0-9_]+/)+\d\d_[a-z0-9_]+`|`explore/[a-z_]+`", TEXT):
         assert (HOME / "notebooks" / f"{name.strip('`')}.ipynb").is_file(), name
     files = {code for code in codes() if re.fullmatch(r"(bench|tests|notebooks|runs)/[a-z_./]+|[a-z]+\.(txt|ini|md)", code)}
     assert len(files) >= 4 and all((HOME / name).exists() for name in files), sorted(files)
+
+
+def test_the_readme_is_read_in_three_minutes():
+    assert len(README.split()) < 1_000
 
 
 def test_the_readme_is_what_its_notebook_says(tmp_path):

@@ -1,4 +1,4 @@
-"""Every command of the README typed as it is written: the wheel in an empty environment with what a laptop needs, in a folder like a clone."""
+"""Every command of README and pages typed as it is written: the wheel in an empty environment with what a laptop needs, in a folder like a clone."""
 from __future__ import annotations
 
 import json
@@ -21,7 +21,8 @@ from dmscdc.capture.shop import create_shop
 from dmscdc.storage.filesystem import client
 
 HOME = Path(__file__).parents[2]
-README = (HOME / "README.md").read_text(encoding="utf-8")
+PAGES = [HOME / "README.md", *sorted((HOME / "notebooks" / "pages").glob("*.md"))]
+README = "\n".join(re.sub("^# ", "## ", path.read_text(encoding="utf-8")) for path in PAGES)  # and what it leads to
 MADE = ("Makefile", "settings.ini", "setup.py", "pyproject.toml", "constraints.txt")  # what make looks at
 INSTALL = "python3 -m venv .venv && . .venv/bin/activate && pip install -c constraints.txt '.[all]'"  # stands for what the fixture has done
 WAIT = 600.0  # seconds at most
@@ -116,11 +117,12 @@ def test_the_environment_holds_nothing_but_what_the_wheel_asks_for(clone):
 
 def test_the_demo_and_its_status(told):
     assert "To go on: cd demo && dmscdc status" in told
-    assert all(f"sampledb.{name}" in told for name in ("store", "product", "productorder"))
+    shown, = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    assert [line.strip() for line in shown.splitlines()] == [line.strip()[22:] if line.startswith("20") else line for line in told.splitlines() if "equal, " in line or line.startswith("The front")]
 
 
 def test_the_lines_of_python_are_answered(clone, told):
-    block, = re.findall(r"```python\n(import dmscdc\n.*?)```", (HOME / "README.md").read_text(), re.DOTALL)
+    block, = re.findall(r"```python\n(import dmscdc\n.*?)```", README, re.DOTALL)
     said = in_clone(clone, f"python -i <<'END'\n{block}END")  # says what each line is, as a shell of Python does
     tables, rows, history, load, runs = (said.partition(start)[2] for start in ("tables of ", "sampledb.product\nOp ", "sampledb.product\nkey ", "25 rows", "runs of sampledb.product"))
     assert "sampledb.store" in tables and "24 rows" in rows and "Trail Lantern 300 → Sample Product" in history and load and "process_table" in runs, said

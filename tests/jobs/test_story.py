@@ -229,8 +229,8 @@ def test_every_run_is_a_kept_notebook_with_a_page_and_a_line_in_the_ledger(shell
     assert all((demo / "runs" / line[kind]).is_file() for line in runs for kind in ("notebook", "html"))
 
 
-def test_each_pass_of_the_story_starts_one_spark_for_all_tables(shell, demo):
-    assert len(set(filter(None, shell.steps["demo"].tokens))) == 2
+def test_all_steps_of_the_story_share_one_spark(shell, demo):
+    assert len(set(filter(None, shell.steps["demo"].tokens))) == 1
 
 
 def test_a_run_records_what_it_did_with_every_row(demo):
@@ -325,7 +325,7 @@ def test_a_new_column_is_told_in_the_report(shell, refusal):
 
 def test_no_token_password_or_address_of_a_server_is_kept(shell, refusal):
     kept, tokens = kept_texts(shell.folder), set(filter(None, shell.starts()))
-    assert len(kept) == 8 + 13 + 1 and len(tokens) == 3
+    assert len(kept) == 8 + 13 + 1 and len(tokens) == 2
     for path, text in kept.items():
         assert not [word for word in (*tokens, PASSWORD) if word in text], path
         assert not re.search(r"sc://|token=|session_id=|localhost:\d|127\.0\.0\.1", text), path

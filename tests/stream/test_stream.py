@@ -34,7 +34,7 @@ from world import query
 
 START = 1_795_219_200_000_000  # 2026-11-20, microseconds
 TABLE = "shop.customer"
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[2] / "notebooks" / "pages" / "stream.md").read_text(encoding="utf-8")
 COMMANDS = [line.split("#")[0].split() for line in README.splitlines() if line.startswith("dmscdc stream ")]  # until stopped; to the end
 
 

@@ -1,0 +1,42 @@
+"How `make docs` builds the site: the guide, the pages, every notebook as it is kept, and the interface of the package."
+from __future__ import annotations
+
+import json
+import re
+
+import dmscdc
+
+project = "dmscdc"
+release = dmscdc.__version__
+extensions = ["myst_nb", "sphinx.ext.autodoc"]
+root_doc = "site"
+exclude_patterns = ["index.ipynb", "jobs", "**/.ipynb_checkpoints"]
+html_theme = "furo"
+html_title = f"dmscdc {release}"
+html_show_sourcelink = False
+nb_execution_mode = "off"  # the outputs are those in git, which tests compare
+myst_heading_anchors = 3
+myst_enable_extensions = ["fieldlist"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+suppress_warnings = ["myst.header", "misc.highlighting_failure"]  # a room may begin below H2; a cell may show half a line of JSON
+
+
+def as_read(app, name: str, source: list[str]) -> None:
+    "A page without links that lead out of the notebooks, and a notebook without hidden cells and `#| export`."
+    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\((?:\.\./){2}[^)]*\)", r"\1", source[0])
+    if not str(app.env.doc2path(name)).endswith(".ipynb"): return
+    book = json.loads(source[0])
+    source[0] = json.dumps({**book, "cells": [shown for cell in book["cells"] if (shown := as_shown(cell))]})
+
+
+def as_shown(cell: dict) -> dict | None:
+    "A cell without its directives; None for one that readers do not see."
+    lines = cell["source"] if isinstance(cell["source"], list) else cell["source"].splitlines(keepends=True)
+    directives = {line.replace(" ", "").strip() for line in lines if line.startswith("#|")}
+    if any(one.startswith(("#|hide", "#|default_exp")) for one in directives) or "".join(lines).strip() == "## Export": return None
+    return {**cell, "source": [line for line in lines if not line.startswith("#|")]}
+
+
+def setup(app) -> None:
+    app.connect("source-read", as_read)
