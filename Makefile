@@ -17,8 +17,9 @@ $(STAMP): settings.ini setup.py pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or newer is needed, $$($(PYTHON) --version) was found: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@command -v java >/dev/null || { echo "Java 17 is needed for Spark and no java was found: apt-get install openjdk-17-jre-headless"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is needed: apt-get install python3-venv"; exit 1; }
-	$(PIP) --upgrade pip
-	PYTHONWARNINGS=ignore::UserWarning $(PIP) --build-constraint constraints.txt --editable '.[all,dev]'
+	$(PIP) --upgrade pip uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --build-constraint constraints.txt --editable '.[all,dev]' || { \
+	  echo "uv could not install it; pip, which knows other settings, tries"; PYTHONWARNINGS=ignore::UserWarning $(PIP) --build-constraint constraints.txt --editable '.[all,dev]'; }
 	@touch $@
 
 demo: $(STAMP) ## the whole story: a shop, its files, the lake, the proof
@@ -127,8 +128,8 @@ $(SITE)/.made: $(STAMP) notebooks/pages/site.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --target $(SITE)/packages -r notebooks/pages/site.txt
 	@touch $@
 
-docs: $(SITE)/.made ## guide, pages, notebooks and the interface as a site, ./site/site.html, which needs no network
-	@PYTHONPATH=$(SITE)/packages $(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html notebooks $(or $(OUT),site)
+docs: $(SITE)/.made ## guide, pages, notebooks and the interface as a site, site/html/site.html, which needs no network
+	@PYTHONPATH=$(SITE)/packages $(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html notebooks $(or $(OUT),site/html)
 
 readme: $(STAMP) ## README.md from notebooks/index.ipynb
 	$(BIN)/jupyter nbconvert --to markdown --log-level=ERROR --output-dir . --output README notebooks/index.ipynb

@@ -13,7 +13,8 @@ root_doc = "site"
 exclude_patterns = ["index.ipynb", "jobs", "**/.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = f"dmscdc {release}"
-html_show_sourcelink = False
+html_show_sourcelink = html_copy_source = False
+html_show_search_summary = False  # it would be fetched, which a browser forbids for files
 nb_execution_mode = "off"  # the outputs are those in git, which tests compare
 myst_heading_anchors = 3
 myst_enable_extensions = ["fieldlist"]
@@ -24,18 +25,25 @@ suppress_warnings = ["myst.header", "misc.highlighting_failure"]  # a room may b
 
 def as_read(app, name: str, source: list[str]) -> None:
     "A page without links that lead out of the notebooks, and a notebook without hidden cells and `#| export`."
-    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\((?:\.\./){2}[^)]*\)", r"\1", source[0])
-    if not str(app.env.doc2path(name)).endswith(".ipynb"): return
+    if not str(app.env.doc2path(name)).endswith(".ipynb"):
+        source[0] = within(source[0])
+        return
     book = json.loads(source[0])
     source[0] = json.dumps({**book, "cells": [shown for cell in book["cells"] if (shown := as_shown(cell))]})
 
 
 def as_shown(cell: dict) -> dict | None:
     "A cell without its directives; None for one that readers do not see."
-    lines = cell["source"] if isinstance(cell["source"], list) else cell["source"].splitlines(keepends=True)
-    directives = {line.replace(" ", "").strip() for line in lines if line.startswith("#|")}
-    if any(one.startswith(("#|hide", "#|default_exp")) for one in directives) or "".join(lines).strip() == "## Export": return None
-    return {**cell, "source": [line for line in lines if not line.startswith("#|")]}
+    text = "".join(cell["source"])
+    directives = [line.replace(" ", "") for line in text.splitlines() if line.startswith("#|")]
+    if any(one.startswith(("#|hide", "#|default_exp")) for one in directives) or text.strip() == "## Export": return None
+    if cell["cell_type"] == "markdown": return {**cell, "source": within(text)}
+    return {**cell, "source": "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#|"))}
+
+
+def within(text: str) -> str:
+    "Markdown whose links out of the notebooks are their words alone; pictures stay."
+    return re.sub(r"(?<!!)\[([^\]]+)\]\((?:\.\./){2}[^)]*\)", r"\1", text)
 
 
 def setup(app) -> None:

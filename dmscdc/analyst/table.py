@@ -47,7 +47,8 @@ class History:
         from dmscdc.history.row_page import COLUMNS, key_text, life_lines
 
         lines = [{"key": key_text(one.life.key), **line} for one in self.lives for line in life_lines(one.life)]
-        return answer_of(self.title, lines, ["key", *COLUMNS], *self._said())
+        names = [name for name in COLUMNS if any(line[name] != "" for line in lines)]
+        return answer_of(self.title, lines, ["key", *names], *self._said())
 
     def _said(self) -> list[str]:
         from dmscdc.history.row_page import sentences
