@@ -76,7 +76,7 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "session/test_session.py": "test",
     "state_dynamodb": "proof",
 }
-SWEEPS = (  # ids that repeat another test for one more name, table, moment or way
+SWEEPS = (  # ids that repeat another test for one more name, table, moment or way, or whose rare case takes long
     r"adversary/test_adversary.py::.*\[adv\.(?!columns|late\])",
     r"asking/test_as_of.py::test_as_of_every_position.*\[from empty",
     r"asking/test_asked_archive.py::test_",
@@ -96,6 +96,7 @@ SWEEPS = (  # ids that repeat another test for one more name, table, moment or w
     r"contracts/test_tables.py::test_what_is_staged.*\[(?!parquet|\S*-apply)",
     r"crashes/test_buckets.py::test_whatever_changes",
     r"crashes/test_buckets.py::test_a_run_killed_anywhere.*\[(?!partitioned)",
+    r"crashes/test_buckets.py::test_a_sleeper",
     r"crashes/test_controllers.py::test_a_controller_killed.*\[(?!later)",
     r"crashes/test_disks.py::test_a_disk.*\[(?!incremental load-full|partitioned-refuse|partitioned\])",
     r"crashes/test_disks.py::test_an_input.*\[(?!incremental)",
@@ -109,13 +110,18 @@ SWEEPS = (  # ids that repeat another test for one more name, table, moment or w
     r"pages/test_explorations.py::test_an_exploration_reads_the_nearest.*\[(?!run_reports)",
     r"proof/test_float_keys.py::test_a_table.*\[(?!mysql-float)",
     r"proof/test_in_flight.py::test_columns_of_any_name.*\[(?!x)",
+    r"proof/test_in_flight.py::test_(it_is_different_(once_a_later_file_of_another|after)|a_late_file_(does_not|fills)|a_column_that|a_deleted_row|a_later_name)",
     r"proof/test_lake_mutations.py::test_any_one_value.*\[(?!mysql)",
     r"proof/test_mutations.py::.*\[(?!postgresql)",
     r"running/test_controller.py::test_ctrl_c_and_sigterm.*\[(?!1-15)",
     r"running/test_standing.py::test_a_change_of.*\[(?!another_file|an_instruction)",
+    r"session/test_jars.py::test_a_description_without",
+    r"session/test_server.py::test_a_task_that_does_not_listen",
     r"shapes/test_csv.py::test_random_changes.*\[shuffled",
     r"shapes/test_key_changes.py::test_the_old_key.*\[shuffled-(?!a swap)",
-    r"stream/test_lives.py::test_the_lake_equals.*\[(?![0-5]\])",
+    r"shapes/test_quarantine.py::test_a_replayed_row.*\[shuffled",
+    r"stream/test_lives.py::test_the_lake_equals.*\[(?![0-3]\])",
+    r"stream/test_stream.py::test_the_story_of_a_stream",
 )
 SERVERS = {"aws", "bucket", "browser", "cluster", "dynamodb", "dynamodb_server", "dynamodb_table", "mariadb", "moto", "postgresql"}
 

@@ -26,7 +26,7 @@ from .. import __version__
 from .ask import as_of_command, feed_command, history, scd2_command
 from .options import Json, Only, console, described, events, exit_codes, fail, show_json, show_table
 from .options import with_config, with_settings
-from .questions import blame_command, changes_command, find_command
+from .questions import blame_command, changes_command, find_command, lab_command
 from .prove import proven_by_clock, reconcile as reconcile_command
 from .maintain import maintenance
 from .quarantine import quarantine
@@ -67,6 +67,7 @@ app.command("templates", epilog="Example: dmscdc templates --out infra")(templat
 app.command("changes", epilog="Example: dmscdc changes sampledb.product --op D")(changes_command)
 app.command("find", epilog="Example: dmscdc find sampledb.product name=Sample%")(find_command)
 app.command("blame", epilog="Example: dmscdc blame sampledb.product --key id=1001")(blame_command)
+app.command("lab", epilog="Example: dmscdc lab sampledb.product")(lab_command)
 app.add_typer(tables, name="table")
 app.add_typer(kept, name="runs")
 app.add_typer(quarantine, name="quarantine")

@@ -49,7 +49,7 @@ ELSEWHERE = {  # what prose and tables name with its arguments, and what is type
     "dmscdc table columns --ddl shop.sql": "dmscdc table columns --ddl shop.sql",
     "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv": "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv",
 }
-NAMED = ("init", "plan", "history", "changes", "reconcile", "stream", "maintain")  # by their names alone; the blocks have them with arguments
+NAMED = ("init", "plan", "history", "changes", "lab", "reconcile", "stream", "maintain")  # by their names alone; the blocks have them with arguments
 
 
 def installed(clone: Path, *what: str) -> None:
@@ -126,6 +126,13 @@ def test_the_lines_of_python_are_answered(clone, told):
     said = in_clone(clone, f"python -i <<'END'\n{block}END")  # says what each line is, as a shell of Python does
     tables, rows, history, load, runs = (said.partition(start)[2] for start in ("tables of ", "sampledb.product\nOp ", "sampledb.product\nkey ", "25 rows", "runs of sampledb.product"))
     assert "sampledb.store" in tables and "24 rows" in rows and "Trail Lantern 300 → Sample Product" in history and load and "process_table" in runs, said
+
+
+def test_the_notebook_of_a_table_runs(clone, told):
+    "What `dmscdc lab` opens, in the environment of the README."
+    said = in_demo(clone, "dmscdc lab sampledb.product --no-open", "python -m papermill --log-level ERROR --no-progress-bar sampledb.product.ipynb ../asked.ipynb")
+    shown = [out["data"]["text/plain"] for cell in json.loads((clone / "asked.ipynb").read_text())["cells"] for out in cell.get("outputs", []) if "data" in out]
+    assert "sampledb.product.ipynb" in said and len(shown) == 5 and "Trail Lantern 300 → Sample Product" in "".join(shown[2])
 
 
 def test_the_questions_about_rows_and_tables(clone, told):
