@@ -128,7 +128,7 @@ def test_make_test_runs_each_tier_in_every_folder_that_has_it_and_every_package_
     assert folders_of(said, "quick") == folders_of(told_by("quick"), "quick") == FOLDERS
     packages = [path.name for path in sorted((HOME / "notebooks").glob("[0-9][0-9]_*")) if path.is_dir()]
     asked = [word for line in said if " tests/rooms.py " in line for word in line.split() if word.startswith("notebooks/")]
-    assert len(packages) > 10 and sorted(asked) == [f"notebooks/{name}" for name in ("00_errors.ipynb", *packages, "shapes.ipynb")]
+    assert len(packages) > 10 and sorted(asked) == [f"notebooks/{name}" for name in ("00_errors.ipynb", *packages, "guide", "shapes.ipynb")]
     assert not [line for line in proof if " tests/rooms.py " in line]
 
 
