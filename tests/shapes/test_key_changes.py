@@ -12,6 +12,7 @@ import pytest
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.history.feed import feed, landed
+from dmscdc.history.small import table_then
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
 from engines import as_of
@@ -98,7 +99,7 @@ def test_the_old_key_goes_and_the_new_one_comes(spark, way, tmp_path, what, cuts
     source.close(world, *cuts)
     assert world.go().verdict == "ok"
     assert world.lake("id, name") == source.rows()
-    if way == "direct": assert pairs(as_of(spark, now(world), ["id"]).rows.collect()) == source.rows()
+    if way == "direct": assert pairs(table_then(now(world), ["id"]).rows.to_pylist()) == source.rows()
 
 
 def test_random_statements_and_every_question_about_them(spark, way, tmp_path):

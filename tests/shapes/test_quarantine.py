@@ -13,8 +13,8 @@ from dmscdc.cli.main import app
 from dmscdc.changes.csv import format_from
 from dmscdc.changes.quarantine import SetAside, aside_folder, read_aside
 from dmscdc.history.changelog import open_changelog
+from dmscdc.history.small import table_then
 from dmscdc.state.position import Position
-from engines import as_of
 from seeds import seed_of
 from world import World, closed
 
@@ -41,7 +41,7 @@ def aside(world: World) -> list[SetAside]: return read_aside(aside_folder(str(wo
 
 def asked(spark, world: World) -> list[tuple]:
     past = open_changelog(str(world.landing), world.ref, position=position(world))
-    return sorted((row["id"], row["name"]) for row in as_of(spark, past, ["id"]).rows.collect())
+    return sorted((row["id"], row["name"]) for row in table_then(past, ["id"]).rows.to_pylist())
 
 
 def typed(world: World, *words: str) -> tuple[int, str]:
