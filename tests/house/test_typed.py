@@ -50,7 +50,7 @@ ELSEWHERE = {  # what prose and tables name with its arguments, and what is type
     "dmscdc table columns --ddl shop.sql": "dmscdc table columns --ddl shop.sql",
     "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv": "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv",
 }
-NAMED = ("init", "plan", "history", "changes", "lab", "reconcile", "stream", "maintain")  # by their names alone; the blocks have them with arguments
+NAMED = ("init", "plan", "history", "changes", "lab", "schedule", "reconcile", "stream", "maintain")  # by their names alone; the blocks have them with arguments
 
 
 def installed(clone: Path, *what: str) -> None:
