@@ -17,6 +17,7 @@ from ..changes.schema import FILE, ROW
 from ..cli.options import moment_of
 from ..cli.questions import changes_of, life_of, rows_with
 from ..errors import BadKey, UnknownTable
+from ..history.lookup import plain_key
 from ..history.questions import BLAME, FOUND, LINE, blame_lines, change_lines, found_lines
 from ..history.row import same
 from ..history.row_page import key_text, shown
@@ -149,8 +150,8 @@ class Table:
     ) -> Answer:
         "One row for each change of the change files: when, the key, what it did, the columns that differ."
         begin, end = (moment_of(text)[0] if text else None for text in (since, until))
-        found = changes_of(self.config, self.name, begin, end, op, column)
-        return answer_of(f"changes of {self.name}", change_lines(found), LINE)
+        found, words = changes_of(self.config, self.name, begin, end, op, column)
+        return answer_of(f"changes of {self.name}", change_lines(found), LINE, *words)
 
     def find(
         self,
@@ -159,8 +160,8 @@ class Table:
         "One row for each row of the table that has, or once had, these values. Raises `BadKey`."
         if not values:
             raise BadKey(f"{self.name}: name what a row had: find(name='Sample%')")
-        found = rows_with(self.config, self.name, {name: str(value) for name, value in values.items()})
-        return answer_of(f"rows of {self.name}", found_lines(found), FOUND)
+        found, words = rows_with(self.config, self.name, {name: str(value) for name, value in values.items()})
+        return answer_of(f"rows of {self.name}", found_lines(found), FOUND, *words)
 
     def blame(
         self,
@@ -170,7 +171,7 @@ class Table:
         life = life_of(self.config, self.name, {name: str(value) for name, value in key.items()})
         words = "the row is gone: history() tells its life" if life.steps else "no file names this key"
         lines = blame_lines(life)
-        return answer_of(f"{self.name}, {key_text(life.key)}", lines, BLAME, *[words] * (not lines))
+        return answer_of(f"{self.name}, {key_text(life.key)}", lines, BLAME, *[words] * (not lines), *life.words)
 
     def compare(
         self,
@@ -220,12 +221,13 @@ def differing(
 ) -> list[dict[str, Any]]:  # the key's columns, and `DIFFERING`
     "The cells that differ between two tables; of a row that only one holds, a line without a column."
     then, now = (
-        {tuple(row[name] for name in key): row for row in rows.to_pylist()} for rows in (before, after)
+        {tuple(plain_key(row[name]) for name in key): row for row in rows.to_pylist()} for rows in (before, after)
     )
-    names = [name for name in after.column_names if name not in (*key, FILE, ROW)]
+    every = dict.fromkeys([*after.column_names, *before.column_names])
+    names = [name for name in every if name not in (*key, FILE, ROW)]
     lines = []
     for at in dict.fromkeys([*then, *now]):
-        of = dict(zip(key, at))
+        of = {name: (now.get(at) or then[at])[name] for name in key}
         if at not in now or at not in then:
             lines.append({**of, "what": "deleted" if at in then else "inserted"})
             continue

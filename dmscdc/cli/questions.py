@@ -36,20 +36,21 @@ def changes_of(
     until: datetime | None = None,
     op: str = "",  # of these only: D, or I,U; "": all
     column: str = "",  # only changes that gave it another value
-) -> list[TableChange]:
+) -> tuple[list[TableChange], tuple[str, ...]]:  # and what they lack, in sentences
     "The changes of a table in a time. Raises `BadKey`, `NoPast`, `Unreadable`."
-    from dmscdc.history.questions import changes_between
+    from dmscdc.history.questions import changes_between, closed_between, notes
 
-    one = asked(config, table)
-    past = one.past()
-    found = changes_between(past, one.key, since, until)
+    asked_of = asked(config, table)
+    past, key = asked_of.past(), asked_of.key
+    found = changes_between(past, key, since, until)
     ops = {name.strip().upper() for name in op.split(",") if name.strip()}
     if odd := sorted(ops - {"I", "U", "D"}):
         raise BadKey(f"an operation is I, U or D, several with commas between them: --op I,U; not {', '.join(odd)}")
     if column and found and not any(column in (one.step.state or {}) or column in one.key for one in found):
         raise BadKey(f"{table}: no change carries the column {column}")
     kept = [one for one in found if not ops or one.step.op in ops]
-    return [one for one in kept if not column or any(cell.column == column for cell in one.step.cells)]
+    kept = [one for one in kept if not column or any(cell.column == column for cell in one.step.cells)]
+    return kept, notes(past, key, closed_between(past, since, until))
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #01214dc6
 _SINCE = "Only changes of files closed from then on, UTC: 2026-01-01T12:00Z"
@@ -78,7 +79,7 @@ def changes_command(
         raise ValueError(f"--top is keys or columns, not {top!r}")
     begin, end = (moment_of(text)[0] if text else None for text in (since, until))
     with refusals(table):
-        found = changes_of(config, table, begin, end, op, column)
+        found, words = changes_of(config, table, begin, end, op, column)
     if top:
         counted = most_changed(found, top)
         name = top.removesuffix("s")
@@ -88,6 +89,7 @@ def changes_command(
         show_json([change_plain(one) for one in found])
     else:
         _show(table, change_lines(found[:limit]), LINE, limit, False, "change", len(found))
+    _note(words, json)
 
 
 def _show(
@@ -109,17 +111,27 @@ def _show(
     shows = count(many, what) if many <= limit else f"the first {limit} of {count(many, what)}; more: --limit {many}"
     console().print(f"{table}: {shows}", markup=False)
 
+
+def _note(words: tuple[str, ...], json: bool) -> None:
+    "What an answer lacks; beside the JSON of a program, on the other stream."
+    for one in words:
+        if json:
+            print(one, file=sys.stderr)
+        else:
+            console().print(one, markup=False)
+
 # %% ../../notebooks/17_cli/11_questions.ipynb #1710534b
 def rows_with(
     config: Config,
     table: str,  # schema.table
     values: dict[str, str],  # column -> value, or a pattern with %
-) -> list[FoundRow]:
+) -> tuple[list[FoundRow], tuple[str, ...]]:  # and what they lack, in sentences
     "Rows that have, or once had, some values. Raises `BadKey`, `NoPast`, `Unreadable`."
-    from dmscdc.history.questions import find
+    from dmscdc.history.questions import find, notes
 
     one = asked(config, table)
-    return find(one.past(), one.key, values)
+    past = one.past()
+    return find(past, one.key, values), notes(past, one.key)
 
 
 @with_config
@@ -134,8 +146,9 @@ def find_command(
     from dmscdc.history.questions import FOUND, found_lines
 
     with refusals(table):
-        found = rows_with(config, table, key_of(values))
+        found, words = rows_with(config, table, key_of(values))
     _show(table, found_lines(found), FOUND, limit, json, "row")
+    _note(words, json)
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #feff40de
 def life_of(
@@ -147,6 +160,8 @@ def life_of(
     from dmscdc.history.row import states_of
 
     one = asked(config, table)
+    if not one.key:
+        raise BadKey(f"{table} has no key, so no change of it names a row: only inserts change it")
     if set(key) != set(one.key):
         raise BadKey(f"{table}: name the row by its whole key: {' '.join(f'--key {name}=…' for name in one.key)}")
     return states_of(one.past(), [key])[0]
@@ -165,10 +180,10 @@ def blame_command(
     with refusals(table):
         life = life_of(config, table, key_of(key))
     lines = blame_lines(life)
+    _note(life.words, json)
     if json:
         show_json([{name: line[name] for name in BLAME} for line in lines])
-        return
-    if lines:
+    elif lines:
         show_table([{name: str(line[name]) for name in BLAME} for line in lines], BLAME)
     elif life.steps:
         console().print(f"{table}: the row is gone; dmscdc history tells its life", markup=False)

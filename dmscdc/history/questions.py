@@ -14,19 +14,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..changes.schema import arrow_type
+from ..changes.read import OPS
+from ..changes.schema import Schema, arrow_type
 from ..errors import BadKey
 from .changelog import Changelog, changelog_files
 from .clock import clock_of
-from .lookup import typed
+from .lookup import plain_key, typed
 from .row import RowChange, RowLife, states_of
 from .row_page import key_text, plain, shown, step_line
 from .small import applicable, named_keys, rows_of
 from ..landing.files import RawFile
 
 # %% auto #0
-__all__ = ['LINE', 'FOUND', 'BLAME', 'TableChange', 'changes_between', 'most_changed', 'change_lines', 'change_plain', 'FoundRow',
-           'find', 'found_lines', 'blame', 'blame_lines']
+__all__ = ['LINE', 'FOUND', 'BLAME', 'TableChange', 'changes_between', 'notes', 'closed_between', 'most_changed', 'change_lines',
+           'change_plain', 'FoundRow', 'find', 'found_lines', 'blame', 'blame_lines']
 
 # %% ../../notebooks/10_history/12_questions.ipynb #d387dfc7
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ def changes_between(
 ) -> list[TableChange]:  # in the order of files and rows
     "What the change files closed in a time have done to rows. Raises `BadKey`, `Unreadable`."
     _check_key(past, key)
-    files = [f for f in past.changes if (since is None or f.stamp >= since) and (until is None or f.stamp <= until)]
+    files = closed_between(past, since, until)
     place, found = {f.path: number for number, f in enumerate(files)}, []
     for life in _lives(past, key, files):
-        found += [TableChange(life.key, step) for step in life.steps if step.file in place and not step.before]
+        applied = (step for step in life.steps if step.file in place and step.op in OPS and not step.before)
+        found += [TableChange(life.key, step) for step in applied]
     return sorted(found, key=lambda one: (place[one.step.file], one.step.row))
 
 
@@ -68,6 +70,27 @@ def _lives(
     every = changelog_files(past, key=key)
     keys = named_keys((applicable(rows_of(past, file, every.schema), key, False)[0] for file in files), every, key)
     return states_of(past, keys, stamp=clock_of(every, key).stamp)
+
+# %% ../../notebooks/10_history/12_questions.ipynb #38882216
+def notes(
+    past: Changelog,
+    key: Sequence[str],
+    files: Iterable[RawFile] | None = None,  # None: all
+) -> tuple[str, ...]:  # sentences
+    "What the answer lacks: files that are gone, and rows of these files that were not applied, by reason."
+    schema, counted = changelog_files(past, key=key).schema, Counter()
+    for file in past.files if files is None else files:
+        counted += applicable(rows_of(past, file, schema), key, file.is_load)[1]
+    return (*past.gaps, *[f"not applied: {number:,} {why}" for why, number in counted.items()])
+
+
+def closed_between(
+    past: Changelog,
+    since: datetime | None = None,  # UTC; None: from the first change file on
+    until: datetime | None = None,  # UTC; None: to the last
+) -> list[RawFile]:
+    "The change files closed in a time."
+    return [f for f in past.changes if (since is None or f.stamp >= since) and (until is None or f.stamp <= until)]
 
 # %% ../../notebooks/10_history/12_questions.ipynb #c56f0172
 def most_changed(
@@ -107,57 +130,64 @@ class FoundRow:
 
 def _matches(
     rows: pa.Table,
-    values: Mapping[str, str],
+    name: str,
+    text: str,  # a value of the column, or a pattern with %
 ) -> pa.ChunkedArray:
-    "For each row whether it has these values."
-    found = pa.chunked_array([pa.array([True] * rows.num_rows, pa.bool_())])
-    for name, text in values.items():
-        if name not in rows.column_names:
-            return pc.invert(found)
-        column = rows[name]
-        if "%" in text:
-            fits = pc.match_like(column.cast(pa.string()), text)
-        else:
-            wanted = typed(text, column.type)
-            fits = pc.equal(column, wanted) if wanted is not None else pc.invert(pc.is_valid(column))
-        found = pc.and_(found, pc.fill_null(fits, False))
-    return found
+    "For each row whether the column has this value. Raises `ValueError` for a text that is no such value."
+    column = rows[name]
+    if "%" in text:
+        return pc.fill_null(pc.match_like(column.cast(pa.string()), text), False)
+    wanted = typed(text, column.type)
+    return pc.fill_null(pc.equal(column, pa.scalar(None, column.type) if wanted is None else wanted), False)
 
 
 def find(
     past: Changelog,
     key: Sequence[str],
     values: Mapping[str, str],  # column -> value, or a pattern with %
-) -> list[FoundRow]:  # in the order in which they first had them
-    "Rows that once had some values. Raises `BadKey` for a column or a value that no file can have."
+) -> list[FoundRow]:
+    "Rows that once had some values, all at the same time. Raises `BadKey` for a column or a value that no file has."
     _check_key(past, key)
     files = changelog_files(past, key=key)
     there = [c.name for c in files.schema]
     if odd := [name for name in values if name not in there]:
         raise BadKey(f"{past.table}: no file carries {', '.join(odd)}; they carry {', '.join(there)}")
-    had: dict[tuple, list[str]] = {}
+    try:
+        lives = states_of(replace(past, before=()), _candidates(past, key, values, files.schema))
+        kinds = {c.name: arrow_type(c.type) for c in files.schema if c.name in values}
+        return [row for life in lives if (row := _found(life, values, kinds)).files]
+    except ValueError as error:
+        raise BadKey(f"{past.table}: {error}") from error
+
+
+def _candidates(
+    past: Changelog,
+    key: Sequence[str],
+    values: Mapping[str, str],
+    schema: Schema,
+) -> list[dict[str, Any]]:
+    "Keys for which some row of a file has each of the values; a file need not carry all columns."
+    had: dict[str, dict[tuple, dict[str, Any]]] = {name: {} for name in values}
     for file in past.files:
-        rows = applicable(rows_of(past, file, files.schema), key, file.is_load)[0]
-        try:
-            some = rows.filter(_matches(rows, values))
-        except ValueError as error:
-            raise BadKey(f"{past.table}: {error}") from error
-        for one in zip(*[some[name].to_pylist() for name in key]):
-            had.setdefault(one, []).append(file.path)
-    lives = states_of(replace(past, before=()), [dict(zip(key, one)) for one in had])
-    kinds = {c.name: arrow_type(c.type) for c in files.schema}
-    return [_found(life, paths, values, kinds) for life, paths in zip(lives, had.values())]
+        rows = applicable(rows_of(past, file, schema), key, file.is_load)[0]
+        for name in had.keys() & set(rows.column_names):
+            some = rows.filter(_matches(rows, name, values[name]))
+            had[name] |= {tuple(map(plain_key, one.values())): one for one in some.select(list(key)).to_pylist()}
+    first, *others = had.values()
+    return [one for at, one in first.items() if all(at in other for other in others)]
 
 
 def _found(
     life: RowLife,
-    paths: Iterable[str],
     values: Mapping[str, str],
     kinds: Mapping[str, pa.DataType],
 ) -> FoundRow:
-    state = life.state or {}
-    now = pa.table({name: pa.array([state.get(name)], kinds[name]) for name in values})
-    return FoundRow(life.key, tuple(dict.fromkeys(paths)), life, _matches(now, values)[0].as_py())
+    "The steps after which the row had the values."
+    steps = [step for step in life.steps if step.state is not None]
+    rows = pa.table({name: pa.array([step.state.get(name) for step in steps], kinds[name]) for name in values})
+    fits = [all(one) for one in zip(*[_matches(rows, name, values[name]).to_pylist() for name in values])]
+    files = tuple(dict.fromkeys(step.file for step, fit in zip(steps, fits) if fit))
+    return FoundRow(life.key, files, life, bool(life.state is not None and fits[-1]))
 
 # %% ../../notebooks/10_history/12_questions.ipynb #b8e52ea5
 FOUND = ("key", "has it now", "first in", "last in", "files")

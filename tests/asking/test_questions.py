@@ -126,3 +126,28 @@ def test_what_cannot_be_asked_is_refused_in_words(told):
         done = CliRunner().invoke(app, [*words, "--folder", str(home)])
         assert done.exit_code == 2 and why in " ".join(done.output.split()), done.output
     with pytest.raises(BadKey, match="name what a row had"): dmscdc.open(home)["shop.item"].find()
+
+
+def test_a_row_had_values_that_came_in_different_files_and_never_one_that_its_type_cannot_hold(tmp_path):
+    "Updates that carry a part of the columns: what a row had is what the source had, not what stands side by side in a file."
+    write_load(tmp_path / "landing", "shop.item", [(1, "Sample", 1), (2, "plain", 2), (3, "Sample", None)], SHAPE)
+    write_changes(tmp_path / "landing", "shop.item", [("U", 1, 2), ("U", 3, 1)], closed(1), {"id": "int", "qty": "int"})
+    write_changes(tmp_path / "landing", "shop.item", [("U", 2, "Sample"), ("U", 1, "plain")], closed(2), {"id": "int", "name": "string"})
+    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    open_state(f"sqlite:{tmp_path}/state.db").put_settings(TableRef("shop", "item"), key="id")
+    found = {line["key"]: (line["has it now"], line["first in"]) for line in asked(tmp_path, "find", "shop.item", "name=Sample", "qty=2")}
+    assert found == {"id=1": ("no", f"{closed(1)}.parquet"), "id=2": ("yes", f"{closed(2)}.parquet")}
+    assert asked(tmp_path, "find", "shop.item", "qty=99999999999") == []
+
+
+def test_what_an_answer_lacks_is_said_beside_it(tmp_path):
+    write_load(tmp_path / "landing", "shop.item", [(1, "Sample", 1)], SHAPE)
+    write_changes(tmp_path / "landing", "shop.item", [("U", 1, "plain", 1), (None, 1, "Sample", 7)], closed(1), SHAPE)
+    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    open_state(f"sqlite:{tmp_path}/state.db").put_settings(TableRef("shop", "item"), key="id")
+    for words in (["changes", "shop.item"], ["find", "shop.item", "name=Sample"]):
+        done = CliRunner().invoke(app, [*words, "--folder", str(tmp_path)])
+        assert "not applied: 1 rows without a known Op" in done.stdout, done.output
+        assert len(asked(tmp_path, *words)) == 1
+    table = dmscdc.open(tmp_path)["shop.item"]
+    assert "without a known Op" in repr(table.changes()) and "without a known Op" in table.find(qty=1)._repr_html_()
