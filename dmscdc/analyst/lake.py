@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ['Lake', 'open_lake']
 
 # %% ../../notebooks/18_analyst/03_lake.ipynb #c7face51
-_COLUMNS = ("table", "state", "rows", "lag", "verdict", "words", "next")
+_COLUMNS = ("table", "state", "rows", "lag", "verdict", "words", "proven", "next")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Lake:
     _sessions: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # of Spark, by format
 
     def tables(self) -> Answer:
-        "One row for each table: state, rows, seconds of lag, verdict, what it says, and the command that helps."
+        "One row for each table: state, rows, seconds of lag, verdict and words, last proof, and what to do."
         rows = [status_row(status) for status in read_statuses(self.config)]
         for row in rows:
             row["next"] = row["command"] if row["needs"] or row["verdict"] not in ("", "nothing") else ""

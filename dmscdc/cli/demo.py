@@ -17,6 +17,7 @@ from ..capture.writer import write_changes, write_load
 from ..errors import FolderInUse
 from ..landing.files import TableRef
 from ..reconcile.explain import Proof, ProofRequest, prove
+from ..reconcile.proven import keep_proof
 from ..service.config import Config, read_config, write_config
 from ..service.passes import PassResult, run_pass
 from ..state.registry import open_state
@@ -158,6 +159,8 @@ def tell(
     say(f"    {run(config).words}")
     say("6 · every lake table beside its source, as dmscdc reconcile compares them:")
     proofs = prove_all(config)
+    state = open_state(config.state, config.landing)
     for proof in proofs:
+        keep_proof(state, TableRef.parse(proof.table), proof.to_dict())
         say(f"    {summary(proof)}")
     return proofs

@@ -82,19 +82,21 @@ def demo(
 ) -> None:
     "The whole story in a folder: a shop, its DMS files, two passes, the comparison with the source."
     from dmscdc.cli.demo import tell
+    from dmscdc.runs.progress import Progress
     from dmscdc.service.passes import run_pass
     from dmscdc.service.workers import one_server
     from dmscdc.spark.session import spark_conf
     from dmscdc.stream.example import open_place, tell_stream
     from dmscdc.stream.follow import follow_stream
 
-    with exit_codes(), events() as say, ExitStack() as kept:
+    progress = Progress()
+    with exit_codes(), events(doing=progress.lines) as say, ExitStack() as kept:
         spark_conf(format)  # raises where this Spark has no such format
         begin = cache(lambda config: kept.enter_context(one_server(config)))
 
         def one_pass(config: Config) -> Any:
             begin(config)
-            return run_pass(config, on_event=lambda text: say(f"    {text}"))
+            return run_pass(config, on_event=lambda text: say(f"    {text}"), progress=progress)
 
         def follow(config: Config, *given: Any, **more: Any) -> Any:
             begin(config)
@@ -246,10 +248,12 @@ def pass_(
 
     Exit codes: 0 done or nothing to do, 1 failed or refused, 2 wrong use, 3 done, but a person must look,
     4 another run is at work on a table."""
+    from dmscdc.runs.progress import Progress
     from dmscdc.service.passes import run_pass
 
-    with events(json) as say:
-        how = {"classic": classic, "retry": retry, "consistent": consistent}
+    progress = Progress()
+    with events(json, progress.lines) as say:
+        how = {"classic": classic, "retry": retry, "consistent": consistent, "progress": progress}
         done = run_pass(config, only=only or (), on_event=say, **how)
     if json:
         words = {name: getattr(outcome, "words", outcome) for name, outcome in done.tables.items()}
@@ -259,7 +263,7 @@ def pass_(
     raise typer.Exit(done.exit_code)
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-027
-_COLUMNS = ("table", "state", "key", "suggested", "rows", "position", "lag", "verdict", "waits")
+_COLUMNS = ("table", "state", "key", "suggested", "rows", "position", "lag", "verdict", "waits", "proven")
 
 
 def _with_last_verdict(
@@ -293,7 +297,8 @@ def status(
     if json:
         show_json(rows)
     else:
-        show_table(rows, _COLUMNS)
+        compared = any(row["proof"] for row in rows)
+        show_table(rows, _COLUMNS if compared else _COLUMNS[:-1])
         _show_people(rows)
         _show_lines(left)
     _show_lines(unread, sys.stderr)

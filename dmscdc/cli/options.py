@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO, get_type_hin
 
 import typer
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
+from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 from typer.models import OptionInfo
 
 from ..errors import DmscdcError
@@ -121,14 +124,23 @@ def show_json(
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-021
 @contextmanager
-def _turning(out: Console) -> Iterator[Callable[[str], None]]:
-    "Print lines above a spinner that shows the newest one."
-    with out.status("…") as status:
+def _turning(
+    out: Console,
+    doing: Callable[[], list[str]],  # what is being worked on, a line each
+) -> Iterator[Callable[[str], None]]:
+    "Print lines above a spinner and what is being worked on, or the newest line where nothing is."
+    newest, spinner = ["…"], Spinner("dots")
 
-        def tell(text: str) -> None:
-            out.print(text, markup=False)
-            status.update(text.strip()[:100].replace("[", r"\["))
+    def shown() -> Spinner:
+        lines = [line[: out.width - 4] for line in doing() or newest]
+        spinner.update(text=Text("\n  ".join(lines)))
+        return spinner
 
+    def tell(text: str) -> None:
+        newest[0] = text.strip()
+        out.print(text, markup=False)
+
+    with Live(get_renderable=shown, console=out, refresh_per_second=8, transient=True):
         yield tell
 
 
@@ -142,13 +154,14 @@ def _log_line(text: str) -> None:
 @contextmanager
 def events(
     quiet: bool = False,  # print nothing, for machines
+    doing: Callable[[], list[str]] = list,  # what is being worked on, shown on a terminal
 ) -> Iterator[Callable[[str], None]]:  # takes a line of text
     "Give a block the function that prints events."
     out = console(sys.stderr)
     if quiet:
         yield lambda text: None
     elif out.is_terminal:
-        with _turning(out) as tell:
+        with _turning(out, doing) as tell:
             yield tell
     else:
         yield _log_line

@@ -5,14 +5,16 @@
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-003
 from __future__ import annotations
 
+import os
 import platform
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,6 +22,7 @@ from ..changes.schema import OURS, Column, Footer, Schema
 from ..errors import Refused
 from ..landing.files import TableRef, for_shell
 from ..spark.formats import check_format
+from ..spark.interrupts import STEP
 from ..state.position import Position
 
 if TYPE_CHECKING:
@@ -196,9 +199,15 @@ class Clock:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        "Add the seconds of a block to a step."
+    def step(
+        self,
+        name: str,
+        rows: int | None = None,  # that it is about, for a person who waits
+    ) -> Iterator[None]:
+        "Add the seconds of a block to a step, and tell who waits that it has begun."
         start = time.perf_counter()
+        with suppress(OSError, KeyError):  # nobody waits, or no longer
+            Path(os.environ[STEP]).write_text(name if rows is None else f"{name}, {rows:,} row{'s' * (rows != 1)}")
         try:
             yield
         finally:

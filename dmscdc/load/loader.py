@@ -160,7 +160,9 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
         check_same(str(task.table), replaced_columns(head, schema))
     _check_columns(task, schema, footers)
     load = change_files(footers, urls, schema)
-    with clock.step("check key"):
+    with clock.step("Spark's start"):
+        spark()
+    with clock.step("check key", sum(f.rows for f in footers)):
         aside = load_rows_aside(spark(), task, load, opened.bad)
         _check_rows(spark(), task, load, aside)
     position = read_by(after_load(plan) if plan.changes else plan.after, opened)
@@ -432,7 +434,9 @@ def _prepare_batch(
     grown = _columns_after(task, head, footers)
     transaction = Transaction(head, {}, task.run, grown.schema, task.key, head.partition)
     staged = f"{task.lake.staging_dir(transaction)}/staged"
-    with clock.step("fold"):
+    with clock.step("Spark's start"):
+        spark()
+    with clock.step("fold", sum(f.rows for f in footers)):
         chosen = change_files(footers, urls, grown.schema, kinds, task.key, _load_file(task, plan.after.load_files))
         batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files, head.schema)
     before = Position.from_json(head.position)

@@ -29,6 +29,7 @@ from .workers import (LeaseHeartbeat, Outcome, Servers, Workers, attempt, inheri
 from ..runs.lineage import open_lineage
 from ..runs.pages import first_sentence, write_front_page
 from ..runs.log import EXIT_CODES, RunLog, Run
+from ..runs.progress import Progress
 from ..runs.run import close_lost, iso
 from .metrics import open_metrics, pass_facts, table_facts
 from .status import TableStatus, read_status, read_statuses, status_row
@@ -170,7 +171,9 @@ def _run_needed(
     statuses: list[TableStatus],
 ) -> dict[str, Outcome]:  # by table, of those that needed a run
     "All runs of a pass; those whose server died are tried once more, one by one."
-    done = {outcome.table: outcome for outcome in _run_all(workers, by_size(statuses))}
+    needed = by_size(statuses)
+    workers.progress.expect(len(needed))
+    done = {outcome.table: outcome for outcome in _run_all(workers, needed)}
     for outcome in filter(lost_server, list(done.values())):
         done[outcome.table] = retry_alone(workers, outcome)
     return done
@@ -367,6 +370,7 @@ def run_pass(
     classic: bool = False,  # each notebook starts its own Spark
     retry: bool = False,  # try again what was refused, although nothing has changed
     consistent: bool = False,  # all tables or none, at the end of the newest file of transactions
+    progress: Progress | None = None,  # tells a person who waits what the runs are at
     stop: threading.Event | None = None,  # set it to stop the pass; None: Ctrl-C and SIGTERM do
     job: str | Path = "process_table",  # the notebook
     start: Callable = serve,  # makes a Spark server
@@ -377,7 +381,7 @@ def run_pass(
     if consistent:
         check_consistent(config, tuple(only))
     given = {"job": job, "start": start, "stop_work": stop_work, "say": on_event, "classic": classic, "retry": retry}
-    given["consistent"] = consistent
+    given |= {"consistent": consistent, "progress": progress or Progress()}
     if stop is not None:
         return _one_round(config, tuple(only), stop, **given)
     with _heeding_signals(stop := threading.Event(), on_event):

@@ -21,6 +21,7 @@ from cronsim import CronSim, CronSimError
 from ..errors import BadSchedule, DmscdcError, Refused, SourceRefused
 from ..landing.files import TableRef
 from ..landing.s3 import open_landing
+from ..reconcile.proven import keep_proof
 from ..reconcile.source import PASSWORD, address
 from ..runs.log import Run, iso
 from ..runs.pages import first_sentence, write_front_page
@@ -284,10 +285,12 @@ def run_proofs(
     tables = list(tables)
     left, servers, runs = not_compared(config, tables), Servers(config, classic), []
     log = open_metrics(config.metrics, landing=config.landing)
+    state = open_state(config.state, config.landing, ask=True)
     try:
         for table in tables:
             run = left.get(table) or run_proof(config, table, servers, **more)
             runs.append(run)
+            keep_proof(state, table, run.records.get("proof") or {}, run.id)
             say(f"{run.verdict}: {run.words}")
             said = {"verdict": run.verdict, "words": run.words, "different": _differences(run)}
             log("proof", table=str(table), run=run.id, **said)

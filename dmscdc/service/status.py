@@ -25,6 +25,7 @@ from ..load.arrivals import Plan, count, some
 from ..landing.load_set import clock
 from ..load.process import HOLD, load_state, look_at_state, needs_all, plan_state
 from ..load.results import TableState, lag_of, then
+from ..reconcile.proven import proven_words
 from .config import Config, is_wanted
 from .key_inference import Suggestion, judged_by, suggest_key
 from ..spark.interrupts import is_gone, spoken
@@ -387,6 +388,8 @@ def status_row(
         "lag": lag_of(position, time.time()),
         "stream": item.status.get("stream"),
         "mended": is_mended(status),
+        "proof": item.status.get("proof"),
+        "proven": proven_words(item.status.get("proof") or {}, head.number if head else item.commit),
         "last_verdict": item.status.get("last_verdict", ""),
         "last_words": item.status.get("last_words", ""),
         "verdict": verdict,

@@ -18,6 +18,7 @@ from ..errors import LeaseLost, NotWanted
 from ..landing.files import TableRef, for_shell
 from ..load.process import HOLD
 from ..runs.log import Run
+from ..runs.progress import Progress
 from ..runs.run import run_notebook
 from ..runs.store import open_run_store
 from .config import Config, table_parameters
@@ -219,6 +220,7 @@ class Workers:
     stop_work: Callable[[str, str], int] = stop_work
     say: Callable[[str], None] = say_line  # a line for people
     log: Callable[..., None] = lambda event, **facts: None  # an event and its facts, for programs
+    progress: Progress = field(default_factory=Progress)  # what they are at, for a person who waits
 
 
 @dataclass(frozen=True)
@@ -304,16 +306,34 @@ def _run_job(
     held: HeldLease,  # the table's lease
 ) -> Outcome:
     "Run one notebook and leave no work of it behind."
-    name, run_id, lease = str(status.table), uuid.uuid4().hex[:8], held.lease
-    session = session_of(lease.owner, lease.fence, name)
+    name, run_id = str(status.table), uuid.uuid4().hex[:8]
     workers.say(status.plan.sentence)  # before the first Spark starts, which takes seconds
-    if (spark := _spark_for(workers, status)) is None:
-        return without_run(status)
-    url, server = spark
+    with workers.progress.at(name, run_id) as step:
+        workers.progress.say(name, "waits for Spark" if status.needs_spark else "its notebook starts")
+        if (spark := _spark_for(workers, status)) is None:
+            return without_run(status)
+        workers.progress.say(name, "its notebook starts")
+        url, server = spark
+        run = _run_beside(workers, status, held, run_id, url, server, step)
+    return noted(workers, status, run, held.stays)
+
+
+def _run_beside(
+    workers: Workers,
+    status: TableStatus,
+    held: HeldLease,  # the table's lease
+    run_id: str,
+    url: str,  # of the server; "": the notebook starts a Spark of its own, or needs none
+    server: SparkServer | None,  # None: not ours
+    step: dict[str, str],  # environment that says where the kernel tells its step
+) -> Run:
+    "Execute the notebook, and stop what it has left in the server."
+    name, lease = str(status.table), held.lease
+    session = session_of(lease.owner, lease.fence, name)
     given = {"format": status.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
     workers.log("run begun", table=name, run=run_id)
     try:
-        run = run_notebook(
+        return run_notebook(
             workers.job,
             {**table_parameters(workers.config, status.table), **given},
             runs=workers.config.runs,
@@ -322,6 +342,7 @@ def _run_job(
                 "SPARK_REMOTE": session_url(url, session) if url else "",
                 "DMSCDC_MASTER": workers.config.master,
                 MARK: this_process().mark,
+                **step,
             },
             timeout=workers.config.timeout,
             run_id=run_id,
@@ -330,7 +351,6 @@ def _run_job(
         )
     finally:
         held.stays = left_behind(workers, url, server, session)
-    return noted(workers, status, run, held.stays)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-033
 def _is_gone(

@@ -20,7 +20,7 @@ from ..errors import WorkGoesOn
 
 
 # %% auto #0
-__all__ = ['THREADS', 'MARK', 'session_url', 'connect_client', 'ServerMonitor', 'wait_for_end', 'stop_work', 'machine',
+__all__ = ['THREADS', 'MARK', 'STEP', 'session_url', 'connect_client', 'ServerMonitor', 'wait_for_end', 'stop_work', 'machine',
            'print_of', 'this_process', 'owner_in', 'spoken', 'is_gone', 'started_by', 'end_all', 'session_of']
 
 # %% ../../notebooks/04_spark/04_interrupts.ipynb #cell-006
@@ -241,6 +241,7 @@ def is_gone(
 
 # %% ../../notebooks/04_spark/04_interrupts.ipynb #57f0d821
 MARK = "DMSCDC_STARTED_BY"  # environment variable of all processes that a pass starts
+STEP = "DMSCDC_STEP"  # environment: the file into which a run writes the step that it is at
 
 
 def started_by(

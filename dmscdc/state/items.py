@@ -171,7 +171,7 @@ _ITEM_KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str,
                "commit": int, "instruction": (dict, _NONE), "intent": (dict, _NONE), "status": dict, "csv": dict}
 _STATUS_KINDS = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
                  "refused": (dict, _NONE), "full_at": _NUMBER, "doubts": list, "accepted": int,
-                 "stream": dict}
+                 "stream": dict, "proof": (dict, _NONE)}
 _POSITION_KINDS = {"load": int, "last": str, "window_start": str, "shrunk": bool, "listed_at": _NUMBER, "cut": str}
 _FILE_KINDS = {"path": str, "size": int, "time": _NUMBER}
 
@@ -191,6 +191,7 @@ def checked(item: TableItem  # as read
     asked = item.instruction
     _must_be({"kind": str, "commit": (int, _NONE)}, {} if asked is None else {"kind": None, **asked})
     _must_be({"words": str}, item.status.get("refused") or {})
+    _must_be({"at": str, "commit": int, "verdict": str, "equal": (dict, _NONE)}, item.status.get("proof") or {})
     _must_be(_POSITION_KINDS, vars(item.position) if item.position else {})
     for file in item.position.load_files if item.position else ():
         _must_be(_FILE_KINDS, vars(file))
@@ -278,7 +279,10 @@ def with_position(item: TableItem, position: Position,
         raise StaleState(f"{item.table} stands at commit {item.commit}, not at {expected} as planned: "
                          f"another run has loaded it meanwhile; position not saved, the next pass plans again")
     left = None if done and item.instruction == dict(done) else item.instruction
-    return replace(item, position=position, commit=commit, instruction=left, intent=None)
+    status = item.status
+    if commit < item.commit and status.get("proof"):
+        status = {**status, "proof": None}  # of a lake that is gone: this one was made anew
+    return replace(item, position=position, commit=commit, instruction=left, intent=None, status=status)
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-035
 def with_instruction(item: TableItem, instruction: Mapping  # bound to the item's commit, unless it names one
@@ -299,7 +303,7 @@ def without_instruction(item: TableItem, commit: int  # the table's newest commi
 
 # %% ../../notebooks/06_state/02_items.ipynb #2a8c3ff3
 STATUS_FIELDS = ("seen_at", "last_verdict", "last_words", "last_run", "lag", "catalog", "refused", "full_at", "doubts",
-                 "accepted", "stream")
+                 "accepted", "stream", "proof")
 
 
 def with_status(item: TableItem, status: Mapping  # some of `STATUS_FIELDS`

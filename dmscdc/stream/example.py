@@ -24,7 +24,9 @@ from ..capture.items import ItemTable, scan, write_rows
 from ..errors import FolderInUse, SourceUnreachable
 from ..landing.files import TableRef
 from ..reconcile.explain import Proof, ProofRequest, prove
+from ..reconcile.proven import keep_proof
 from ..service.config import Config, read_config, write_config
+from ..state.registry import open_state
 from ..storage.log_store import open_store
 from .follow import follow_stream, manifests_of
 from .stage import newest
@@ -202,4 +204,6 @@ def _prove(config: Config, folder: Path, place: Place) -> Proof:
     columns = newest(open_store(config.lake), manifests_of(STREAM, ref)).columns
     with closing(sqlite3.connect(folder / "customers.db")) as db, db:
         write_rows(db, ref.name, place.items(), columns)
-    return prove(ProofRequest(ref, config.landing, config.lake, config.state, config.source))
+    proof = prove(ProofRequest(ref, config.landing, config.lake, config.state, config.source))
+    keep_proof(open_state(config.state, config.landing), ref, proof.to_dict())
+    return proof

@@ -70,6 +70,15 @@ def test_a_difference_fails_and_a_machine_reads_keys_columns_and_both_values(run
     assert "Zelt" in Path(found["html"]).read_text()
 
 
+def test_status_tells_the_last_proof_beside_the_one_that_was_equal_and_what_came_since(runs, home, typed):
+    product, = json.loads(typed("status", "--json").stdout)
+    assert re.fullmatch(r"differed at \d{4}-\d\d-\d\d \d\d:\d\d; equal at \d{4}-\d\d-\d\d \d\d:\d\d", product["proven"])  # a wrong password has compared nothing
+    assert (product["proof"]["verdict"], product["proof"]["equal"]["commit"]) == ("failed", 1)
+    assert product["proof"]["equal"]["run"] == RunLog(home / "runs").lines()[0]["run"]
+    assert product["proven"] in typed("status").stdout.replace("\n", " ") or "differed at" in typed("status").stdout
+    assert "Compared with its source: differed at" in (home / "runs" / "index.html").read_text()
+
+
 def test_a_difference_is_a_number_for_an_alarm_and_a_comparison_that_failed_is_none(runs, home):
     lines = [json.loads(line) for line in (home / "lines.jsonl").read_text().splitlines()]
     assert [(line["event"], line["table"], line["different"]) for line in lines] == [("proof", "shop.thing", 0), ("proof", "shop.thing", 1), ("proof", "shop.thing", None)]
