@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
 from ..errors import NoPlugin, NotWanted, ServerMissing
 from .formats import bucket_parts, fetching
-from .session import HOME, log_option, own_python, spark_conf, with_package
+from .session import HOME, archive_option, log_option, own_python, spark_conf, with_package
 from ..storage.filesystem import merge_conf, s3a
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def server_command(
 ) -> list[str]:  # command that starts the server
     "The command for the server. A server that runs out of memory ends at once with exit code 3."
     (folder / "fair.xml").write_text(_FAIR)
-    options = f"-XX:+ExitOnOutOfMemoryError -Djava.io.tmpdir={folder} {log_option(folder, 'warn')}"
+    options = f"-XX:+ExitOnOutOfMemoryError -Djava.io.tmpdir={folder} {log_option(folder, 'warn')} {archive_option()}"
     conf = spark_conf(format, master=master, memory=memory, **(more or {})) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SESSION_SETTINGS', 'MINE', 'HOME', 'cores_of', 'spark_conf', 'log_option', 'package_zip', 'with_package',
-           'own_python', 'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python', 'leave_server',
-           'submitted_session', 'open_session']
+__all__ = ['SESSION_SETTINGS', 'MINE', 'HOME', 'cores_of', 'spark_conf', 'log_option', 'class_archive', 'archive_option',
+           'package_zip', 'with_package', 'own_python', 'python_of_batch', 'ask_worker', 'mismatch_words',
+           'check_python', 'leave_server', 'submitted_session', 'open_session']
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-006
 SESSION_SETTINGS = {  # for every session, also on a server that is not ours
@@ -123,6 +123,20 @@ def log_option(
     path = Path(folder, "log4j2.properties")
     path.write_text(_LOG_SETTINGS.format(level=level))
     return f"-Dlog4j2.configurationFile={path.resolve().as_uri()}"
+
+# %% ../../notebooks/04_spark/02_session.ipynb #ac6486ec
+def class_archive() -> Path:  # whether it is there or not
+    "Where the classes that Spark's Java loads at its start are kept, by the version of Spark."
+    from pyspark import __version__
+
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache, "dmscdc", f"spark-{__version__}.jsa")
+
+
+def archive_option() -> str:  # options for the JVM; "" where the file was never made
+    "Start from the kept classes."
+    there = class_archive()
+    return f'"-XX:SharedArchiveFile={there}" -Xlog:disable' if there.exists() else ""
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-020
 def _modules_below(
@@ -333,7 +347,7 @@ def _classic_session(
         os.environ.setdefault(variable, sys.executable)
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    options = f'{log_option(folder)} "-Duser.dir={Path.cwd()}"'
+    options = f'{log_option(folder)} {archive_option()} "-Duser.dir={Path.cwd()}"'
     mine = {"spark.driver.extraJavaOptions": options, **spark_conf(format, master=master)}
     if here := re.match(r"local(\[|$)", master):
         mine["spark.executorEnv.PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))

@@ -1,6 +1,7 @@
 """The server: it dies with its starter, says why it died, and stops the work of dead clients."""
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from dmscdc.errors import NotWanted, WorkGoesOn
 from dmscdc.spark.interrupts import ServerMonitor, connect_client, session_url, stop_work
 from dmscdc.spark.server import own_log, serve, start_guarded, wait_for_port
+from dmscdc.spark.session import class_archive
 
 ENDLESS = """
 import sys
@@ -198,3 +200,13 @@ def test_a_real_server_is_ended_where_its_starter_is_stopped(tmp_path):
     with pytest.raises(NotWanted), serve(log=log, memory="1g", meanwhile=stop.set, stop=stop): pass
     assert "Spark Connect server started" not in log.read_text()
     with own_log(log) as again: assert Path(again.name).name == "spark.log", "no process of it writes any more"
+
+
+def test_a_server_starts_from_the_classes_that_were_kept(tmp_path, monkeypatch):
+    kept = re.search(r"-XX:SharedArchiveFile=(\S+)", os.environ["JAVA_TOOL_OPTIONS"])[1]  # what make env has written by the same function
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    class_archive().parent.mkdir()
+    class_archive().symlink_to(kept)
+    with serve(master="local[1]", memory="1g", log=tmp_path / "server.log") as server:
+        assert os.path.realpath(kept) in Path(f"/proc/{server.pid}/maps").read_text()  # Java has mapped the file
