@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from .answer import Answer, answer_of
-from ..cli.ask import answer_as_of, asked, lives, lost_of
+from ..cli.ask import answer_as_of, asked, lives, lives_where, lost_of
 from ..changes.schema import FILE, ROW
 from ..cli.options import moment_of
 from ..cli.questions import changes_of, life_of, rows_with
 from ..errors import BadKey, UnknownTable
 from ..history.lookup import plain_key
-from ..history.questions import BLAME, FOUND, LINE, blame_lines, change_lines, found_lines
+from ..history.questions import BLAME, FOUND, LINE, blame_lines, change_lines, conditions_of, found_lines
 from ..history.row import same
 from ..history.row_page import key_text, shown
 from ..history.small import lake_table
@@ -118,12 +118,16 @@ class Table:
 
     def history(
         self,
+        *where: str,  # conditions instead of a key: "price >= 100"
         **key: Any,  # of the row, by column
     ) -> History:
         "Every change of a row, with its file and what differed, beside the lake's row. Raises `BadKey`."
-        if not key:
-            raise BadKey(f"{self.name}: name the row by its key: history(id=1001)")
-        audits, words = lives(self.config, self.name, {name: str(value) for name, value in key.items()})
+        if bool(key) == bool(where):
+            raise BadKey(f"{self.name}: name the row, history(id=1001), or what it had, history('price > 9')")
+        if key:
+            audits, words = lives(self.config, self.name, {name: str(value) for name, value in key.items()})
+        else:
+            audits, words = lives_where(self.config, self.name, where)
         lost = lost_of(self.config, self.name)
         return History(self.name, tuple(audits), (*([lost] if lost else []), *words))
 
@@ -133,12 +137,14 @@ class Table:
         *,
         file: str | None = None,  # after this change file, or load
         commit: int | None = None,  # as this commit of the lake knew it
+        where: str | Sequence[str] = (),  # conditions; only rows that fit all of them: "price >= 100"
     ) -> Answer:
         "The table as it was; without any of the three, of all that has landed. By Spark above `spark_above`."
         if sum(one is not None for one in (at, file, commit)) > 1:
             raise ValueError("at, file and commit name one position each: give one of them")
         one, (when, note) = asked(self.config, self.name), moment_of(at) if at else (None, "")
-        answer = answer_as_of(self.config, one, when, file, commit, "", self.spark)
+        conditions = [where] if isinstance(where, str) else where
+        answer = answer_as_of(self.config, one, when, file, commit, "", self.spark, conditions)
         return Answer(self.name, answer.rows, (*answer.words, *([note] if note else [])))
 
     def changes(
@@ -155,12 +161,13 @@ class Table:
 
     def find(
         self,
-        **values: Any,  # by column; name="Sample%" for all that begin so
+        *where: str,  # conditions, as they are typed: "price >= 100"
+        **values: Any,  # by column; name="Sample%" for all that begin so, None for no value
     ) -> Answer:
-        "One row for each row of the table that has, or once had, these values. Raises `BadKey`."
-        if not values:
-            raise BadKey(f"{self.name}: name what a row had: find(name='Sample%')")
-        found, words = rows_with(self.config, self.name, {name: str(value) for name, value in values.items()})
+        "One row for each row of the table that fits all of them, or once did. Raises `BadKey`."
+        if not (where or values):
+            raise BadKey(f"{self.name}: name what a row had: find(name='Sample%'), find('price >= 100')")
+        found, words = rows_with(self.config, self.name, conditions_of(where, values))
         return answer_of(f"rows of {self.name}", found_lines(found), FOUND, *words)
 
     def blame(

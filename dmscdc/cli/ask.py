@@ -5,6 +5,7 @@
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-003
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from dmscdc.scd2.update import Increment
 
 # %% auto #0
-__all__ = ['key_of', 'table_of', 'lost_of', 'lives', 'history', 'TableQuestion', 'asked', 'refusals', 'answer_as_of',
-           'as_of_command', 'feed_command', 'scd2_command']
+__all__ = ['key_of', 'table_of', 'lost_of', 'lives', 'lives_where', 'history', 'TableQuestion', 'asked', 'refusals',
+           'answer_as_of', 'as_of_command', 'feed_command', 'scd2_command']
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-007
 def key_of(
@@ -133,12 +134,34 @@ def _save(
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-013
 _SINCE = "Only changes closed from then on, UTC: 2026-01-01T12:00Z. What a row was before is not known then"
+_WHERE = "What a row had: 'price >= 100', 'name = Sample%'; repeat for several, which must hold at once"
+_Where = Annotated[Optional[list[str]], typer.Option(help=_WHERE)]
+_LIVES = 10  # rows of a search whose lives are told
+
+
+def lives_where(
+    config: Config,
+    table: str,  # schema.table
+    where: Sequence[str],  # conditions
+    **more: Any,  # stamp, since, until: see `audit.tell`
+) -> tuple[list[RowAudit], list[str]]:  # an audit for each of the first rows; words about the question
+    "The histories of rows that fit, or once did. Raises what `lives` and `find` raise."
+    from dmscdc.history.questions import conditions_of, find
+
+    with refusals(table):
+        one = asked(config, table)
+        found = find(one.past(), one.key, conditions_of(where))
+    told = [lives(config, table, row.key, **more) for row in found[:_LIVES]]
+    audits, words = [audit for audits, _ in told for audit in audits], [words for _, said in told for words in said]
+    cut = f"the first {_LIVES} of {len(found):,} rows; all: dmscdc find {for_shell(table)} {shlex.join(where)}"
+    return audits, [*dict.fromkeys(words), *[cut] * (len(found) > _LIVES)]
 
 
 def history(
     config: Config,
     table: Name,
-    key: Annotated[list[str], typer.Option(help="Of the row: id=1001; repeat for keys of several columns")],
+    key: Annotated[Optional[list[str]], typer.Option(help="Of the row: id=1001; repeat for several columns")] = None,
+    where: _Where = None,
     since: Annotated[Optional[str], typer.Option(help=_SINCE)] = None,
     until: Annotated[Optional[str], typer.Option(help="Only changes closed up to then")] = None,
     timestamp_column: Annotated[str, typer.Option(help="The task's TimestampColumnName")] = "",
@@ -147,11 +170,14 @@ def history(
     json: Json = False,
 ) -> None:
     "A row's life: every change with its file and what differed, the lake's row, and what cannot be told. No Spark."
+    if bool(key) == bool(where):
+        raise ValueError("name the row: --key id=1001, or what it had: --where 'price > 100'")
     file_to_write(svg, "--svg")
     file_to_write(html, "--html")
     given = {"since": since, "until": until}
     times = {name: moment_of(text)[0] if text else None for name, text in given.items()}
-    audits, words = lives(config, table, key_of(key), stamp=timestamp_column, **times)
+    more = {"stamp": timestamp_column, **times}
+    audits, words = lives(config, table, key_of(key), **more) if key else lives_where(config, table, where, **more)
     lost = lost_of(config, table)
     _save(table, audits, svg, html)
     words = [*filter(None, [open_state(config.state, config.landing, ask=True).message]), *words]
@@ -293,8 +319,25 @@ def answer_as_of(
     commit: int | None,
     time_column: str,
     spark: Callable[[str], SparkSession],  # of a format; called where Spark is needed
+    where: Sequence[str] = (),  # conditions; only rows that fit all of them
 ) -> AsOf:
-    "The table as of the requested moment, file or commit; a small table is answered by Arrow."
+    "The table as of the requested moment, file or commit; a small table is answered by Arrow. Raises `BadKey`."
+    from dmscdc.history.questions import conditions_of, only
+
+    conditions = conditions_of(where)
+    return only(_answer_whole(config, one, at, file, commit, time_column, spark), conditions)
+
+
+def _answer_whole(
+    config: Config,
+    one: TableQuestion,
+    at: datetime | None,
+    file: str | None,
+    commit: int | None,
+    time_column: str,
+    spark: Callable[[str], SparkSession],
+) -> AsOf:
+    "All rows of the table then."
     import pyarrow as pa
 
     from dmscdc.history.changelog import upto
@@ -371,6 +414,7 @@ def as_of_command(
     at: Annotated[Optional[str], typer.Option(help=_AT)] = None,
     file: Annotated[Optional[str], typer.Option(help=_FILE_TO)] = None,
     commit: Annotated[Optional[int], typer.Option(help=_COMMIT)] = None,
+    where: _Where = None,
     time_column: _TimeColumn = "",
     out: Annotated[str, typer.Option(help="A new folder for the rows, as Parquet")] = "",
     json: Json = False,
@@ -386,7 +430,8 @@ def as_of_command(
         if commit is not None:
             one.lake.at(commit)
         spark = lambda format: session(config, out, format=format)
-        _show_answer(one, answer_as_of(config, one, when, file, commit, time_column, spark), out, note, json)
+        answer = answer_as_of(config, one, when, file, commit, time_column, spark, where or ())
+        _show_answer(one, answer, out, note, json)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-017
 def _show_answer(one: TableQuestion, answer: AsOf, out: str, note: str, json: bool) -> None:
@@ -438,7 +483,9 @@ def _ends_of(
 
 def _words_of(part: Delivered) -> list[str]:
     "A part in sentences."
-    counts = ", ".join(f"{number:,} {kind}" for kind, number in part.counts.items()) or "no rows"
+    names = {"update_postimage": "update", "update_preimage": ""}
+    kinds = {names.get(kind, kind): number for kind, number in part.counts.items()}
+    counts = ", ".join(count(number, kind) for kind, number in kinds.items() if kind) or "no rows"
     same = [f"named by changes and as before: {part.unchanged:,}"] if part.unchanged else []
     out = [f"not applied: {number:,} {why}" for why, number in (part.left_out or {}).items() if number]
     return [f"wrote {part.path}: {counts}", f"from {part.since} to {part.until}", *same, *part.gaps, *out]
@@ -462,17 +509,21 @@ def feed_command(
     json: Json = False,
 ) -> None:
     "What happened since last time, with the rows before and after, as one part more; then the cursor moves."
-    from dmscdc.history.feed import follow
+    from dmscdc.history.feed import follow, span
 
     with refusals(table):
         one, out, cursor = asked(config, table), _here(out), _here(cursor)
         stands, until = _ends_of(one, cursor, begin, to)
-        spark = session(config, out, cursor)
-        done = follow(spark, one.past(), one.key, out, cursor, stands, until, net, time_column)
+        past, spark = one.past(), cache(lambda: session(config, out, cursor))
+        done = follow(spark, past, one.key, out, cursor, stands, until, net, time_column)
+        waiting = 0 if to else len(span(past, one.position).new)
     if json:
-        show_json({"table": table, "parts": [asdict(part) for part in done]})
+        show_json({"table": table, "parts": [asdict(part) for part in done], "waiting": waiting})
         return
     lines = [line for part in done for line in _words_of(part)] or [f"{table}: nothing new since {stands.position}"]
+    if waiting:
+        waits = f"{count(waiting, 'file')} {'waits' if waiting == 1 else 'wait'} for a pass"
+        lines.append(f"{waits}: dmscdc pass --only {for_shell(table)}; or go beyond the lake: --to landed")
     console().print("\n".join(lines), markup=False)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-033

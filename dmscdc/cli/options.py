@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO, get_type_hints
@@ -219,13 +219,18 @@ def fail(
 
 # %% ../../notebooks/17_cli/01_options.ipynb #09174f63
 def moment_of(
-    text: str,  # "2026-01-01T12:00", with or without Z or an offset
+    text: str,  # "2026-01-01T12:00", with or without Z or an offset; "today" and "yesterday", when they began
+    now: datetime | None = None,  # UTC
 ) -> tuple[datetime, str]:  # UTC; what to say about it
     "The time that was typed. Raises `ValueError`."
+    days = {"today": 0, "yesterday": 1}.get(text.strip().lower())
+    if days is not None:
+        day = (now or datetime.now(timezone.utc)).replace(hour=0, minute=0, second=0, microsecond=0)
+        return day - timedelta(days=days), f"{text.strip()} began at {day - timedelta(days=days):%Y-%m-%dT%H:%MZ}"
     try:
         given = iso_time(text.strip())
     except ValueError:
-        raise ValueError(f"a time is written 2026-01-01T12:00Z or 2026-01-01, not {text!r}") from None
+        raise ValueError(f"a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not {text!r}") from None
     if given.tzinfo is None:
         return given.replace(tzinfo=timezone.utc), f"{text} names no zone and is taken as UTC"
     return given.astimezone(timezone.utc), ""

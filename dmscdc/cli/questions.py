@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from json import dumps
 from pathlib import Path
@@ -21,7 +22,7 @@ from ..load.arrivals import count
 from ..service.config import Config
 
 if TYPE_CHECKING:
-    from dmscdc.history.questions import FoundRow, TableChange
+    from dmscdc.history.questions import Condition, FoundRow, TableChange
     from dmscdc.history.row import RowLife
 
 # %% auto #0
@@ -124,29 +125,32 @@ def _note(words: tuple[str, ...], json: bool) -> None:
 def rows_with(
     config: Config,
     table: str,  # schema.table
-    values: dict[str, str],  # column -> value, or a pattern with %
+    conditions: Sequence[Condition],  # one or more
 ) -> tuple[list[FoundRow], tuple[str, ...]]:  # and what they lack, in sentences
-    "Rows that have, or once had, some values. Raises `BadKey`, `NoPast`, `Unreadable`."
+    "Rows that fit conditions, or once did. Raises `BadKey`, `NoPast`, `Unreadable`."
     from dmscdc.history.questions import find, notes
 
     one = asked(config, table)
     past = one.past()
-    return find(past, one.key, values), notes(past, one.key)
+    return find(past, one.key, conditions), notes(past, one.key)
+
+
+_CONDITION = "name=Sample% for all that begin so, 'price >= 100', 'price = null'; several must hold at once"
 
 
 @with_config
 def find_command(
     config: Config,
     table: Name,
-    values: Annotated[list[str], typer.Argument(metavar="COLUMN=VALUE...", help="name=Sample% for all that begin so")],
+    values: Annotated[list[str], typer.Argument(metavar="CONDITION...", help=_CONDITION)],
     limit: Annotated[int, typer.Option(min=1, help="Lines that are shown")] = 20,
     json: Json = False,
 ) -> None:
-    "Rows that have, or once had, some values: their keys, and in which files they had them. No Spark."
-    from dmscdc.history.questions import FOUND, found_lines
+    "Rows that fit conditions, or once did: their keys, and in which files they did. No Spark."
+    from dmscdc.history.questions import FOUND, conditions_of, found_lines
 
     with refusals(table):
-        found, words = rows_with(config, table, key_of(values))
+        found, words = rows_with(config, table, conditions_of(values))
     _show(table, found_lines(found), FOUND, limit, json, "row")
     _note(words, json)
 

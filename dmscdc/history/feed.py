@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow.fs as pafs
@@ -375,7 +375,7 @@ class Delivered:
 
 
 def deliver(
-    spark: SparkSession,
+    spark: Callable[[], SparkSession],  # called only where there is something to write or to count
     past: Changelog,
     key: Sequence[str],
     out: str,  # the folder of parts
@@ -385,9 +385,9 @@ def deliver(
     "Write the part that was noted, unless it is there."
     folder, unchanged, told = f"{out}/{cursor.part}", None, None
     if not _is_visible(folder):
-        told = feed(spark, past, key, cursor.position, cursor.until, cursor.net, time_column)
+        told = feed(spark(), past, key, cursor.position, cursor.until, cursor.net, time_column)
         write_part(told, out, cursor.part)
-    rows = spark.read.parquet(read_url(folder)).groupBy(CHANGE_TYPE).count().collect()  # at most five
+    rows = spark().read.parquet(read_url(folder)).groupBy(CHANGE_TYPE).count().collect()  # at most five
     counts = {kind: number for kind, number in sorted(map(tuple, rows))}
     if told and cursor.net and key and not told.span.reset:
         unchanged = told.keys - sum(counts.get(kind, 0) for kind in ("insert", "update_postimage", "delete"))
@@ -396,7 +396,7 @@ def deliver(
 
 # %% ../../notebooks/10_history/10_feed.ipynb #dc57f3fa
 def follow(
-    spark: SparkSession,
+    spark: Callable[[], SparkSession],  # called only where there is something new
     past: Changelog,  # everything that lies there
     key: Sequence[str],
     out: str,  # the folder of parts

@@ -5,11 +5,13 @@
 # %% ../../notebooks/10_history/12_questions.ipynb #9834e2d3
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,16 +20,20 @@ from ..changes.read import OPS
 from ..changes.schema import Schema, arrow_type
 from ..errors import BadKey
 from .changelog import Changelog, changelog_files
-from .clock import clock_of
+from .clock import AsOf, clock_of
 from .lookup import plain_key, typed
 from .row import RowChange, RowLife, states_of
 from .row_page import key_text, plain, shown, step_line
 from .small import applicable, named_keys, rows_of
 from ..landing.files import RawFile
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn, DataFrame
+
 # %% auto #0
 __all__ = ['LINE', 'FOUND', 'BLAME', 'TableChange', 'changes_between', 'notes', 'closed_between', 'most_changed', 'change_lines',
-           'change_plain', 'FoundRow', 'find', 'found_lines', 'blame', 'blame_lines']
+           'change_plain', 'Condition', 'condition_of', 'conditions_of', 'matches', 'only', 'FoundRow', 'find',
+           'found_lines', 'blame', 'blame_lines']
 
 # %% ../../notebooks/10_history/12_questions.ipynb #d387dfc7
 @dataclass(frozen=True)
@@ -117,6 +123,112 @@ def change_plain(one: TableChange) -> dict[str, Any]:
     "A change as plain values, as `dmscdc history --json` has its steps."
     return plain({"key": one.key, **asdict(one.step)})
 
+# %% ../../notebooks/10_history/12_questions.ipynb #335361d2
+_SIGNS = {"!=": pc.not_equal, "<=": pc.less_equal, ">=": pc.greater_equal, "=": pc.equal, "<": pc.less, ">": pc.greater}
+_AS = {"<>": "!=", "==": "="}
+_CONDITION = re.compile(r"\s*(.+?)(\s*)(!=|<>|<=|>=|==|=|<|>)(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Condition:
+    "What a column of a row must be."
+
+    column: str
+    value: str | None  # as it is typed; None: no value
+    sign: str = "="  # of `_SIGNS`
+    is_pattern: bool = False  # % stands for any text, _ for any character
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.sign} {'null' if self.value is None else self.value}"
+
+
+def condition_of(
+    text: str,  # price >= 100
+) -> Condition:
+    "A condition as it is typed. Raises `BadKey`."
+    found = _CONDITION.fullmatch(text)
+    if not found:
+        raise BadKey(f"a condition is written price>=100, with =, !=, <, <=, > or >=, not {text!r}")
+    column, blank, sign, value = found.groups()
+    value, sign = value.lstrip() if blank else value, _AS.get(sign, sign)
+    if len(value) > 1 and value[0] == value[-1] == "'":
+        return Condition(column, value[1:-1], sign)
+    is_null = value.lower() == "null"
+    if (is_null or "%" in value) and sign not in ("=", "!="):
+        raise BadKey(f"{text!r}: null and patterns with % are compared by = or !=")
+    return Condition(column, None if is_null else value, sign, "%" in value)
+
+
+def conditions_of(
+    texts: Iterable[str],
+    values: Mapping[str, Any] = MappingProxyType({}),  # column -> value, as Python has it
+) -> tuple[Condition, ...]:
+    "Conditions as they are typed, and values that columns must have; a text with % is a pattern."
+    given = [
+        Condition(name, None if value is None else str(value), is_pattern=isinstance(value, str) and "%" in value)
+        for name, value in values.items()
+    ]
+    return (*map(condition_of, texts), *given)
+
+
+def matches(
+    rows: pa.Table,
+    one: Condition,
+) -> pa.ChunkedArray:  # of bool, without nulls
+    "For each row whether it fits. Raises `ValueError` for a text that is no value of the column."
+    column, is_negated = rows[one.column], one.sign == "!="
+    if one.value is None:
+        return column.is_valid() if is_negated else column.is_null()
+    if one.is_pattern and pa.types.is_string(column.type):
+        found = pc.match_like(column, one.value)
+        return pc.fill_null(pc.invert(found) if is_negated else found, False)
+    wanted = typed(one.value, column.type)
+    if wanted is None and one.sign not in ("=", "!="):
+        raise ValueError(f"{one.value} does not fit into {column.type}, the type of {one.column}")
+    if wanted is None:  # no row has such a value
+        return pc.and_(column.is_valid(), is_negated)
+    return pc.fill_null(_SIGNS[one.sign](column, wanted), False)
+
+
+def _in_spark(rows: DataFrame, one: Condition) -> SparkColumn:
+    "The same for a frame of Spark."
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    from dmscdc.changes.read import quoted
+
+    column, kind = F.col(quoted(one.column)), rows.schema[one.column].dataType
+    if one.value is None:
+        return column.isNotNull() if one.sign == "!=" else column.isNull()
+    if one.is_pattern and kind.typeName() == "string":
+        return ~column.like(one.value) if one.sign == "!=" else column.like(one.value)
+    held = to_arrow_type(kind)
+    wanted = typed(one.value, held)
+    if wanted is None:
+        matches(pa.table({one.column: pa.array([], held)}), one)  # raises where it is compared by order
+        return column.isNotNull() & F.lit(one.sign == "!=")
+    value = F.lit(wanted.as_py()).cast(kind)
+    signs = {"!=": column != value, "<=": column <= value, ">=": column >= value, "=": column == value}
+    return {**signs, "<": column < value, ">": column > value}[one.sign]
+
+
+def only(
+    answer: AsOf,
+    conditions: Sequence[Condition],
+) -> AsOf:  # with the rows that fit all of them
+    "Rows of a table as of then. Raises `BadKey` for a column or a value that it cannot have."
+    rows = answer.rows
+    names = rows.column_names if isinstance(rows, pa.Table) else rows.columns
+    if odd := [one.column for one in conditions if one.column not in names]:
+        raise BadKey(f"the table has no column {', '.join(odd)}; it has {', '.join(names)}")
+    try:
+        for one in conditions:
+            is_arrow = isinstance(rows, pa.Table)
+            rows = rows.filter(matches(rows, one)) if is_arrow else rows.where(_in_spark(rows, one))
+    except ValueError as error:
+        raise BadKey(str(error)) from error
+    return replace(answer, rows=rows)
+
 # %% ../../notebooks/10_history/12_questions.ipynb #77021bde
 @dataclass(frozen=True)
 class FoundRow:
@@ -128,34 +240,21 @@ class FoundRow:
     has_now: bool  # it is there, and has them
 
 
-def _matches(
-    rows: pa.Table,
-    name: str,
-    text: str,  # a value of the column, or a pattern with %
-) -> pa.ChunkedArray:
-    "For each row whether the column has this value. Raises `ValueError` for a text that is no such value."
-    column = rows[name]
-    if "%" in text:
-        return pc.fill_null(pc.match_like(column.cast(pa.string()), text), False)
-    wanted = typed(text, column.type)
-    return pc.fill_null(pc.equal(column, pa.scalar(None, column.type) if wanted is None else wanted), False)
-
-
 def find(
     past: Changelog,
     key: Sequence[str],
-    values: Mapping[str, str],  # column -> value, or a pattern with %
+    conditions: Sequence[Condition],  # one or more
 ) -> list[FoundRow]:
-    "Rows that once had some values, all at the same time. Raises `BadKey` for a column or a value that no file has."
+    "Rows that once fitted conditions, all at the same time. Raises `BadKey` for a column or a value that no file has."
     _check_key(past, key)
     files = changelog_files(past, key=key)
     there = [c.name for c in files.schema]
-    if odd := [name for name in values if name not in there]:
+    if odd := [one.column for one in conditions if one.column not in there]:
         raise BadKey(f"{past.table}: no file carries {', '.join(odd)}; they carry {', '.join(there)}")
     try:
-        lives = states_of(replace(past, before=()), _candidates(past, key, values, files.schema))
-        kinds = {c.name: arrow_type(c.type) for c in files.schema if c.name in values}
-        return [row for life in lives if (row := _found(life, values, kinds)).files]
+        lives = states_of(replace(past, before=()), _candidates(past, key, conditions, files.schema))
+        kinds = {c.name: arrow_type(c.type) for c in files.schema}
+        return [row for life in lives if (row := _found(life, conditions, kinds)).files]
     except ValueError as error:
         raise BadKey(f"{past.table}: {error}") from error
 
@@ -163,29 +262,31 @@ def find(
 def _candidates(
     past: Changelog,
     key: Sequence[str],
-    values: Mapping[str, str],
+    conditions: Sequence[Condition],
     schema: Schema,
 ) -> list[dict[str, Any]]:
-    "Keys for which some row of a file has each of the values; a file need not carry all columns."
-    had: dict[str, dict[tuple, dict[str, Any]]] = {name: {} for name in values}
+    "Keys for which some row of a file fits each condition; a file need not carry all columns."
+    had: list[dict[tuple, dict[str, Any]]] = [{} for _ in conditions]
     for file in past.files:
         rows = applicable(rows_of(past, file, schema), key, file.is_load)[0]
-        for name in had.keys() & set(rows.column_names):
-            some = rows.filter(_matches(rows, name, values[name]))
-            had[name] |= {tuple(map(plain_key, one.values())): one for one in some.select(list(key)).to_pylist()}
-    first, *others = had.values()
+        for keys, one in zip(had, conditions):
+            if one.column in rows.column_names:
+                some = rows.filter(matches(rows, one)).select(list(key))
+                keys |= {tuple(map(plain_key, row.values())): row for row in some.to_pylist()}
+    first, *others = had
     return [one for at, one in first.items() if all(at in other for other in others)]
 
 
 def _found(
     life: RowLife,
-    values: Mapping[str, str],
+    conditions: Sequence[Condition],
     kinds: Mapping[str, pa.DataType],
 ) -> FoundRow:
-    "The steps after which the row had the values."
+    "The steps after which the row fitted."
     steps = [step for step in life.steps if step.state is not None]
-    rows = pa.table({name: pa.array([step.state.get(name) for step in steps], kinds[name]) for name in values})
-    fits = [all(one) for one in zip(*[_matches(rows, name, values[name]).to_pylist() for name in values])]
+    names = {one.column for one in conditions}
+    rows = pa.table({name: pa.array([step.state.get(name) for step in steps], kinds[name]) for name in names})
+    fits = [all(one) for one in zip(*[matches(rows, one).to_pylist() for one in conditions])]
     files = tuple(dict.fromkeys(step.file for step, fit in zip(steps, fits) if fit))
     return FoundRow(life.key, files, life, bool(life.state is not None and fits[-1]))
 

@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import shutil
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from functools import reduce
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 from typer.testing import CliRunner
@@ -12,10 +14,12 @@ from typer.testing import CliRunner
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.cli.main import app
 from dmscdc.changes.csv import format_from
-from dmscdc.errors import NoPast, Refused
+from dmscdc.errors import BadKey, NoPast, Refused
 from dmscdc.history.as_of import as_of as by_spark
+from dmscdc.history.clock import AsOf
 from dmscdc.history.changelog import open_changelog, read_changelog, upto
 from dmscdc.history.feed import feed, landed
+from dmscdc.history.questions import condition_of, only
 from dmscdc.history.replay import can_apply, every_state
 from dmscdc.history.small import table_then
 from dmscdc.state.registry import open_state
@@ -217,3 +221,19 @@ def test_columns_named_like_ours_or_like_markup_are_shown_as_they_are(tmp_path, 
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert [line.split() for line in done.stdout.splitlines()[:2]] == [[*names, "_cdc_file", "_cdc_row"], ["1", "5", "ok", "[bold]x[/]", "null", "LOAD00000001.parquet#1", "0"]]
+
+
+def test_conditions_choose_the_same_rows_in_arrow_and_spark(spark):
+    day, moment = date(2018, 12, 15), datetime(2018, 12, 15, 10, 30, tzinfo=timezone.utc)
+    rows = pa.table({"id": pa.array([1, 2, 3, 4], pa.int16()), "price": pa.array([Decimal("9.50"), Decimal("10.00"), None, Decimal("-1.25")], pa.decimal128(10, 2)),
+                     "name": ["Sample", "b'c", None, "100%"], "born": pa.array([day, None, day + timedelta(1), day]), "seen": pa.array([moment, None, moment + timedelta(0, 1), moment], pa.timestamp("us", "UTC")),
+                     "part": [0.5, -0.0, None, 1e300], "on": [True, None, False, True]})
+    frame, expected = spark.createDataFrame(rows), {
+        "price >= 9.5": [1, 2], "price != 10": [1, 4], "price = null": [3], "price < 0": [4], "id > 3": [4], "id = 99999": [], "id != 99999": [1, 2, 3, 4], "name = S%": [1], "name != S%": [2, 4], "name = '100%'": [4],
+        "name = b'c": [2], "name > a": [2], "born = 2018-12-15": [1, 4], "born > 2018-12-15": [3], "seen <= 2018-12-15T10:30:00": [1, 4], "part = 0": [2], "part > 0.4": [1, 4], "on = true": [1, 4], "on != null": [1, 3, 4]}
+    for text, ids in expected.items():
+        arrow, by_spark = (only(AsOf(given, "", "", ""), [condition_of(text)]).rows for given in (rows, frame))
+        assert arrow["id"].to_pylist() == sorted(row["id"] for row in by_spark.collect()) == ids, text
+    for text in ("id < 99999", "born = noon", "size = 1"):
+        for given in (rows, frame):
+            with pytest.raises(BadKey): only(AsOf(given, "", "", ""), [condition_of(text)])

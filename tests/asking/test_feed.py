@@ -199,7 +199,7 @@ def test_parts_sort_by_where_they_end_with_the_load_first(shop):
 def test_dead_at_any_step_the_next_call_gives_every_change_once(spark, shop, tmp_path, step):
     out, url = tmp_path / "parts", str(tmp_path / "cursor.json")
 
-    def go(past): return follow(spark, past, ["id"], str(out), url, read_cursor(url, T), landed(past), True)
+    def go(past): return follow(lambda: spark, past, ["id"], str(out), url, read_cursor(url, T), landed(past), True)
 
     (first,) = go(open_changelog(str(shop), T))
     change(shop, 3, ("U", 1, "third", 3), ("I", 4, "new", 4))
@@ -208,7 +208,7 @@ def test_dead_at_any_step_the_next_call_gives_every_change_once(spark, shop, tmp
     if step == "half written":
         (out / f".{noted.part}-dead").mkdir()
         (out / f".{noted.part}-dead" / "part.parquet").write_text("half")
-    if step == "visible": deliver(spark, past, ["id"], str(out), noted)
+    if step == "visible": deliver(lambda: spark, past, ["id"], str(out), noted)
     change(shop, 2, ("U", 3, "late", 2))  # meanwhile
     past = open_changelog(str(shop), T)
     parts = [Path(first.path), *[Path(part.path) for part in go(past)]]
@@ -245,13 +245,13 @@ def test_a_cursor_of_another_table_or_of_more_files_than_are_there_is_refused(sp
     url, out, old = str(tmp_path / "cursor.json"), str(tmp_path / "parts"), "20181101-100000000"
     change(shop, old, ("U", 3, "long ago", 0))
     past = open_changelog(str(shop), T)
-    follow(spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
+    follow(lambda: spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
     with pytest.raises(ValueError, match="is the cursor of shop.item, not of shop.other"): read_cursor(url, replace(T, name="other"))
     (shop / "shop" / "item" / f"{old}.parquet").unlink()  # so old that no name of it is in the position
     change(shop, 2, ("U", 3, "now", 0))
     past = open_changelog(str(shop), T)
     with pytest.raises(NoFeed, match="1 change file from before the look-back window .*0 of them lie in landing or archive.*--archive"):
-        follow(spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
+        follow(lambda: spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
     assert read_cursor(url, T).files == 2 and len(visible(Path(out))) == 1
 
 
@@ -259,7 +259,7 @@ def test_a_cursor_of_0_1_0_whose_position_has_no_tally_counts_its_files(spark, s
     url, out, old = tmp_path / "cursor.json", str(tmp_path / "parts"), "20181101-100000000"
     change(shop, old, ("U", 3, "long ago", 0))
     past = open_changelog(str(shop), T)
-    follow(spark, past, ["id"], out, str(url), read_cursor(str(url), T), landed(past), True)
+    follow(lambda: spark, past, ["id"], out, str(url), read_cursor(str(url), T), landed(past), True)
     told = json.loads(url.read_text())
     assert told["position"].pop("applied")
     url.write_text(json.dumps(told))
@@ -267,7 +267,7 @@ def test_a_cursor_of_0_1_0_whose_position_has_no_tally_counts_its_files(spark, s
     change(shop, 2, ("U", 3, "now", 0))
     past = open_changelog(str(shop), T)
     with pytest.raises(NoFeed, match="the cursor has read 2 change files of load 1, of which 1 are still there.*--archive"):
-        follow(spark, past, ["id"], out, str(url), read_cursor(str(url), T), landed(past), True)
+        follow(lambda: spark, past, ["id"], out, str(url), read_cursor(str(url), T), landed(past), True)
 
 
 def test_a_position_made_of_what_landed_holds_exactly_that(tmp_path):

@@ -85,11 +85,26 @@ def test_every_change_is_told_with_what_differs(told):
 def test_rows_are_found_by_what_they_once_had(told):
     home, life = told
     now = life.states[-1]
-    fits = {"name=Sample%": lambda row: (row[0] or "").startswith("Sample"), "name=Sample": lambda row: row[0] == "Sample", "qty=2": lambda row: row[1] == 2}
+    fits = {"name=Sample%": lambda row: (row[0] or "").startswith("Sample"), "name=Sample": lambda row: row[0] == "Sample", "qty=2": lambda row: row[1] == 2, "name = null": lambda row: row[0] is None,
+            "qty >= 2": lambda row: row[1] >= 2, "name != Sample": lambda row: row[0] not in (None, "Sample"), "name!=Sample%": lambda row: row[0] == "plain"}
     for words, test in fits.items():
         found = {line["key"]: line["has it now"] for line in asked(home, "find", "shop.item", words)}
         expected = {f"id={key}": "the row is gone" if key not in now else "yes" if test(now[key]) else "no" for key, rows in life.had.items() if any(map(test, rows))}
         assert found == expected and len(set(found.values())) > 1, words
+
+
+def test_conditions_choose_rows_of_a_table_as_of_then_and_the_rows_whose_lives_are_told(told):
+    home, life = told
+    table, file = dmscdc.open(home)["shop.item"], f"{closed(6)}.parquet"
+    for words, test in ((["qty>1"], lambda row: row[1] > 1), (["qty<3", "name=Sample%"], lambda row: row[1] < 3 and (row[0] or "").startswith("Sample")), (["name=null"], lambda row: row[0] is None)):
+        fitting = {key for key, row in life.states[6].items() if test(row)}
+        shown = asked(home, "as-of", "shop.item", "--file", file, *(word for one in words for word in ("--where", one)))
+        assert {int(row["id"]) for row in shown["first"]} == fitting and fitting, words
+        assert set(table.as_of(file=file, where=words).to_arrow()["id"].to_pylist()) == fitting
+        lives = asked(home, "history", "shop.item", *(word for one in words for word in ("--where", one)))["lives"]
+        ever = {key for key, rows in life.had.items() if any(map(test, rows))}
+        assert {one["key"]["id"] for one in lives} == ever == {int(one["key"].split("=")[1]) for one in table.find(*words).to_arrow().to_pylist()}
+        assert len(table.history(*words).lives) == len(ever)
 
 
 def test_each_cell_names_the_file_that_gave_it_its_value(told):
@@ -121,7 +136,8 @@ def test_two_times_of_a_table_differ_in_what_the_source_differed(told):
 
 def test_what_cannot_be_asked_is_refused_in_words(told):
     home, _ = told
-    for words, why in ((["find", "shop.item", "size=1"], "no file carries size"), (["blame", "shop.item", "--key", "name=x"], "by its whole key: --key id="), (["changes", "shop.item", "--op", "X"], "I, U or D"),
+    for words, why in ((["find", "shop.item", "size=1"], "no file carries size"), (["as-of", "shop.item", "--where", "size>1"], "no column size; it has"), (["find", "shop.item", "qty>many"], "'many' is no int32"), (["find", "shop.item", "qty"], "a condition is written price>=100"),
+                       (["history", "shop.item"], "--where 'price > 100'"), (["blame", "shop.item", "--key", "name=x"], "by its whole key: --key id="), (["changes", "shop.item", "--op", "X"], "I, U or D"),
                        (["changes", "shop.item", "--top", "rows"], "--top is keys or columns"), (["changes", "shop.item", "--column", "size"], "no change carries the column size")):
         done = CliRunner().invoke(app, [*words, "--folder", str(home)])
         assert done.exit_code == 2 and why in " ".join(done.output.split()), done.output

@@ -354,6 +354,6 @@ def test_parts_of_a_feed_sort_as_they_were_told_also_where_both_end_at_one_file(
             world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
             world.go()
         past = open_changelog(str(world.landing), world.ref, position=position(world), aside=lists)
-        told += follow(spark, past, ["id"], str(out), url, read_cursor(url, world.ref), position(world), True)
+        told += follow(lambda: spark, past, ["id"], str(out), url, read_cursor(url, world.ref), position(world), True)
     assert [part.counts for part in told] == [{"insert": 4, "reset": 1}, {"insert": 2}] and [part.path for part in told] == sorted(part.path for part in told)
     assert "-r0001-" in told[1].path
