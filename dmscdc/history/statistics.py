@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import islice
@@ -49,12 +49,13 @@ class _Mix:
 
     files: list[dict[str, Any]]  # one a file that was read: path, end, rows by operation; what charts take
     of: int  # change files that there are
-    unread: tuple[str, ...]  # of the sample, why it could not be read: CSV, gone, not Parquet, without `Op`
+    unread: tuple[str, ...]  # of the sample, why it could not be read: gone, damaged, without `Op`
 
     @property
     def rows(self) -> dict[str, int]:
-        "Rows by operation, of all files that were read."
-        return {name: sum(one["rows"].get(name, 0) for one in self.files) for name in NAMES.values()}
+        "Rows by operation, of all files that were read; {} where none was."
+        names = NAMES.values() if self.files else ()
+        return {name: sum(one["rows"].get(name, 0) for one in self.files) for name in names}
 
 
 def spread(
@@ -73,18 +74,15 @@ def _operations(url: str) -> dict[str, int]:
 
 # %% ../../notebooks/10_history/11_statistics.ipynb #cell-011
 def operations(
-    landing: Any,  # of `open_landing`
-    table: TableRef,
-    files: Sequence[RawFile],  # change files of it
+    urls: Mapping[str, str],  # where each file can be read as Parquet, by path; of CSV, `CsvUrls`
+    files: Sequence[RawFile],  # change files of a table
     most: int = 100,  # files that are read
 ) -> _Mix:
     "Count operations in a sample of a table's change files."
     found, unread = [], []
     for file in spread(files, most):
         try:
-            if file.format != "parquet":
-                raise Refused("only Parquet is read here")
-            rows = _operations(landing.url(table, file.path))
+            rows = _operations(urls[file.path])
         except (Refused, OSError, KeyError, ValueError) as error:
             unread.append(f"{file.path}: {error}")
             continue

@@ -135,6 +135,7 @@ class Written:
     bytes_read: int = 0  # of lake files
     bytes_written: int = 0  # of lake files
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
+    sample: Sequence[Mapping[str, Any]] = ()  # some changed rows: what; key: name, text; cells: name, before, after
 
 
 class PendingCommit(Protocol):

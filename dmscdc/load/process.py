@@ -18,7 +18,7 @@ __all__ = ['HOLD', 'lost_since', 'look_at_state', 'load_state', 'needs_all', 'pl
            'prepare_position', 'steps_of', 'check_ready', 'problem_of', 'carry_out', 'process_table']
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-004
-from ..changes.csv import format_from, in_words, is_csv
+from ..changes.csv import format_from, format_to_json, in_words, is_csv
 from ..changes.quarantine import aside_folder, dropped
 from ..changes.tasks import explained
 from ..errors import Busy, CommitConflict, DmscdcError, FilesGone, InputChanged, LakeDamaged, LandingUnreachable
@@ -260,7 +260,9 @@ def plan_state(
     plan = only_load(plan, other)
     csv = format_from(item.columns, item.csv, table_state.position.csv if table_state.position else None)
     texts = [f.path for f in plan.inputs if is_csv(f.path)]
-    read = f"its CSV files are read with {in_words(csv, texts)}" if texts else ""
+    was = table_state.position.csv if table_state.position else None
+    is_told = not plan.load and was is not None and was == format_to_json(csv)
+    read = f"its CSV files are read with {in_words(csv, texts)}" if texts and not is_told else ""
     is_old = table_state.head and laid_out(table_state.head) == item.partition and not plan.load
     fine = note_too_fine(item.table, table_state.head) if is_old else ""
     plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine])))
@@ -456,6 +458,7 @@ def process_table(
     format: str = "parquet",  # of a table that the state does not know yet
     run: str = "", owner: str = "", fence: int = 0,  # the run's id; the controller's lease, "" takes our own
     catalog: str = "", archive: str = "",  # "glue:DATABASE"; where old change files were moved; "" for none
+    mask: str = "",  # patterns of columns whose values no report shows
     spark: OpenSession | None = None,  # called only when there is something to load
 ) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
@@ -475,7 +478,7 @@ def process_table(
                 told = SyncResult() if table_state.lost and not done else sync_table(catalog, table_state.lake)
     except Exception as error:
         problem = problem_of(error, source, plan, table_state, done, run)
-    return processed(plan, table_state, done, problem, clock, told)
+    return processed(plan, table_state, done, problem, clock, told, mask)
 
 # %% ../../notebooks/08_load/06_process.ipynb #cell-036
 def _with_archive(

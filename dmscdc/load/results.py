@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from ..changes.csv import CsvFormat
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['OpenSession', 'COUNTED', 'MANY_FOLDERS', 'FEW_ROWS', 'TableState', 'Task', 'WithArchive', 'LoadResult', 'PendingLoad',
-           'rows_of', 'lake_of', 'seconds_of', 'did', 'verdict_of', 'Processed', 'lag_of', 'then', 'message_of',
-           'ended_by', 'processed', 'is_too_fine', 'average', 'coarser', 'note_too_fine']
+__all__ = ['OpenSession', 'COUNTED', 'HIDDEN', 'MANY_FOLDERS', 'FEW_ROWS', 'TableState', 'Task', 'WithArchive', 'LoadResult',
+           'PendingLoad', 'rows_of', 'lake_of', 'seconds_of', 'did', 'verdict_of', 'Processed', 'lag_of', 'then',
+           'message_of', 'ended_by', 'masked', 'processed', 'is_too_fine', 'average', 'coarser', 'note_too_fine']
 
 # %% ../../notebooks/08_load/03_results.ipynb #a8e7b454
 @dataclass(frozen=True)
@@ -216,6 +217,8 @@ class Processed:
     catalog: SyncResult = SyncResult()  # what the catalogue was told
     notes: tuple[str, ...] = ()  # why a person must look
     stream: Mapping[str, Any] = field(default_factory=dict)  # how far a stream was read that brings its change files
+    rows_before: int | None = None  # of the table; None where there was none
+    sample: tuple[Mapping[str, Any], ...] = ()  # some changed rows, see `masked`
 
     def to_dict(self) -> dict[str, Any]:
         "Plain values, with the first and the last file by name."
@@ -268,11 +271,31 @@ def ended_by(
         message = f"{message}. {'The lake is as it was' if is_same else 'Somebody else has changed the lake'} ({now})"
     return problem.verdict, message
 
+# %% ../../notebooks/08_load/03_results.ipynb #51ddb0f1
+HIDDEN = "•••"  # for a value that is not shown
+
+
+def masked(
+    rows: Iterable[Mapping[str, Any]],  # see `Written.sample`
+    mask: str,  # patterns of columns, separated by commas
+) -> tuple[Mapping[str, Any], ...]:
+    "Rows without the values of some columns; what has no value stays so."
+    patterns = [pattern.strip().lower() for pattern in mask.split(",") if pattern.strip()]
+
+    def shown(cell: Sequence[str | None]) -> list[str | None]:
+        name, *values = cell
+        if not any(fnmatchcase(name.lower(), pattern) for pattern in patterns):
+            return [name, *values]
+        return [name, *[None if value is None else HIDDEN for value in values]]
+
+    return tuple({**row, "key": [*map(shown, row["key"])], "cells": [*map(shown, row["cells"])]} for row in rows)
+
 # %% ../../notebooks/08_load/03_results.ipynb #faa468c9
 def processed(
     plan: Plan,
     table_state: TableState | None,  # None: it did not come so far
     done: Sequence[LoadResult], problem: DmscdcError | None, clock: Clock, told: SyncResult,
+    mask: str = "",  # patterns of columns whose values are not shown
 ) -> Processed:
     "Everything a report shows."
     head, table = table_state.lake.head() if table_state else None, str(plan.table)
@@ -293,6 +316,8 @@ def processed(
         commit=head.number if head else 0, lake=lake_of(loads, head),
         seconds=seconds_of(loads, clock), lag=lag_of(position, time.time()), catalog=told,
         stream=table_state.item.status.get("stream") or {} if table_state else {},
+        rows_before=table_state.head.rows if table_state and table_state.head else None,
+        sample=masked([row for load in loads for row in load.written.sample], mask),
     )
 
 # %% ../../notebooks/08_load/03_results.ipynb #e906d218

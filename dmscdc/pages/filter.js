@@ -22,6 +22,14 @@
     chip.setAttribute("aria-pressed", chip.getAttribute("aria-pressed") === "true" ? "false" : "true");
     apply();
   }));
+  form.querySelector("button[data-save]").addEventListener("click", () => {
+    const cell = (one) => `"${one.innerText.trim().replace(/\s+/g, " ").replaceAll('"', '""')}"`;
+    const lines = [rows[0].closest("table").tHead.rows[0], ...rows.filter((row) => !row.hidden)].map((row) => [...row.cells].map(cell).join(","));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([lines.join("\r\n")], { type: "text/csv" }));
+    link.download = `${document.title}.csv`;
+    link.click();
+  });
   typed.addEventListener("input", apply);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.hidden = false;

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from .charts import OPERATIONS
 from .log import by_end, read_lines
+from .report import file_of
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'read_on', 'row_of', 'file_of',
-           'with_lines', 'pages_of', 'without_closed', 'index_of', 'table_of', 'brought_up_to_date']
+__all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'read_on', 'row_of', 'with_lines',
+           'pages_of', 'without_closed', 'index_of', 'table_of', 'brought_up_to_date']
 
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-007
 BACK = 200  # bytes before an offset that make its fingerprint
@@ -107,15 +107,6 @@ def _is_idle(
 # %% ../../notebooks/09_runs/07_index.ipynb #cell-017
 PAGE = 500  # runs
 INDEX = "tables/index.json"
-
-
-def file_of(
-    table: str,  # "" for runs without a single table
-    page: int = 0,  # 0 is the newest
-    kind: str = "html",  # or json
-) -> str:  # below the runs
-    "The name of a table's page or of the file behind it; every table name has a dot, so none collides."
-    return f"tables/{f'{page}/' if page else ''}{quote(table, safe=' ._-$') or 'other'}.{kind}"
 
 
 def _parsed(content: bytes, run_log: str) -> dict[str, Any] | None:

@@ -20,14 +20,14 @@ from markupsafe import Markup, escape
 from .. import __version__
 from ..landing.files import TableRef, for_shell
 from .charts import charts_of
-from .index import MARKS_SHOWN, PAGE, brought_up_to_date, file_of, index_of, pages_of, table_of
-from .report import render, took
+from .index import MARKS_SHOWN, PAGE, brought_up_to_date, index_of, pages_of, table_of
+from .report import LOADS, file_of, render, took
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'UNKNOWN', 'LOADS', 'COMMAND', 'fitting', 'unnamed', 'table_page', 'write_table_pages',
-           'below', 'first_sentence', 'name_parts', 'table_line', 'commands_in', 'with_code', 'needs_person',
-           'as_entry', 'sentence', 'front_page', 'write_front_page']
+__all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'UNKNOWN', 'COMMAND', 'fitting', 'unnamed', 'table_page', 'write_table_pages', 'below',
+           'first_sentence', 'name_parts', 'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry',
+           'sentence', 'front_page', 'write_front_page']
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-007
 LIMIT = 480_000  # bytes of a page
@@ -118,6 +118,7 @@ def table_page(
         "charts": charts_of(found["rows"]) if table and not number else "",
         "chips": _verdicts_of(rows),
         "older": _older(table, found, number),
+        "proof": next((row for row in rows if row["job"] == "reconcile"), None),
         "newest": file_of(table),
         "top": "../../" if number else "../",
         "now": (now or datetime.now(timezone.utc)).isoformat(),
@@ -167,11 +168,9 @@ def first_sentence(
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #49b575f8
 UNKNOWN: dict[str, Any] = {"runs": 0, "marks": [], "last": {}}
-LOADS = "process_table"  # a failure of this job is overtaken once the plan has nothing to do
-
 
 def _is_overtaken(row: dict[str, Any]) -> bool:
-    "Whether a run is a failed load with nothing left to do."
+    "Whether a run is a failed load; that is overtaken once the plan has nothing to do."
     return row.get("job") == LOADS and row["verdict"] in ("failed", "refused", "busy")
 
 

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import ast
+import csv
+import io
 import json
 import re
 import sys
@@ -16,6 +18,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -26,8 +29,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 # %% auto #0
-__all__ = ['MARKS', 'ROOM', 'ROWS', 'LABELS', 'LAKE', 'MOST', 'LIMIT', 'size', 'duration', 'moment', 'took', 'sum_of', 'share',
-           'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of',
+__all__ = ['MARKS', 'ROOM', 'ROWS', 'LABELS', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'size', 'duration', 'moment', 'took', 'sum_of',
+           'share', 'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths',
+           'parameters_of', 'in_plain_words', 'balance', 'sample_csv', 'files_by_time', 'file_of', 'way_up',
            'page_values', 'report_html']
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-007
@@ -328,6 +332,107 @@ LAKE = (*_LAKE_FILES, "bytes_read", "bytes_written", "rows")
 MOST = 50  # files and sentences that are shown individually
 LIMIT = 290_000  # bytes of a page
 
+# %% ../../notebooks/09_runs/03_report.ipynb #42ae8803
+LOADS = "process_table"  # the job that loads
+
+
+def in_plain_words(
+    run: dict[str, Any],  # run log line
+    done: dict[str, Any],  # `Processed`, {} for another job or a run that recorded nothing
+) -> str:  # "" for a job that we know nothing about
+    "What the run was, for a person who does not program."
+    if run.get("job") == "reconcile":
+        return (
+            f"This report is about {run['table']}. Its copy in the lake was compared with the table in the source, row "
+            "by row, by sums that both sides compute. The banner says what came out."
+        )
+    if run.get("job") != LOADS:
+        return ""
+    files, rows = done.get("files") or (), done.get("rows") or {}
+    begin = f"This report is about {run['table']}, a table of the source, and its copy in the lake."
+    if run["verdict"] in ("failed", "refused", "busy"):
+        why = {"failed": "The run ended before it was done", "busy": "Somebody else was at work on it"}
+        why["refused"] = "A file or a setting holds something that cannot be applied without guessing"
+        return f"{begin} {why[run['verdict']]}. The banner says what it was, and what helps."
+    if not files:
+        return f"{begin} There was nothing new to bring into it."
+    what = " and ".join(
+        f"{rows[name]:,} {'row was' if rows[name] == 1 else 'rows were'} {said}"
+        for name, said in (("inserted", "added"), ("updated", "changed"), ("deleted", "removed")) if rows.get(name)
+    )
+    many = f"{len(files):,} {'file' if len(files) == 1 else 'files'} that DMS had written"
+    end = "The banner says what a person should look at." if run["verdict"] == "attention" else ""
+    return f"{begin} It was brought up to date with {many}: {what or 'no row changed'}. {end}".rstrip()
+
+
+def balance(
+    done: dict[str, Any],  # `Processed`
+) -> str:  # "" where nothing was loaded
+    "Rows before and after, with the sum that leads from one to the other where it does."
+    before, rows, after = done.get("rows_before"), done.get("rows") or {}, (done.get("lake") or {}).get("rows")
+    if not done.get("files") or after is None:
+        return ""
+    if before is None:
+        return f"The table is new and has {say(after)} {'row' if after == 1 else 'rows'}."
+    added, gone = rows.get("inserted", 0), rows.get("deleted", 0)
+    if before + added - gone == after:
+        return f"{before:,} rows before, {added:,} added, {gone:,} removed: {after:,} rows after."
+    return f"{before:,} rows before, {after:,} after."
+
+# %% ../../notebooks/09_runs/03_report.ipynb #ce46ccbb
+def sample_csv(
+    sample: list[dict[str, Any]],  # of `Processed`
+) -> str:  # an address that holds the rows as CSV; "" where there are none
+    "Changed rows for a spreadsheet: what, key, column, before, after."
+    if not sample:
+        return ""
+    out = io.StringIO()
+    lines = csv.writer(out)
+    lines.writerow(["what", "key", "column", "before", "after"])
+    for row in sample:
+        key = ", ".join(f"{name}={value}" for name, value in row["key"])
+        lines.writerows([row["what"], key, *cell] for cell in row["cells"])
+    return f"data:text/csv;base64,{b64encode(out.getvalue().encode()).decode()}"
+
+
+def files_by_time(
+    files: list[dict[str, Any]],  # of `Processed`
+    most: int = 60,  # bars
+) -> list[dict[str, Any]]:  # bars: from, to (UTC), rows
+    "Rows of the change files by the time at which DMS closed them, in their order; a bar for several where many."
+    closed = [(moment, file["rows"] or 0) for file in files if (moment := _closed(file["path"]))]
+    closed.sort()
+    step = -(-len(closed) // most) or 1
+    groups = [closed[at : at + step] for at in range(0, len(closed), step)]
+    return [{"from": one[0][0], "to": one[-1][0], "rows": sum(rows for _, rows in one)} for one in groups]
+
+
+def _closed(path: str) -> str:
+    "When a change file was closed, by its name; empty for a file of a load."
+    found = re.search(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)\d*\.[^/]*$", path)
+    return "{}-{}-{} {}:{}:{}".format(*found.groups()) if found else ""
+
+# %% ../../notebooks/09_runs/03_report.ipynb #403598c7
+def file_of(
+    table: str,  # "" for runs without a single table
+    page: int = 0,  # 0 is the newest
+    kind: str = "html",  # or json
+) -> str:  # below the runs
+    "The name of a table's page or of the file behind it; every table name has a dot, so none collides."
+    return f"tables/{f'{page}/' if page else ''}{quote(table, safe=' ._-$') or 'other'}.{kind}"
+
+
+def way_up(
+    run: dict[str, Any],  # run log line
+) -> list[tuple[str, str]]:  # words and address, from the front page down
+    "Where this page belongs."
+    depth = len(Path(run.get("html") or "").parts) - 1
+    if depth < 1:
+        return []
+    top = "../" * depth
+    table = [(run["table"], f"{top}{file_of(run['table'])}")] if run.get("table") else []
+    return [("all tables", f"{top}index.html"), *table]
+
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-059
 def _other_tables(found: dict[str, Any]) -> dict[str, Markup]:
     "A table for every record without a section of its own in the page."
@@ -353,6 +458,14 @@ def page_values(
         "others": _other_tables(found),
         "versions": done.get("versions") or {},
         "most": MOST,
+        "plainly": in_plain_words(run, done),
+        "balance": balance(done),
+        "sample": done.get("sample") or [],
+        "changed": sum((done.get("rows") or {}).get(name, 0) for name in ("inserted", "updated", "deleted")),
+        "is_load": any(file.get("kind") == "load" for file in done.get("files") or ()),
+        "sample_csv": sample_csv(done.get("sample") or []),
+        "bars": files_by_time(done.get("files") or []),
+        "way_up": way_up(run),
     }
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-062
@@ -364,7 +477,9 @@ def report_html(
     book = json.loads(notebook.read_text(encoding="utf-8"))
     values = {**page_values(book), "notebook": notebook.name}
     base = notebook.parents[len(Path(values["run"].get("notebook") or "job/table/x").parts)]
-    page = short_paths(render("run.html", said=Markup(said_html(book)), **values), base)
-    if len(page.encode()) > LIMIT:
-        page = short_paths(render("run.html", said="What it said is long: see the notebook.", **values), base)
+    fewer = {"sample": [], "sample_csv": "", "is_cut": bool(values["sample"])}
+    for more in ({}, fewer, {**fewer, "said": "What it said is long: see the notebook."}):
+        page = short_paths(render("run.html", **{"said": Markup(said_html(book)), **values, **more}), base)
+        if len(page.encode()) <= LIMIT:
+            break
     return page

@@ -65,6 +65,7 @@ class Config:
     lineage: str = _setting(
         'who is told of runs by OpenLineage: an address, or on, as its own settings say; "": nobody', ""
     )
+    mask: str = _setting('columns whose values no report shows: patterns with commas; "": none', "")
     spark_above: int = _setting("MB of a table's rows, before compression, above which Spark answers; 0: always", 256)
     archive: str = _setting('where old change files were moved, laid out like the landing; "": nowhere', "")
     transactions: str = _setting('CdcPath, where DMS writes changes of all tables together; "": none', "")
@@ -85,7 +86,7 @@ def table_parameters(
 ) -> dict[str, Any]:  # by the names in the job's parameters cell
     "The parameters of a table's job notebook: plain values, nothing computed, no secret."
     named = {name: getattr(config, name) for name in ("landing", "lake", "state", "format", "settle")}
-    told = {name: value for name in ("catalog", "archive") if (value := getattr(config, name))}
+    told = {name: value for name in ("catalog", "archive", "mask") if (value := getattr(config, name))}
     return {"table": str(table), **named, **told, **more}
 
 # %% ../../notebooks/13_service/01_config.ipynb #a292627c
@@ -110,6 +111,7 @@ _OPTIONAL = {  # pattern and words; "" is for none
     "metrics": (r"(emf|jsonl)(:.+)?", "emf or jsonl, or either with :FILE or :logs:GROUP"),
     "lineage": (r"on|https?://\S+", "on, or an address like http://marquez:5000"),
     "archive": (r".*\S.*", "a folder, or s3://bucket/prefix"),
+    "mask": (r".*\S.*", "patterns of columns, separated by commas, like e_mail,phone*"),
     "transactions": (r"/*[^?/][^?]*(\?.+)?", "the CdcPath of the DMS endpoint, like cdc or cdc?delimiter=;"),
     "source": (
         r"sqlite:.+|env:\w+|dynamodb:[\w.-]*|(mysql|mariadb|postgres(ql)?)://(?!.*[?&](?i:passw|pwd))([^:@/]*@)?[^@]*",

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from ..changes.csv import CsvUrls, format_from
 from ..errors import LandingEmpty
 from ..landing.files import FolderLanding, RawFile, TableRef
 from ..landing.s3 import open_landing
@@ -24,13 +25,15 @@ from ..runs.log import RunLog
 from ..runs.report import took
 from ..runs.store import open_run_store
 from .config import Config
+from ..state.items import TableItem
+from ..state.registry import open_state
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # %% auto #0
-__all__ = ['kept_runs', 'report_links', 'run_charts', 'sorted_by_click', 'landed_changes', 'frame', 'headed', 'new_home',
-           'rows_in', 'framed']
+__all__ = ['kept_runs', 'report_links', 'run_charts', 'sorted_by_click', 'landed_changes', 'readable', 'frame', 'headed',
+           'new_home', 'rows_in', 'framed']
 
 # %% ../../notebooks/13_service/09_exploring.ipynb #4153c7b6
 def kept_runs(
@@ -87,6 +90,18 @@ def landed_changes(
     if not any(found.values()):
         raise LandingEmpty(f"no change file in {config.landing}; load files alone say nothing of volume over time")
     return there, found
+
+
+def readable(
+    config: Config,
+    table: TableRef,
+    files: Iterable[RawFile],
+) -> CsvUrls:  # where each can be read as Parquet, by path
+    "Raw files of a table as the loads read them: CSV by the table's format and columns."
+    item = open_state(config.state, config.landing, ask=True).get(table) or TableItem(table)
+    how = format_from(item.columns, item.csv, item.position.csv if item.position else None)
+    there = open_landing(config.landing)
+    return CsvUrls(str(table), {file.path: there.url(table, file.path) for file in files}, how)
 
 
 def frame(

@@ -362,6 +362,34 @@ def test_the_report_of_a_big_run_is_small(tmp_path):
     assert page.stat().st_size < 500_000 and "10,000 files" in page.read_text()
 
 
+def test_a_report_begins_in_plain_words_shows_changed_rows_as_a_table_and_as_csv_and_leads_back(runs, shown, tmp_path):
+    line = json.loads((runs / "ledger.jsonl").read_text().splitlines()[-1]) | {"table": ONE, "verdict": "ok"}
+    line |= {"notebook": f"process_table/{ONE}/20181215T100400Z-3f2a90bc.ipynb", "html": f"process_table/{ONE}/20181215T100400Z-3f2a90bc.html", "job": "process_table"}
+    cells = [["name", "a \"lamp\", old", "<b>new</b>"], ["price", None, "9.00"]]
+    files = [{"path": f"20181215-10{n:02}00000.parquet", "kind": "change", "rows": n, "bytes": 9} for n in range(1, 4)]
+    done = {"files": files, "rows": {"inserted": 0, "updated": 1, "deleted": 0, "read": 6}, "rows_before": 5, "lake": {"rows": 5}, "sample": [{"what": "updated", "key": [["id", "7"]], "cells": cells}], "plan": {"kind": "changes", "sentence": "3 change files"}}
+    page = shown(a_report(runs, line, processed=done), viewport={"width": 390, "height": 800})
+    said = page.inner_text("main")
+    assert f"This report is about {ONE}, a table of the source, and its copy in the lake. It was brought up to date with 3 files that DMS had written: 1 row was changed." in said
+    assert "5 rows before, 0 added, 0 removed: 5 rows after." in said and "before: null" not in said and page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.eval_on_selector_all(".cards tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))") == [["updated", "id=7", "name", 'a "lamp", old', "<b>new</b>"], ["", "", "price", "null", "9.00"]]
+    assert page.eval_on_selector_all(".bars rect title", "all => all.map(one => one.textContent)") == [f"2018-12-15 10:{n:02}:00: {n} rows" for n in range(1, 4)]
+    with page.expect_download() as saved: page.click("text=As CSV")
+    assert pd.read_csv(saved.value.path(), keep_default_na=False).values.tolist() == [["updated", "id=7", *map(lambda v: v or "", cells[0])], ["updated", "id=7", "price", "", "9.00"]]
+    page.click(f"text={ONE} >> nth=0")
+    assert page.inner_text("h1") == ONE
+    page.click("text=all tables")
+    assert page.inner_text("h1") == "Tables of the lake"
+
+
+def test_the_rows_that_a_filter_leaves_are_saved_as_csv(runs, shown):
+    page = shown(runs / "index.html")
+    page.fill("input[type=search]", "table_00")
+    with page.expect_download() as saved: page.click("text=as CSV")
+    found = pd.read_csv(saved.value.path())
+    assert len(found) == len(visible(page)) == 10 and found["table"].str.contains("table_00").all() and "how it stands" in found.columns
+
+
 def test_runs_are_listed_by_table_verdict_and_time(runs, tmp_path):
     def listed(*words: str) -> list[str]:
         done = CliRunner().invoke(app, ["runs", "list", "--json", "--most", "30000", "--runs", str(runs), "--landing", "a", "--lake", "b", "--folder", str(tmp_path), *words])

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from ...changes.fold import CAME, FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, alike, needs_row
 from ...changes.read import before_images
-from ...changes.schema import FILE, OP, ROW, arrow_type, read_lake, time_from
+from ...changes.schema import FILE, OP, ROW, arrow_type, in_python, read_lake, time_from
 from ...changes.tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 from ...errors import LakeDamaged
 from ...storage.filesystem import fs_and_path
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 # %% auto #0
-__all__ = ['Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs', 'apply_rows',
-           'UnitResult', 'rewrite', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers', 'insert_numbers']
+__all__ = ['SAMPLE', 'SHOWN', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match',
+           'differs', 'apply_rows', 'UnitResult', 'changed_rows', 'new_rows', 'rewrite', 'Inserting', 'fresh_rows',
+           'insert', 'rewrite_numbers', 'insert_numbers']
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-006
 @dataclass(frozen=True)
@@ -340,6 +341,7 @@ class UnitResult:
     removes: tuple[str, ...] = ()  # files of the table that they replace
     matched: tuple[str, ...] = ()  # files of the keys that were found
     moved: tuple[str, ...] = ()  # files of the rows that leave their partition
+    sample: tuple[dict[str, Any], ...] = ()  # some changed rows, see `changed_rows`
 
     @classmethod
     def together(cls, results: Iterable[UnitResult]) -> UnitResult:
@@ -347,6 +349,58 @@ class UnitResult:
         every = list(map(vars, results))
         values = {one.name: [found[one.name] for found in every] for one in fields(cls)}
         return cls(**{n: sum(v) if getattr(cls, n) == 0 else tuple(chain(*v)) for n, v in values.items()})
+
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #c9b3693a
+SAMPLE = 50  # changed rows that a report shows
+SHOWN = 20  # columns of a row
+
+
+def _text(row: pa.Table, name: str) -> str | None:
+    "A value of a table of one row, as it is shown."
+    value = in_python(row[name][0])
+    return None if value is None else str(value.hex() if isinstance(value, bytes) else value)[:100]
+
+
+def _told(
+    what: str,  # inserted, updated, deleted
+    was: pa.Table,  # one row
+    now: pa.Table,  # one row; the same where there is only one
+    names: Sequence[str],  # of the columns that are told
+    work: Work,
+) -> dict[str, Any]:  # what; key: name and value of each column; cells: name, before, after
+    "A changed row."
+    sides = [None if what == "inserted" else was, None if what == "deleted" else now]
+    cells = [[n, *[None if side is None else _text(side, n) for side in sides]] for n in names[:SHOWN]]
+    return {"what": what, "key": [[n, _text(was, n)] for n in work.keys], "cells": cells}
+
+
+def changed_rows(
+    old: pa.Table,  # rows of the lake
+    after: pa.Table,  # what they become
+    removed: np.ndarray,  # which of them go
+    work: Work,
+    most: int,
+) -> tuple[dict[str, Any], ...]:  # of `_told`
+    "The first rows whose values are others afterwards."
+    names = [n for n in work.names if n not in (OP, FILE, ROW)]
+    dies = removed | (pc.equal(after[OP], "D").to_numpy() & ~pc.equal(old[OP], "D").to_numpy())
+    found = []
+    for at in np.flatnonzero(dies | differs(old, after, names))[:most] if most else ():
+        was, now = old.slice(at, 1), after.slice(at, 1)
+        differing = names if dies[at] else [n for n in names if differs(was, now, [n])[0]]
+        found.append(_told("deleted" if dies[at] else "updated", was, now, differing, work))
+    return tuple(found)
+
+
+def new_rows(
+    rows: pa.Table,
+    work: Work,
+    most: int,
+) -> tuple[dict[str, Any], ...]:  # of `_told`
+    "The first of these rows, which are inserted."
+    names = [n for n in work.names if n not in (OP, FILE, ROW)]
+    each = [rows.slice(at, 1) for at in range(min(most, rows.num_rows))]
+    return tuple(_told("inserted", row, row, names, work) for row in each)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-036
 def _clashes(old: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np.ndarray:
@@ -379,6 +433,7 @@ def _counts_of(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarra
 def rewrite(
     unit: Unit,
     work: Work,
+    most: int = 0,  # changed rows that are shown
 ) -> UnitResult:
     "Rewrite one unit with the batch rows of its keys, or leave it unchanged."
     batch = read_batch(unit, work) if work.batch else None
@@ -393,6 +448,7 @@ def rewrite(
     old, new = _decoded(rows.take(hit)), batch.take(at[hit])
     after, removed = apply_rows(old, new, work)
     done = replace(done, **_counts_of(old, new, after, removed, work))
+    done = replace(done, sample=changed_rows(old, after, removed, work, most))
     done = replace(done, gone=done.gone + len(stale), deleted=done.deleted + len(stale))
     if done.idle == len(hit) and not len(stale) and not unit.force:
         return done
@@ -420,18 +476,28 @@ def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
     return rows
 
 
-def insert(piece: str, inserting: Inserting) -> list[str]:
-    "Writes the new rows of a batch file; returns names below the staging folder."
+def insert(
+    piece: str,
+    inserting: Inserting,
+    most: int = 0,  # rows that are shown
+) -> dict[str, Any]:  # names below the staging folder under `adds`; `sample` as in `UnitResult`
+    "Writes the new rows of a batch file."
     work, home = inserting.work, Unit((piece,), (), "", (), (), ())
     rows = fresh_rows(piece, inserting)
-    return _write_lake(_coded(rows, work.coded), home, work, _size(home))
+    adds = _write_lake(_coded(rows, work.coded), home, work, _size(home))
+    return {"adds": adds, "sample": new_rows(rows, work, most)}
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-051
+def _most(i: int) -> int:
+    "Changed rows that the piece of this number shows: the first few are enough."
+    return SAMPLE if i < 4 else 0
+
+
 def rewrite_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of units in, a line of facts per unit out."
     work = load_work(url)
     for i in numbers_in(batches):
-        yield facts_out(asdict(rewrite(work.units[i], work)))
+        yield facts_out(asdict(rewrite(work.units[i], work, _most(i))))
 
 
 def insert_numbers(batches: Batches, url: str) -> Batches:
@@ -439,4 +505,4 @@ def insert_numbers(batches: Batches, url: str) -> Batches:
     stored = json.loads(get_text(url))
     inserting = Inserting(_work(stored["work"]), tuple(stored["matched"]), tuple(stored["pieces"]))
     for i in numbers_in(batches):
-        yield facts_out({"adds": insert(inserting.pieces[i], inserting)})
+        yield facts_out(insert(inserting.pieces[i], inserting, _most(i)))

@@ -19,7 +19,8 @@ from ...changes.stage import Batch, batch_frame
 from ...changes.tasks import in_tasks
 from .copy import check_folders, check_unmanaged, cut, cut_folders, lake_footers, unmanaged_files
 from .journal import Entry, Journal, LakeFile, commit, commit_of, inspect, recover, whereabouts
-from .rewrite import Inserting, UnitResult, Work, encode_work, insert_numbers, rewrite_numbers
+from .rewrite import SAMPLE, Inserting, UnitResult, Work, encode_work
+from .rewrite import insert_numbers, rewrite_numbers
 from ...errors import CommitConflict
 from .write import StagingDir, candidates, check_adopted, check_bounds, check_files, copy_staged
 from .write import count_rows, describe, described, gather_small, in_partitions
@@ -115,13 +116,14 @@ def _insert_in_tasks(
     spark: SparkSession,
     work: Work,
     done: UnitResult,  # of the files that were rewritten
-) -> list[LakeFile]:
+) -> tuple[list[LakeFile], UnitResult]:  # with the rows that are shown
     "Write new rows, one task per file of the batch."
     pieces = tuple(files_in(work.batch))
     inserting = Inserting(replace(work, units=()), done.matched, pieces)
     url = f"{work.facts_out}/insert.json"
     lines = in_tasks(spark, url, encode_work(inserting), len(pieces), insert_numbers)
-    return described(staging, {name: name for line in lines for name in line["adds"]})
+    shown = UnitResult(sample=tuple(row for line in lines for row in line["sample"]))
+    return described(staging, {name: name for line in lines for name in line["adds"]}), shown
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-014
 def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schema) -> DataFrame:
@@ -154,14 +156,14 @@ def _insert_rows(
     work: Work,
     head: Entry,
     done: UnitResult,  # of the files that were rewritten
-) -> list[LakeFile]:
+) -> tuple[list[LakeFile], UnitResult]:  # with the rows that are shown; none of a partitioned table
     "Write the rows that go into new files, if there are any."
     if batch.facts["writes"] == done.writes and not done.moves:
-        return []
+        return [], UnitResult()
     if not work.partition:
         return _insert_in_tasks(staging, spark, work, done)
     rows = _new_rows(spark, batch, done, staging.transaction.schema)
-    return write_frame(staging, rows, "new", rows_a_file(head, work.target_bytes))
+    return write_frame(staging, rows, "new", rows_a_file(head, work.target_bytes)), UnitResult()
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-017
 def _gather(
@@ -202,7 +204,8 @@ def _written(entry: Entry, counts: dict[str, int], done: UnitResult, clock: Cloc
         "opened": done.opened,
     }
     size = {"bytes_read": done.bytes_read, "bytes_written": sum(f.bytes for f in entry.added)}
-    return Written(to_commit(entry), **counts, files=files, **size, seconds=clock.seconds)
+    shown = done.sample[:SAMPLE]
+    return Written(to_commit(entry), **counts, files=files, **size, seconds=clock.seconds, sample=shown)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #a4d992c6
 @dataclass(frozen=True)
@@ -237,7 +240,8 @@ def _stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transac
     with clock.step("rewrite"):
         done = rewrite_touched(spark, table.journal, head, work, grown, transaction.schema)
     with clock.step("insert"):
-        adds = _insert_rows(staging, spark, batch, work, head, done)
+        adds, shown = _insert_rows(staging, spark, batch, work, head, done)
+        done = UnitResult.together([done, shown])
     with clock.step("gather"):
         if adds or done.removes:
             done = UnitResult.together([done, _gather(spark, table.journal, head, work, done)])

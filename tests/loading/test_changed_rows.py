@@ -1,0 +1,52 @@
+"A run tells some of the rows that it has changed, as the source had them before and after."
+from __future__ import annotations
+
+import random
+
+from world import World
+
+SCHEMA = {"id": "int", "name": "string", "qty": "int"}
+
+
+def told(done) -> dict:
+    "The changed rows by key: what became of each, and its cells."
+    return {int(dict(row["key"])["id"]): (row["what"], [tuple(cell) for cell in row["cells"]]) for row in done.sample}
+
+
+def text(value) -> str | None:
+    return None if value is None else str(value)
+
+
+def test_rows_before_and_after_are_those_of_the_source(tmp_path, spark):
+    luck, w = random.Random(4), World(tmp_path, spark, SCHEMA).set(key="id")
+    draw = lambda: (luck.choice(["lamp", "desk", None]), luck.choice([1, 2, None]))
+    rows = {key: draw() for key in range(12)}
+    w.load([(key, *row) for key, row in rows.items()])
+    first = w.go()
+    assert (first.sample, first.rows_before) == ((), None)
+    for number in range(1, 4):
+        before, lines = dict(rows), []
+        for _ in range(9):
+            key = luck.randrange(16)
+            op = luck.choice("UUD") if key in rows else "I"
+            row = rows.pop(key) if op == "D" else draw()
+            if op != "D": rows[key] = row
+            lines.append((op, key, *row))
+        done = w.changes(number, lines).go()
+        expected = {}
+        for key in before.keys() | rows.keys():
+            was, now = before.get(key), rows.get(key)
+            if was == now: continue
+            cells = [(name, text(a), text(b)) for name, a, b in zip(SCHEMA, (key, *was) if was else (None,) * 3, (key, *now) if now else (None,) * 3) if not (was and now) or a != b]
+            expected[key] = ("updated" if was and now else "inserted" if now else "deleted", cells)
+        assert told(done) == expected and len(expected) > 3
+        assert done.rows_before + done.rows["inserted"] - done.rows["deleted"] == done.lake["rows"] == len(rows)
+
+
+def test_of_masked_columns_it_is_only_said_that_they_changed_and_of_many_rows_the_first_are_told(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(key, "lamp", 1) for key in range(200)])
+    w.go()
+    done = w.changes(1, [("U", key, f"lamp {key}", None) for key in range(100)]).go(mask="NA*, other")
+    assert len(done.sample) == 50 and done.rows["updated"] == 100
+    assert {(row["what"], *map(tuple, row["cells"])) for row in done.sample} == {("updated", ("name", "•••", "•••"), ("qty", "1", None))}
+    assert "lamp" not in str(done.sample)
