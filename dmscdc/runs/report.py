@@ -110,6 +110,16 @@ def share(
     return round(100 * value / (max(whole.values()) or 1), 1)
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-022
+def _or_null(value: str | None) -> str:
+    "A value of a row."
+    return "null" if value is None else value
+
+
+def _pairs(cells: list[list[str | None]], at: int = 1) -> str:
+    "Names and values of a row in a line; `at` is the place of the value in each cell."
+    return ", ".join(f"{cell[0]}={_or_null(cell[at])}" for cell in cells)
+
+
 _FILTERS: dict[str, Callable] = {
     "say": say,
     "size": size,
@@ -118,6 +128,8 @@ _FILTERS: dict[str, Callable] = {
     "sum_of": sum_of,
     "share": share,
     "mark": _mark,
+    "or_null": _or_null,
+    "pairs": _pairs,
 }
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-023

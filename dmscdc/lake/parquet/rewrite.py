@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 # %% auto #0
-__all__ = ['SAMPLE', 'SHOWN', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match',
+__all__ = ['SAMPLE', 'NEW', 'SHOWN', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match',
            'differs', 'apply_rows', 'UnitResult', 'changed_rows', 'new_rows', 'rewrite', 'Inserting', 'fresh_rows',
            'insert', 'rewrite_numbers', 'insert_numbers']
 
@@ -351,7 +351,7 @@ class UnitResult:
         return cls(**{n: sum(v) if getattr(cls, n) == 0 else tuple(chain(*v)) for n, v in values.items()})
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #c9b3693a
-SAMPLE = 50  # changed rows that a report shows
+SAMPLE, NEW = 50, 10  # changed rows that a report shows; new rows among them, which have no before
 SHOWN = 20  # columns of a row
 
 
@@ -399,7 +399,7 @@ def new_rows(
 ) -> tuple[dict[str, Any], ...]:  # of `_told`
     "The first of these rows, which are inserted."
     names = [n for n in work.names if n not in (OP, FILE, ROW)]
-    each = [rows.slice(at, 1) for at in range(min(most, rows.num_rows))]
+    each = [rows.slice(at, 1) for at in range(min(most, NEW, rows.num_rows))]
     return tuple(_told("inserted", row, row, names, work) for row in each)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-036
