@@ -103,7 +103,7 @@ def measure(where: Path, minutes: float) -> dict[str, float]:
     "A look at the whole landing, as `dmscdc plan` makes it."
     from dmscdc.storage.filesystem import client
     from dmscdc.service.config import Config
-    from dmscdc.load.process import load_state
+    from dmscdc.load.table_state import load_state
     from dmscdc.state.registry import open_state
     from dmscdc.service.status import read_statuses
     from dmscdc.lake.table import Transaction

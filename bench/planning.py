@@ -12,7 +12,7 @@ from measure import phase
 
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.process import plan_state, load_state
+from dmscdc.load.table_state import plan_state, load_state
 from dmscdc.state.registry import open_state
 from dmscdc.state.sqlite import SqliteState
 

@@ -22,7 +22,7 @@ from planning import make_idle
 from dmscdc.capture.shop import COLUMNS, PRODUCTS
 from dmscdc.capture.writer import write_load
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.process import load_state
+from dmscdc.load.table_state import load_state
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 

@@ -19,9 +19,10 @@ from .schema import FILE, OP, ROW, Schema
 
 # %% auto #0
 __all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_THERE', 'CAME', 'HIVE_NULL', 'ROOM', 'ESCAPED', 'places', 'alike',
-           'key_codes', 'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding', 'newest_carrier', 'next_upsert',
-           'pick', 'of_late_keys', 'needs_row', 'as_read', 'with_runs', 'settle_moves', 'fold', 'count_changes',
-           'carries', 'first_of', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
+           'key_codes', 'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding', 'FoldResult', 'newest_carrier',
+           'next_upsert', 'pick', 'of_late_keys', 'needs_row', 'as_read', 'with_runs', 'settle_moves', 'fold',
+           'count_changes', 'carries', 'first_of', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit',
+           'first_unfit']
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-008
 def places(
@@ -117,16 +118,44 @@ class Folding:
     images: Mapping[str, str] = field(default_factory=dict)  # before images of the key, see `ChangeFiles`
     had: tuple[str, ...] = ()  # columns that the table has already
 
+# %% ../../notebooks/05_changes/05_fold.ipynb #f603e31f
+@dataclass(frozen=True)
+class FoldResult:
+    "What a fold has read and made. A place is [base name, file, row, …], the first of its kind; None: there is none."
+
+    rows: int = 0  # changes read, without ends of old keys
+    left_out: int = 0  # updates and deletes of a table without a key, which come on top
+    inserts: int = 0  # of the changes that are not read again, by Op
+    updates: int = 0
+    deletes: int = 0
+    renamed: int = 0  # rows that came from another key
+    bad: int = 0  # rows that cannot be applied
+    first_bad: list | None = None  # its place, Op, and which key columns are null
+    first_image: list | None = None  # place of an insert with a before image, which DMS writes for updates only
+    partial_move: list | None = None  # place of a row that came from another key without some columns; their names
+    unproven: int = 0  # rows without a change sequence
+    lowest: list | None = None  # change sequence of a new file, with the file
+    highest: str = ""  # change sequence
+    keys: int = 0  # batch rows
+    writes: int = 0  # of them, those with values for a row that need not be there
+    patches: int = 0  # of those, rows that begin with an update
+    late: int = 0  # changes of late files
+    again: int = 0  # changes that are folded again
+    met: int = 0  # keys that have both
+    disorder: int = 0  # keys whose changes the sequence orders differently from the files
+    against: list | None = None  # place of such a change, and file and row of the one before it
+    unfit: list | None = None  # file, row, column and value that cannot name a folder
+
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-020
 def newest_carrier(
-    at: KeyChains,
+    chains: KeyChains,
     upserts: np.ndarray,  # by position
     groups: np.ndarray,  # of files, by position
     carrying: Sequence[int],  # groups of files that carry the columns
 ) -> np.ndarray:  # position of the newest upsert since the last delete that carries them, -1 for none
     "The change from which each key takes its values of one group of columns."
-    found = latest(upserts & np.isin(groups, carrying))[at.last_upsert]
-    return np.where((at.last_upsert >= 0) & (found >= at.start) & (found > at.last_delete), found, -1)
+    found = latest(upserts & np.isin(groups, carrying))[chains.last_upsert]
+    return np.where((chains.last_upsert >= 0) & (found >= chains.start) & (found > chains.last_delete), found, -1)
 
 
 def next_upsert(upserts: np.ndarray) -> np.ndarray:
@@ -148,25 +177,36 @@ def pick(
 def _batch_rows(
     changes: pa.Table,  # without bad ones
     how: Folding,
-    at: KeyChains,
+    chains: KeyChains,
 ) -> pa.Table:  # one row per key, sorted by key
     "Fold the changes of each key into one row."
-    ops, groups = (changes[n].to_numpy()[at.order] for n in (OP, GROUP))
-    upserts, has_upsert = ops != "D", at.last_upsert >= 0
-    is_insert, begin = has_upsert & (at.last_delete >= at.start), np.maximum(at.last_delete + 1, at.start)
+    order, start, last = chains.order, chains.start, chains.last
+    ops = changes[OP].to_numpy()[order]
+    groups = changes[GROUP].to_numpy()[order]
+    upserts = ops != "D"
+    has_upsert = chains.last_upsert >= 0
+
+    # A delete before the last upsert ends a life: what the lake has of the row is discarded.
+    is_insert = has_upsert & (chains.last_delete >= start)
+    begin = np.maximum(chains.last_delete + 1, start)
     first = next_upsert(upserts)[np.minimum(begin, len(ops) - 1)] if len(ops) else begin
-    write = has_upsert & (how.soft | (ops[at.last] != "D"))
-    named = np.minimum(np.maximum(at.last_upsert + 1, at.start), at.last)
-    out = {n: pick(changes[n], at.order, named) for n in (OP, *how.keys, FILE, ROW)}
-    first_op = pick(changes[MOVE if MOVE in changes.column_names else OP], at.order, np.where(has_upsert, first, -1))
-    flags = {WRITE: write, IS_INSERT: is_insert, FIRST_OP: first_op}
+    write = has_upsert & (how.soft | (ops[last] != "D"))
+
+    # The first delete after the last upsert is the change that the row comes from; a second one changes nothing.
+    named = np.minimum(np.maximum(chains.last_upsert + 1, start), last)
+    batch = {n: pick(changes[n], order, named) for n in (OP, *how.keys, FILE, ROW)}
+    first_ops = changes[MOVE if MOVE in changes.column_names else OP]
+    flags = {WRITE: write, IS_INSERT: is_insert}
+    flags[FIRST_OP] = pick(first_ops, order, np.where(has_upsert, first, -1))
+
+    # Columns that the same files carry take their values from the same change.
     for i, (carrying, names) in enumerate(how.sets):
-        source = newest_carrier(at, upserts, groups, carrying)
-        out |= {n: pick(changes[n], at.order, source) for n in names if n not in how.keys}
+        source = newest_carrier(chains, upserts, groups, carrying)
+        batch |= {n: pick(changes[n], order, source) for n in names if n not in how.keys}
         flags[f"{HAS_COLUMNS}{i}"] = source >= 0
     names = [OP, *[c.name for c in how.schema], FILE, ROW]
-    batch = pa.table({n: out[n] for n in names} | flags)
-    return batch.take(pc.sort_indices(batch, sort_keys=[(k, "ascending") for k in how.keys]))
+    rows = pa.table({n: batch[n] for n in names} | flags)
+    return rows.take(pc.sort_indices(rows, sort_keys=[(k, "ascending") for k in how.keys]))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-027
 def of_late_keys(
@@ -203,9 +243,9 @@ def with_runs(
     files, moved = changes[FILE].to_numpy()[order], moves[order]
     begins = np.flatnonzero(np.append(True, files[1:] != files[:-1])) if len(files) else np.zeros(0, int)
     run, runs = np.cumsum(~moved), np.full(len(order), -1, np.int64)  # equal numbers: no other row lies between
-    for at in begins[1:]:
-        if moved[at] and moved[at - 1]:
-            runs[(run == run[at]) & moved] = run[at]
+    for begin in begins[1:]:
+        if moved[begin] and moved[begin - 1]:
+            runs[(run == run[begin]) & moved] = run[begin]
     out = np.empty(len(order), np.int64)
     out[order] = runs
     return changes.append_column(RUN, pa.array(out, mask=out < 0))
@@ -232,15 +272,15 @@ def settle_moves(
     stays, first = np.ones(len(order), bool), np.empty(len(order), object)
     stays[order] = ~(ends & (taken | ~is_known))
     first[order] = np.where(lone, IF_THERE, np.where(moves == CAME, CAME, ops))
-    at = changes.column_names.index(MOVE)
-    return changes.set_column(at, MOVE, pa.array(first, pa.string())), stays
+    column = changes.column_names.index(MOVE)
+    return changes.set_column(column, MOVE, pa.array(first, pa.string())), stays
 
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-029
 def fold(
     changes: pa.Table,  # every change of its keys: Op, the source's columns, file, row, base name, group, kind
     how: Folding,
-) -> tuple[pa.Table, dict[str, Any]]:  # batch rows, one per key; facts, see `count_changes` and `_count_batch`
+) -> tuple[pa.Table, FoldResult]:  # batch rows, one per key
     "Fold all changes of a key, in order, into one batch row with the same effect."
     left_out = 0
     if how.only_inserts:
@@ -254,9 +294,10 @@ def fold(
         changes, stays = settle_moves(changes, codes, place)
         chosen &= stays
     changes, codes, place = changes.filter(pa.array(chosen)), codes[chosen], place[chosen]
-    at = chain_keys(np.unique(codes, return_inverse=True)[1], place, changes[OP].to_numpy())
-    batch = _batch_rows(changes, how, at)
-    return batch, facts | _count_batch(changes, batch, how, at) | {"partial_move": _partial_move(changes, how)}
+    chains = chain_keys(np.unique(codes, return_inverse=True)[1], place, changes[OP].to_numpy())
+    batch = _batch_rows(changes, how, chains)
+    counted = _count_batch(changes, batch, how, chains)
+    return batch, FoldResult(**facts, **counted, partial_move=_partial_move(changes, how))
 
 
 def _partial_move(changes: pa.Table, how: Folding) -> list | None:  # name, file, row, the columns
@@ -286,12 +327,15 @@ def _is_moved(changes: pa.Table, how: Folding) -> np.ndarray:
     return moved
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-031
+_COUNTED = {"inserts": "I", "updates": "U", "deletes": "D"}
+
+
 def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     "Facts about the rows read."
     changes = as_read(changes)
     bad, kinds, ops = bad_rows(changes, how.keys), changes[KIND].to_numpy(), changes[OP]
     mine = pa.array(kinds != "again")
-    counts = {op: _count_true(pc.and_(mine, pc.equal(ops, op))) for op in OPS}
+    counts = {name: _count_true(pc.and_(mine, pc.equal(ops, op))) for name, op in _COUNTED.items()}
     proven = _count_true(carries(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
     renamed = _count_true(pc.and_(mine, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
@@ -352,36 +396,36 @@ def sequence_range(
     return {"lowest": lowest[0] if lowest else None, "highest": pc.max(changes[sequence]).as_py()}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-034
-def _count_batch(changes: pa.Table, batch: pa.Table, how: Folding, at: KeyChains) -> dict[str, Any]:
+def _count_batch(changes: pa.Table, batch: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
     "Facts about the keys."
     write = pc.and_(batch[WRITE], pc.invert(needs_row(batch[FIRST_OP])))
     patch = pc.and_(pc.invert(batch[IS_INSERT]), pc.equal(batch[FIRST_OP], "U"))
     counts = {"keys": batch.num_rows, "writes": _count_true(write), "patches": _count_true(pc.and_(write, patch))}
-    counts |= _count_late(changes[KIND].to_numpy()[at.order], at)
-    return counts | disorder(changes, how, at) | {"unfit": first_unfit(batch, how.texts)}
+    counts |= _count_late(changes[KIND].to_numpy()[chains.order], chains)
+    return counts | disorder(changes, how, chains) | {"unfit": first_unfit(batch, how.texts)}
 
 
 def _count_late(
     kinds: np.ndarray,  # "new", "late" or "again", by position
-    at: KeyChains,
+    chains: KeyChains,
 ) -> dict[str, int]:
     "Rows of late files, rows folded again, and keys that have both."
-    if not len(at.start):
+    if not len(chains.start):
         return {"late": 0, "again": 0, "met": 0}
-    late, again = (np.add.reduceat((kinds == kind).astype(int), at.start) for kind in ("late", "again"))
+    late, again = (np.add.reduceat((kinds == kind).astype(int), chains.start) for kind in ("late", "again"))
     counts = {"late": late.sum(), "again": again.sum(), "met": ((late > 0) & (again > 0)).sum()}
     return {name: int(n) for name, n in counts.items()}
 
 
-def disorder(changes: pa.Table, how: Folding, at: KeyChains) -> dict[str, Any]:
+def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
     "Keys whose changes the sequence orders differently from the files, and two such rows."
-    by_name = places(changes)[at.order] if how.sequence and len(at.start) else np.zeros(0, np.int64)
-    falls = np.setdiff1d(np.flatnonzero(np.diff(by_name) < 0) + 1, at.start)
+    by_name = places(changes)[chains.order] if how.sequence and len(chains.start) else np.zeros(0, np.int64)
+    falls = np.setdiff1d(np.flatnonzero(np.diff(by_name) < 0) + 1, chains.start)
     if not len(falls):
         return {"disorder": 0, "against": None}
-    keys = np.unique(np.searchsorted(at.start, falls, side="right"))
+    keys = np.unique(np.searchsorted(chains.start, falls, side="right"))
     one = falls[by_name[falls].argmin()]
-    first, then = changes.select([NAME, FILE, ROW]).take(at.order[[one, one - 1]]).to_pylist()
+    first, then = changes.select([NAME, FILE, ROW]).take(chains.order[[one, one - 1]]).to_pylist()
     return {"disorder": len(keys), "against": [*first.values(), then[FILE], then[ROW]]}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #e70e9e98

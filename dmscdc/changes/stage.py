@@ -9,7 +9,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .fold import FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, CAME, Folding, as_read, fold, key_codes
-from .fold import with_runs
+from .fold import FoldResult, with_runs
 from .read import GROUP, KIND, MOVE, NAME, ChangeFiles, quoted, read_changes, refuse_lost
 from .schema import FILE, OP, OURS, ROW, WAY, Column, Schema, check_rows, ddl
 from .schema import open_raw
@@ -70,13 +70,13 @@ def batch_types(
     return {c.name: c.type for c in names} | {WRITE: "boolean", IS_INSERT: "boolean", FIRST_OP: "string"} | known
 
 
-def _write_down(changes: pa.Table, staging: Staging) -> dict[str, Any]:
+def _write_down(changes: pa.Table, staging: Staging) -> dict[str, Any]:  # a `FoldResult` as a task returns it
     "Fold changes, and write their batch rows to a new file."
-    batch, facts = fold(changes, staging.how)
+    batch, folded = fold(changes, staging.how)
     types = batch_types(staging.how.schema, len(staging.how.sets))
     url = f"{staging.out}/{secrets.token_hex(8)}.parquet"
     write_table(batch, url, types, unique_columns(staging.how.keys))
-    return facts
+    return asdict(folded)
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #dfb05840
 def with_old_keys(
@@ -171,7 +171,7 @@ class Batch:
     schema: Schema  # the source's columns as the lake will hold them
     sets: tuple[tuple[str, ...], ...]  # groups of columns: _cdc_has_0 is about sets[0], …
     soft: bool  # deletes mark the row
-    facts: Mapping[str, Any]  # what the fold counted
+    folded: FoldResult  # what the fold has read and made
     replaces: tuple[str, ...] = ()  # files whose other rows are removed from the table
 
 
@@ -182,16 +182,15 @@ def batch_frame(spark: SparkSession, batch: Batch) -> DataFrame:
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-020
 def together(
-    done: Sequence[Mapping[str, Any]],  # facts of shares
-) -> dict[str, Any]:
-    "The facts of the whole batch."
-    numbers = {name for facts in done for name, value in facts.items() if isinstance(value, int)}
-    said = {name: sum(facts[name] for facts in done) for name in numbers}
+    done: Sequence[Mapping[str, Any]],  # of shares: a `FoldResult` each, and nulls by column
+) -> tuple[FoldResult, Counter]:  # of the whole batch
+    "Add what the shares have counted; of places the first, of change sequences the ends."
+    counts = {f.name: sum(facts[f.name] for facts in done) for f in fields(FoldResult) if f.default == 0}
     for name in ("first_bad", "first_image", "lowest", "unfit", "against", "partial_move"):
-        found = [facts[name] for facts in done if facts.get(name)]
-        said[name] = min(found, key=lambda value: value[:3], default=None)
+        found = [facts[name] for facts in done if facts[name]]
+        counts[name] = min(found, key=lambda value: value[:3], default=None)
     nulls = sum((Counter(facts.get("nulls", {})) for facts in done), Counter())
-    return said | {"highest": max((facts["highest"] for facts in done), default=""), "nulls": nulls}
+    return FoldResult(**counts, highest=max((facts["highest"] for facts in done), default="")), nulls
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #5e0d1c01
 def _ask_ends(batches: Batches, url: str) -> Batches:
@@ -219,24 +218,24 @@ def odd_nulls(
 DIRECT = 128 << 20  # most bytes of changes, before compression, that one task folds alone
 
 
-def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) -> dict[str, Any]:  # facts
+def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) -> FoldResult:
     "Fold and write, in one task or in shares."
     direct = int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
     shuffled = files.rows > 0 and files.bytes > direct
     if shuffled:
-        facts = together(fold_shuffled(spark, files, Staging(out, how, ())))
+        folded, nulls = together(fold_shuffled(spark, files, Staging(out, how, ())))
     else:
         places = tuple((files.urls[f.path], f.path, *files.place[f.path]) for f in files.footers)
         staged = encode_staging(Staging(out, how, places))
-        facts = together(in_tasks(spark, f"{out}.json", staged, 1, _fold_files))
-    nulls, all_files = facts.pop("nulls"), f"{len(files.footers):,} files of this batch"
-    if (read := facts.get("rows", 0) + facts.get("left_out", 0)) != files.rows:
+        folded, nulls = together(in_tasks(spark, f"{out}.json", staged, 1, _fold_files))
+    all_files = f"{len(files.footers):,} files of this batch"
+    if (read := folded.rows + folded.left_out) != files.rows:
         refuse_lost(spark, files)
         check_rows(all_files, read, files.rows)
     if shuffled and (odd := odd_nulls(spark, files, nulls, f"{out}-ends.json")):
         refuse_lost(spark, files, odd)
         raise Unreadable(f"{all_files}: column {odd[0]} is damaged: its nulls are not those that were promised. {WAY}")
-    return facts
+    return folded
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-024
 def stage(
@@ -250,26 +249,26 @@ def stage(
     "Fold and write. If a row lacks the sequence, the files' order decides."
     at = f"{url}/by-{'sequence' if sequence else 'file'}"
     how = Folding(files.schema, tuple(keys), files.sets, sequence=sequence, images=dict(files.images), **more)
-    facts = fold_all(spark, files, at, how)
-    if sequence and facts["unproven"]:
+    folded = fold_all(spark, files, at, how)
+    if sequence and folded.unproven:
         return stage(spark, files, keys, url, **more)
     sets = tuple(names for _, names in files.sets)
     replaces = tuple(path for path, (_, kind) in files.place.items() if kind != "again") if how.only_inserts else ()
-    return Batch(at, tuple(keys), files.schema, sets, how.soft, facts, replaces)
+    return Batch(at, tuple(keys), files.schema, sets, how.soft, folded, replaces)
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-030
 def refuse_bad(
     table: str,  # for messages
-    facts: Mapping[str, Any],  # of a batch with bad rows
+    folded: FoldResult,  # with bad rows
 ) -> None:
     "Raise `Refused` naming file, row and column of the first bad row."
-    _, path, row, op, is_null = facts["first_bad"]
+    _, path, row, op, is_null = folded.first_bad
     what = f"column {OP} is {'null' if op is None else repr(op)}; I, U or D was expected"
     if key := next((k for k, null in is_null.items() if null), ""):
         what = f"key column {key} is null" if op in ("I", "U", "D") else what
-    such = "such row" if facts["bad"] == 1 else "such rows"
+    such = "such row" if folded.bad == 1 else "such rows"
     raise Refused(
-        f"{table}: row {row + 1:,} of {path}: {what}. {facts['bad']:,} {such} in this batch; nothing was applied. "
+        f"{table}: row {row + 1:,} of {path}: {what}. {folded.bad:,} {such} in this batch; nothing was applied. "
         f"Put the file right or take it out of the landing, then: dmscdc pass --only {for_shell(table)}",
-        facts["bad"],
+        folded.bad,
     )

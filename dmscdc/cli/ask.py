@@ -72,7 +72,7 @@ def lost_of(
     table: str,  # schema.table
 ) -> str:  # "" where all is well
     "What the state knows and the lake lacks, in the words of the plan."
-    from dmscdc.load.process import lost_since
+    from dmscdc.load.table_state import lost_since
 
     lake, item = table_of(config, table)
     return lost_since(item, lake, lake.head(), config.catalog)

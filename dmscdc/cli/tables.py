@@ -27,7 +27,7 @@ from ..storage.log_store import is_lost
 
 if TYPE_CHECKING:
     from dmscdc.changes.definition import Definition
-    from dmscdc.load.process import TableState
+    from dmscdc.load.results import TableState
 
 # %% auto #0
 __all__ = ['tables', 'LISTED', 'BEFORE', 'NEW', 'CHANGES', 'table_list', 'of_deleted', 'of_lake', 'table_set', 'table_columns',
@@ -536,7 +536,7 @@ def table_rebuild(
     only: Only = None,
 ) -> None:
     "Positions out of the lake, for a state or a lake that was lost or restored."
-    from dmscdc.load.process import load_state
+    from dmscdc.load.table_state import load_state
 
     state, unsure = open_state(config.state, config.landing), False
     named = [TableRef.parse(name) for name in only or ()]

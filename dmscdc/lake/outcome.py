@@ -185,13 +185,13 @@ def meet(
     wanted = {name: F.count(F.when(F.col(name), 1)) for name in (*_FLAGS, "met")}
     wanted |= {"updated": F.count(F.when(~F.col("same") & ~F.col("dies"), 1)), "all": F.count("*")}
     n = found.agg(*[F.coalesce(value, F.lit(0)).alias(name) for name, value in wanted.items()]).collect()[0].asDict()
-    deletes = batch.facts["keys"] - batch.facts["writes"]
+    deletes = batch.folded.keys - batch.folded.writes
     counts = {
-        "inserted": batch.facts["writes"] - n["fresh"],
+        "inserted": batch.folded.writes - n["fresh"],
         "updated": n["updated"],
         "deleted": n["dies"],
         "unchanged": n["same"] + deletes - (n["met"] - n["fresh"]),
-        "unmatched": batch.facts["patches"] - n["patch"],
+        "unmatched": batch.folded.patches - n["patch"],
         "clashes": n["clash"],
     }
     changes = counts["inserted"] > 0 or n["idle"] < n["all"]

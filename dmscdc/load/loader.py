@@ -246,20 +246,20 @@ def _fold_files(
     texts, sequence = partition_texts(task, files.schema), _change_sequence(task, files, load)
     how = {"soft": task.soft, "only_inserts": not task.key, "texts": texts, "had": tuple(c.name for c in had)}
     batch = stage(spark, files, task.row_key, url, sequence, **how)
-    if batch.facts["bad"] and not task.aside:
-        refuse_bad(str(task.table), batch.facts)
-    if batch.facts["first_image"]:
-        _refuse_image(task, files, *batch.facts["first_image"][1:3])
-    if batch.facts["unfit"]:
-        _refuse_unfit(task, *batch.facts["unfit"])
+    if batch.folded.bad and not task.aside:
+        refuse_bad(str(task.table), batch.folded)
+    if batch.folded.first_image:
+        _refuse_image(task, files, *batch.folded.first_image[1:3])
+    if batch.folded.unfit:
+        _refuse_unfit(task, *batch.folded.unfit)
     return batch
 
 # %% ../../notebooks/08_load/05_loader.ipynb #f50750cf
 def note_left_out(task: Task, batch: Batch) -> str:
     "Updates and deletes of a table without a key; else empty."
-    if not batch.facts["left_out"]:
+    if not batch.folded.left_out:
         return ""
-    number = batch.facts["left_out"]
+    number = batch.folded.left_out
     left = "1 update or delete was" if number == 1 else f"{number:,} updates and deletes were"
     return (
         f"{task.table} has no key: {left} not applied. Set one: `dmscdc table set {for_shell(task.table)} --key …`, "
@@ -274,17 +274,17 @@ def _with_high_watermark(
     grown: Evolution,  # by the batch
 ) -> Position:
     "Remember the highest change sequence of all that was applied, and which columns come no more."
-    return replace(position, sequence=max(base.sequence or "", batch.facts["highest"]), absent=tuple(grown.absent))
+    return replace(position, sequence=max(base.sequence or "", batch.folded.highest), absent=tuple(grown.absent))
 
 
 def _is_proven(batch: Batch) -> bool:
     "Every change that was compared carries a change sequence."
-    return bool(batch.facts["keys"]) and not batch.facts["unproven"]
+    return bool(batch.folded.keys) and not batch.folded.unproven
 
 
 def _note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds; empty where there is none."
-    before, (lowest, path) = Position.from_json(base.position).sequence or "", batch.facts["lowest"] or ("", "")
+    before, (lowest, path) = Position.from_json(base.position).sequence or "", batch.folded.lowest or ("", "")
     if not lowest or lowest >= before or task.from_stream:
         return ""
     return (
@@ -296,10 +296,10 @@ def _note_sequence(task: Task, base: Commit, batch: Batch) -> str:
 
 def _note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
     "A late file that met applied changes, where nothing but names orders them; else empty."
-    if not late or not batch.facts["met"] or _is_proven(batch):
+    if not late or not batch.folded.met or _is_proven(batch):
         return ""
     return (
-        f"late file {late[0].path} met {count(batch.facts['met'], 'key')} that newer files had changed; by file names "
+        f"late file {late[0].path} met {count(batch.folded.met, 'key')} that newer files had changed; by file names "
         f"the newer ones won. No change sequence proves it. A reload makes it certain: "
         f"dmscdc table rewind {for_shell(task.table)} --reload"
     )
@@ -307,10 +307,10 @@ def _note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-026
 def _note_disorder(task: Task, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch; else empty."
-    if not batch.facts["disorder"] or task.from_stream:
+    if not batch.folded.disorder or task.from_stream:
         return ""
-    _, first, first_row, path, row = batch.facts["against"]
-    keys = count(batch.facts["disorder"], "key")
+    _, first, first_row, path, row = batch.folded.against
+    keys = count(batch.folded.disorder, "key")
     return (
         f"the change sequence and the files disagree about the order of changes of {keys}; "
         f"the sequence decided. One of them: row {first_row + 1:,} of {first} comes before row {row + 1:,} of {path}, "
@@ -358,9 +358,9 @@ def _note_clashes(task: Task, written: Written) -> str:
 
 def _note_partial_move(task: Task, batch: Batch) -> str:
     "A row that changed its key in a file that lacks columns; else empty."
-    if not batch.facts["partial_move"]:
+    if not batch.folded.partial_move:
         return ""
-    _, path, row, names = batch.facts["partial_move"]
+    _, path, row, names = batch.folded.partial_move
     what = f"column {names[0]}" if len(names) == 1 else f"columns {', '.join(names)}"
     return (
         f"row {row + 1:,} of {path} changes the key, and its file does not carry {what}: under the new key they are "
@@ -458,8 +458,8 @@ def _prepare_batch(
         told, seconds = files_of(files, footers, kinds), clock.seconds | written.seconds
         doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch), replaced]))
         parts = {"aside": sum(row.row is not None and kinds.get(row.path) != "again" for row in bad),
-                 "left_out": batch.facts["left_out"], "moved": batch.facts["renamed"]}
-        keys = batch.facts["keys"]
+                 "left_out": batch.folded.left_out, "moved": batch.folded.renamed}
+        keys = batch.folded.keys
         return LoadResult(written, told, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
 
     return PendingLoad(pending, result)

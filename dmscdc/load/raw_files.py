@@ -117,7 +117,7 @@ def rows_aside(
     spark: OpenSession, task: Task, files: ChangeFiles, batch: Batch, bad: Sequence[BadRow]
 ) -> list[SetAside]:
     "The rows of change files that are put aside. Raises `Refused`."
-    if not batch.facts["bad"]:
+    if not batch.folded.bad:
         return []
     told = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
     rows = [told.get((row.path, row.row), row) for row in bad_changes(spark(), files, task.key)]

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
+from ..changes.fold import FoldResult
 from ..changes.quarantine import aside_folder
 from ..changes.read import KIND, ChangeFiles, change_files, check_key, proves, quoted, read_changes
 from ..changes.schema import FILE, OP, ROW, Column, Schema, ddl, evolve, read_footers
@@ -314,8 +315,8 @@ def stage_versions(
     if scd2.built is None:
         pending = there.replace(spark, rows, transaction, facts["keys"], bytes)
     elif facts["keys"] or schema != scd2.head.schema:
-        said = {"keys": facts["keys"], "writes": facts["keys"] - facts["removed"], "patches": 0}
-        batch = Batch(url, key, schema, (tuple(c.name for c in schema),), False, said)
+        folded = FoldResult(keys=facts["keys"], writes=facts["keys"] - facts["removed"])
+        batch = Batch(url, key, schema, (tuple(c.name for c in schema),), False, folded)
         pending = there.apply(spark, batch, transaction)
     else:
         pending = there.advance(transaction, lambda: spark)

@@ -39,7 +39,7 @@ from ..state.registry import open_state
 from ..state.items import State
 
 # %% auto #0
-__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'status_after', 'weighed', 'run_pass']
+__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'status_after', 'pass_verdict', 'run_pass']
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-006
 def _plain(
@@ -219,10 +219,10 @@ def _finish(
     "Write the pass into the run log and the front page, which shows the other tables too."
     command = " ".join(["dmscdc pass", *(f"--only {for_shell(table)}" for table in only)])
     line = {"run": result.id, "job": "pass", "table": None, "start": result.start, "end": result.end}
-    said = {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
+    verdict = {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
     numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": "", "html": ""}
     try:
-        RunLog(config.runs).append({**line, **said, **numbers})
+        RunLog(config.runs).append({**line, **verdict, **numbers})
         seen = {status.table for status in statuses}
         every = [*statuses, *(status for status in (read_statuses(config) if only else ()) if status.table not in seen)]
         every.sort(key=lambda status: status.table)
@@ -243,7 +243,7 @@ def _ended(
     return replace(begun, end=iso(datetime.now(timezone.utc)), **what)
 
 
-def weighed(
+def pass_verdict(
     tables: dict[str, Outcome],
     stopped: bool,
 ) -> dict[str, str]:  # verdict, words and cause of the pass
@@ -254,7 +254,7 @@ def weighed(
     return {"verdict": verdict, "words": words, "cause": ""}
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-024
-def _told(
+def _logged(
     log: Callable[..., None],  # of `open_metrics`
     result: PassResult,
     statuses: list[TableStatus],
@@ -264,8 +264,8 @@ def _told(
     facts = [table_facts(status, result.tables[str(status.table)], now) for status in statuses]
     for one in facts:
         log("table", **one)
-    said = {"verdict": result.verdict, "words": result.words, "cause": result.cause}
-    log("pass", **said, **pass_facts(facts, result.start, result.end))
+    verdict = {"verdict": result.verdict, "words": result.words, "cause": result.cause}
+    log("pass", **verdict, **pass_facts(facts, result.start, result.end))
     return result
 
 
@@ -292,8 +292,8 @@ def _close_lost_runs(
     closed = close_lost(config.runs)
     for run in closed:
         if run.table and run.job == job:
-            said = {"last_verdict": run.verdict, "last_words": run.words, "last_run": run.id}
-            open_state(config.state, config.landing).note_run(TableRef.parse(run.table), said)
+            status = {"last_verdict": run.verdict, "last_words": run.words, "last_run": run.id}
+            open_state(config.state, config.landing).note_run(TableRef.parse(run.table), status)
     return closed
 
 
@@ -318,14 +318,14 @@ def _left_alone(
 
 # %% ../../notebooks/13_service/07_passes.ipynb #661fc36f
 def _unseen(
-    said: dict[str, str],  # of the tables that were seen
+    verdict: dict[str, str],  # verdict, words and cause of the tables that were seen
     unread: Sequence[str],  # what could not be looked into, a sentence each
 ) -> dict[str, str]:  # of the pass
     "Words and verdict of a pass that could not read everything: a person must look."
     if not unread:
-        return said
-    verdict = said["verdict"] if EXIT_CODES[said["verdict"]] else "attention"
-    return {**said, "verdict": verdict, "words": "; ".join([said["words"], *unread])}
+        return verdict
+    worst = verdict["verdict"] if EXIT_CODES[verdict["verdict"]] else "attention"
+    return {**verdict, "verdict": worst, "words": "; ".join([verdict["words"], *unread])}
 
 # %% ../../notebooks/13_service/07_passes.ipynb #fd2a78f6
 def _one_round(
@@ -345,10 +345,10 @@ def _one_round(
     routed, left = divided(config, more["say"]), []
     unread = list(routed.problems)
     try:
-        told = {"retry": more["retry"], "say": unread.append, "tell": left.append}
-        statuses = read_statuses(config, only, **told, owner=str(this_process(begun.id, "")))
+        how = {"retry": more["retry"], "say": unread.append, "tell": left.append}
+        statuses = read_statuses(config, only, **how, owner=str(this_process(begun.id, "")))
     except LandingEmpty as error:
-        return _told(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
+        return _logged(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
     held = hindered(statuses, unread) if consistent else ""
     with _open_workers(config, begun.id, stop=stop, log=log, **more) as workers:
         ran = held_back(workers.say, statuses, held) if held else _run_needed(workers, statuses)
@@ -356,9 +356,10 @@ def _one_round(
         tables = {str(status.table): ran.get(str(status.table)) or _left_alone(workers, status) for status in statuses}
     if consistent and not held:
         say_boundary(tables, routed.last, left, unread)
-    said = _unseen(weighed(tables, stop.is_set()), list(dict.fromkeys(unread)))
-    ended = _ended(begun, tables=tables, **{**said, "words": "; ".join([said["words"], *left])})
-    result = _told(log, _finish(config, ended, statuses, only), statuses)
+    verdict = _unseen(pass_verdict(tables, stop.is_set()), list(dict.fromkeys(unread)))
+    words = "; ".join([verdict["words"], *left])
+    ended = _ended(begun, tables=tables, **{**verdict, "words": words})
+    result = _logged(log, _finish(config, ended, statuses, only), statuses)
     return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-027

@@ -23,7 +23,8 @@ from ..landing.s3 import THREADS, BucketLanding, open_landing
 from ..landing.transactions import transactions_from, waiting
 from ..load.arrivals import Plan, count, some
 from ..landing.load_set import clock
-from ..load.process import HOLD, load_state, look_at_state, needs_all, plan_state
+from ..load.lease import HOLD
+from ..load.table_state import load_state, look_at_state, needs_all, plan_state
 from ..load.results import TableState, lag_of, then
 from ..reconcile.proven import proven_words
 from .config import Config, is_wanted

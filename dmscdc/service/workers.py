@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..errors import LeaseLost, NotWanted
 from ..landing.files import TableRef, for_shell
-from ..load.process import HOLD
+from ..load.lease import HOLD
 from ..runs.log import Run
 from ..runs.progress import Progress
 from ..runs.run import run_notebook

@@ -15,7 +15,7 @@ from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.process import plan_state, load_state
+from dmscdc.load.table_state import plan_state, load_state
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import run_pass
 from dmscdc.state.registry import open_state

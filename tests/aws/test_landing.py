@@ -24,7 +24,8 @@ from dmscdc.lake.table import Transaction, open_table
 from dmscdc.landing.files import FolderLanding, RawFile, TableRef, classify
 from dmscdc.landing.s3 import BucketLanding
 from dmscdc.load.plan import plan_table
-from dmscdc.load.process import check_inputs, plan_state
+from dmscdc.load.process import check_inputs
+from dmscdc.load.table_state import plan_state
 from dmscdc.load.results import TableState
 from dmscdc.service.config import read_config
 from dmscdc.service.status import read_statuses

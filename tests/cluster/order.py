@@ -39,7 +39,7 @@ def main(master: str, folder: Path) -> None:
     batch = stage(spark, files, ["id"], str(folder / "staged"))
     stale = batch_frame(spark, batch).where(f"turn <> {TURNS - 1}").count()
     executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
-    print(json.dumps({"megabytes": (folder / name).stat().st_size >> 20, "tasks": tasks, "executors": executors, "keys": batch.facts["keys"], "stale": stale}))
+    print(json.dumps({"megabytes": (folder / name).stat().st_size >> 20, "tasks": tasks, "executors": executors, "keys": batch.folded.keys, "stale": stale}))
     spark.stop()
 
 

@@ -10,7 +10,7 @@ from dmscdc.errors import CommitConflict, Refused, UnsupportedStore
 from dmscdc.lake.open import to_note
 from dmscdc.lake.table import Commit, Transaction, open_table
 from dmscdc.landing.files import TableRef
-from dmscdc.load.process import lost_since
+from dmscdc.load.table_state import lost_since
 from dmscdc.state.items import TableItem
 from dmscdc.state.position import Position
 

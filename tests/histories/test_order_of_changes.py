@@ -72,7 +72,7 @@ def test_a_batch_is_folded_in_the_order_of_all_its_changes(case):
     types = {OP: pa.string(), "id": pa.int32(), "name": pa.string(), "seq": pa.string(), FILE: pa.string(), ROW: pa.int64(), NAME: pa.string(), GROUP: pa.int32(), KIND: pa.string()}
     table = pa.Table.from_pylist(changes, pa.schema(list(types.items())))
     batch, facts = fold(table, Folding(SCHEMA, ("id",), SETS, sequence="seq"))
-    order = places(table, "" if facts["unproven"] else "seq").argsort()
+    order = places(table, "" if facts.unproven else "seq").argsort()
     loaded = {row.name for row in case.rows if row.file == LOAD}
     expected = "".join(name for name in case.of_all if name not in loaded)
     assert of_one((changes[n]["name"], changes[n]["id"]) for n in order) == expected

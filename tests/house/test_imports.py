@@ -15,7 +15,7 @@ import pytest
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.process import plan_state, load_state
+from dmscdc.load.table_state import plan_state, load_state
 from dmscdc.runs.log import RunLog
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state

@@ -33,7 +33,7 @@ def test_a_key_is_proposed_from_two_rows_on_and_insert_only_never_from_fewer(tmp
 
 @pytest.mark.parametrize("number, words", [(1, "1 update or delete was"), (2, "2 updates and deletes were"), (1234, "1,234 updates and deletes were")])
 def test_changes_left_out_are_counted_and_both_commands_are_named(number, words):
-    said = note_left_out(SimpleNamespace(table=TableRef("shop", "t")), SimpleNamespace(facts={"left_out": number}))
+    said = note_left_out(SimpleNamespace(table=TableRef("shop", "t")), SimpleNamespace(folded=SimpleNamespace(left_out=number)))
     assert said == f"shop.t has no key: {words} not applied. Set one: `dmscdc table set shop.t --key …`, then reload: `dmscdc table rewind shop.t --reload`"
 
 

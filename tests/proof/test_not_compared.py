@@ -14,7 +14,7 @@ from dmscdc.capture.writer import write_load
 from dmscdc.cli.main import app
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.process import plan_state, load_state
+from dmscdc.load.table_state import plan_state, load_state
 from dmscdc.runs.log import run_at
 from dmscdc.service import schedule as proof_runs
 from dmscdc.service.config import read_config, write_config

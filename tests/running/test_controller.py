@@ -19,7 +19,7 @@ from dmscdc.errors import NotWanted, WorkGoesOn
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.process import plan_state, load_state
+from dmscdc.load.table_state import plan_state, load_state
 from dmscdc.runs.log import RunLog
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import by_size, run_pass
@@ -36,7 +36,7 @@ from pathlib import Path
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.process import load_state, plan_state
+from dmscdc.load.table_state import load_state, plan_state
 from dmscdc.runs.log import record
 from dmscdc.state.registry import open_state
 

@@ -158,7 +158,7 @@ def _insert_rows(
     done: UnitResult,  # of the files that were rewritten
 ) -> tuple[list[LakeFile], UnitResult]:  # with the rows that are shown; none of a partitioned table
     "Write the rows that go into new files, if there are any."
-    if batch.facts["writes"] == done.writes and not done.moves:
+    if batch.folded.writes == done.writes and not done.moves:
         return [], UnitResult()
     if not work.partition:
         return _insert_in_tasks(staging, spark, work, done)
@@ -182,14 +182,14 @@ def _gather(
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-019
 def counts_of(batch: Batch, done: UnitResult) -> dict[str, int]:
     "Numbers of batch rows by their effect."
-    deletes = batch.facts["keys"] - batch.facts["writes"]
+    deletes = batch.folded.keys - batch.folded.writes
     idle = deletes - (done.hits - done.writes)
     return {
-        "inserted": batch.facts["writes"] - done.writes,
+        "inserted": batch.folded.writes - done.writes,
         "updated": done.updated,
         "deleted": done.deleted,
         "unchanged": done.unchanged + idle,
-        "unmatched": batch.facts["patches"] - done.patches,
+        "unmatched": batch.folded.patches - done.patches,
         "clashes": done.clashes,
     }
 
