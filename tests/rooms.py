@@ -52,6 +52,9 @@ def on_this_machine(shown: Any) -> list[str]:
 def joined(value: Any) -> Any: return "".join(value) if isinstance(value, list) else value
 
 
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
 def comparable(outputs: list[dict]) -> list[dict]:
     "The outputs of a cell as they are kept: text as one string, prints that follow each other as one."
     found: list[dict] = []
@@ -60,6 +63,7 @@ def comparable(outputs: list[dict]) -> list[dict]:
             if one["name"] == "stderr": continue
             if found and found[-1]["output_type"] == "stream": found[-1]["text"] += joined(one["text"])
             else: found.append({"output_type": "stream", "name": "stdout", "text": joined(one["text"])})
+        elif WIDGET in one.get("data", ()): continue  # fields to choose by, of which only the reader's JupyterLab knows
         elif one["output_type"] == "error": found.append({"output_type": "error", "ename": one["ename"], "evalue": one["evalue"], "traceback": []})
         elif data := {kind: joined(value) for kind, value in one["data"].items() if kind in SHOWN}:
             found.append({"output_type": one["output_type"], "data": data})
