@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import dmscdc
 
@@ -26,10 +27,19 @@ suppress_warnings = ["myst.header", "misc.highlighting_failure"]  # a room may b
 def as_read(app, name: str, source: list[str]) -> None:
     "A page without links that lead out of the notebooks, and a notebook without hidden cells and `#| export`."
     if not str(app.env.doc2path(name)).endswith(".ipynb"):
-        source[0] = within(source[0])
+        source[0] = within(source[0]).replace("{results}", results())
         return
     book = json.loads(source[0])
     source[0] = json.dumps({**book, "cells": [shown for cell in book["cells"] if (shown := as_shown(cell))]})
+
+
+def results() -> str:
+    "The newest kept result of each folder of tests, by tier."
+    kept = Path(__file__).parents[1] / "tests" / "results.jsonl"
+    lines = [json.loads(line) for line in kept.read_text().splitlines()]
+    newest = {(line["folder"], line["tier"]): line for line in sorted(lines, key=lambda line: line["date"])}
+    rows = [f"| {folder} | {tier} | {line['date']} | {line['passed']:,} | {line['failed']:,} |" for (folder, tier), line in sorted(newest.items())]
+    return "\n".join(["| tests in | of | on | passed | failed |", "|---|---|---|---|---|", *rows])
 
 
 def as_shown(cell: dict) -> dict | None:

@@ -1,6 +1,9 @@
 """What all tests share: one classic Spark session a process, started by the first test that asks for it."""
+import json
 import os
 import signal
+from collections import Counter
+from datetime import datetime, timezone
 from pathlib import Path
 
 import hypothesis
@@ -24,6 +27,22 @@ def pytest_collection_modifyitems(items):
     "Each test has the mark of its tier."
     for item in items:
         if item.path.is_relative_to(HERE): item.add_marker(tier_of(f"{item.path.relative_to(HERE).as_posix()}::{item.name}", item.fixturenames))
+
+
+def pytest_terminal_summary(terminalreporter):
+    "With RESULTS=FILE: a line for each folder and tier, which `make docs` shows in its table of tests."
+    if "RESULTS" not in os.environ: return
+    found = Counter()
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            if report.when != "call" and outcome == "passed": continue
+            name = report.nodeid.removeprefix("tests/")
+            mark = next((tier for tier in ("quick", "test", "proof", "torture") if tier in report.keywords), "")
+            found[name.split("/")[0], mark, outcome == "passed"] += 1
+    with open(os.environ["RESULTS"], "a") as file:
+        for folder, tier in sorted({key[:2] for key in found}):
+            line = {"date": f"{datetime.now(timezone.utc):%Y-%m-%d}", "folder": folder, "tier": tier, "passed": found[folder, tier, True], "failed": found[folder, tier, False]}
+            file.write(json.dumps(line) + "\n")
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ def said_by(home: Path, *words: str) -> tuple[int, str]:
     ("history shop.item --key id=1 --html .", "--html . is a folder; the name of a file was expected"),
     ("history shop.item --key id=1 --svg /nope/row.svg", "--svg /nope/row.svg: there is no folder /nope"),
     ("runs list --since 2018/12/13", "a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not '2018/12/13'"),
-    ("runs list --since noon", "a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not 'noon'"),
+    ("runs list --since tomorrow", "a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not 'tomorrow'"),
     ("runs list --most 0", "Invalid value for '--"),
     ("reconcile shop.item --source-table nope", "nope"),
     ("reconcile shop.item --limit 0", "Invalid value for '--"),
