@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from dmscdc.scd2.update import Increment
 
 # %% auto #0
-__all__ = ['key_of', 'table_of', 'lost_of', 'lives', 'lives_where', 'history', 'TableQuestion', 'asked', 'refusals',
-           'answer_as_of', 'as_of_command', 'feed_command', 'scd2_command']
+__all__ = ['key_of', 'without_pandas', 'table_of', 'lost_of', 'lives', 'lives_where', 'history', 'TableQuestion', 'asked',
+           'refusals', 'answer_as_of', 'as_of_command', 'feed_command', 'scd2_command']
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-007
 def key_of(
@@ -53,6 +54,26 @@ def key_of(
             raise BadKey(f"a key is written name=value, each column once: --key id=1001; not {pair!r}")
         found[name.strip()] = value
     return found
+
+# %% ../../notebooks/17_cli/05_ask.ipynb #ec22fa0e
+class _NoPandas:
+    "On the way of an import: pandas is not to be found."
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("not now", name=name)
+
+
+def without_pandas() -> None:
+    "Let Arrow go on without pandas, unless it is there already; for commands, which end with their answer."
+    import pyarrow as pa
+
+    if "pandas" not in sys.modules:
+        sys.meta_path.insert(0, hidden := _NoPandas())
+        try:
+            pa.array([0])
+        finally:
+            sys.meta_path.remove(hidden)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-010
 def table_of(
@@ -170,6 +191,7 @@ def history(
     json: Json = False,
 ) -> None:
     "A row's life: every change with its file and what differed, the lake's row, and what cannot be told. No Spark."
+    without_pandas()
     if bool(key) == bool(where):
         raise ValueError("name the row: --key id=1001, or what it had: --where 'price > 100'")
     file_to_write(svg, "--svg")
@@ -420,6 +442,7 @@ def as_of_command(
     json: Json = False,
 ) -> None:
     "A table as of a moment, a change file or a commit; without any of them, of all that has landed."
+    without_pandas()
     if sum(one is not None for one in (at, file, commit)) > 1:
         raise ValueError("--at, --file and --commit name one position each: give one of them")
     when, note = moment_of(at) if at else (None, "")

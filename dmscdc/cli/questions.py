@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .ask import asked, key_of, refusals
+from .ask import asked, key_of, refusals, without_pandas
 from .options import Json, Name, console, moment_of, show_json, show_table, with_config
 from ..errors import BadKey, ConfigError, UnknownTable
 from ..load.arrivals import count
@@ -76,6 +76,7 @@ def changes_command(
     from dmscdc.history.questions import LINE, change_lines, change_plain, most_changed
     from dmscdc.history.row_page import shown
 
+    without_pandas()
     if top not in ("", "keys", "columns"):
         raise ValueError(f"--top is keys or columns, not {top!r}")
     begin, end = (moment_of(text)[0] if text else None for text in (since, until))
@@ -149,6 +150,7 @@ def find_command(
     "Rows that fit conditions, or once did: their keys, and in which files they did. No Spark."
     from dmscdc.history.questions import FOUND, conditions_of, found_lines
 
+    without_pandas()
     with refusals(table):
         found, words = rows_with(config, table, conditions_of(values))
     _show(table, found_lines(found), FOUND, limit, json, "row")
@@ -181,6 +183,7 @@ def blame_command(
     "For each column of a row the change that gave it its value: when, in which file and row. No Spark."
     from dmscdc.history.questions import BLAME, blame_lines
 
+    without_pandas()
     with refusals(table):
         life = life_of(config, table, key_of(key))
     lines = blame_lines(life)
