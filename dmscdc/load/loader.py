@@ -325,10 +325,10 @@ def _note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[
     new = [c for c in (*grown.schema, *grown.left_out) if c.name not in old]
     came = {c.name: [c.name in names for names in carried].index(True) for c in new}
     went = {n: [n in names for names in carried].index(False) for n in grown.absent if n not in before}
-    at = set(came.values()) & set(went.values())
-    if not old or not at:
+    same_file = set(came.values()) & set(went.values())
+    if not old or not same_file:
         return []
-    added, gone = ([name for name, i in found.items() if i in at] for found in (came, went))
+    added, gone = ([name for name, i in found.items() if i in same_file] for found in (came, went))
     letters = " (another letter case)" if {n.lower() for n in gone} & {n.lower() for n in added} else ""
     if grown.left_out:
         return [
@@ -455,12 +455,13 @@ def _prepare_batch(
         notes = _batch_notes(task, head, batch, written, came_late, grown.left_out)
         notes = (*notes, *_note_renamed(task, head, grown, footers))
         notes = (*filter(None, [note, replaced]), *notes)
-        told, seconds = files_of(files, footers, kinds), clock.seconds | written.seconds
+        applied = files_of(files, footers, kinds)
+        seconds = clock.seconds | written.seconds
         doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch), replaced]))
         parts = {"aside": sum(row.row is not None and kinds.get(row.path) != "again" for row in bad),
                  "left_out": batch.folded.left_out, "moved": batch.folded.renamed}
         keys = batch.folded.keys
-        return LoadResult(written, told, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
+        return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
 
     return PendingLoad(pending, result)
 

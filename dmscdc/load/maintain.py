@@ -71,5 +71,5 @@ def maintain(
             renew()
             done.append(words)
         load_state(known, table, lake, item.format, catalog)  # a commit of upkeep has a number of its own
-        told = sync_table(catalog, there)
-    return Maintained(table, item.format, tuple(done), oldest, told.notes)
+        catalogued = sync_table(catalog, there)
+    return Maintained(table, item.format, tuple(done), oldest, catalogued.notes)

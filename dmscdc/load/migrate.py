@@ -130,5 +130,5 @@ def migrate(
         known.change(
             table, lambda one: replace(with_position(one, position, done.number, head.number), format=format)
         )
-        told = sync_table(catalog, new)
-        return Moved(table, format, head.rows, _remove(store, place), told.notes)
+        catalogued = sync_table(catalog, new)
+        return Moved(table, format, head.rows, _remove(store, place), catalogued.notes)

@@ -102,8 +102,8 @@ def load_rows_aside(
     nulls = (promised_nulls(open_raw(load.urls[f.path], f.path), task.key) for f in load.footers if f.rows)
     if not bad and all(number == 0 for found in nulls for number in found.values()):
         return []
-    told = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
-    rows = [told.get((row.path, row.row), row) for row in bad_load_rows(spark, load, task.key)]
+    known = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
+    rows = [known.get((row.path, row.row), row) for row in bad_load_rows(spark, load, task.key)]
     check_number(task.table, rows)
     return rows
 
@@ -119,8 +119,8 @@ def rows_aside(
     "The rows of change files that are put aside. Raises `Refused`."
     if not batch.folded.bad:
         return []
-    told = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
-    rows = [told.get((row.path, row.row), row) for row in bad_changes(spark(), files, task.key)]
+    known = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
+    rows = [known.get((row.path, row.row), row) for row in bad_changes(spark(), files, task.key)]
     check_number(task.table, rows)
     return rows
 

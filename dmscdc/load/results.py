@@ -294,7 +294,7 @@ def masked(
 def processed(
     plan: Plan,
     table_state: TableState | None,  # None: it did not come so far
-    done: Sequence[LoadResult], problem: DmscdcError | None, clock: Clock, told: SyncResult,
+    done: Sequence[LoadResult], problem: DmscdcError | None, clock: Clock, catalogued: SyncResult,
     mask: str = "",  # patterns of columns whose values are not shown
 ) -> Processed:
     "Everything a report shows."
@@ -302,9 +302,9 @@ def processed(
     position = Position.from_json(head.position) if head else None
     loads = [result for result in done if result.is_load]
     noted = [note for load in loads for note in load.notes]
-    notes = (*(table_state.notes if table_state else ()), *plan.notes, *noted, *told.notes)
+    notes = (*(table_state.notes if table_state else ()), *plan.notes, *noted, *catalogued.notes)
     verdict, words = verdict_of(loads, plan, notes)
-    words = f"{words}; {told.words}" if told.words else words
+    words = f"{words}; {catalogued.words}" if catalogued.words else words
     if problem:
         verdict, words = ended_by(problem, table, done, table_state, head)
     return Processed(
@@ -314,7 +314,7 @@ def processed(
         schema=tuple(sentence for load in loads for sentence in load.schema), notes=notes,
         position={"before": str(plan.before or "never loaded"), "after": str(position or "never loaded")},
         commit=head.number if head else 0, lake=lake_of(loads, head),
-        seconds=seconds_of(loads, clock), lag=lag_of(position, time.time()), catalog=told,
+        seconds=seconds_of(loads, clock), lag=lag_of(position, time.time()), catalog=catalogued,
         stream=table_state.item.status.get("stream") or {} if table_state else {},
         rows_before=table_state.head.rows if table_state and table_state.head else None,
         sample=masked([row for load in loads for row in load.written.sample], mask),

@@ -32,10 +32,10 @@ __all__ = ['lost_since', 'look_at_state', 'load_state', 'needs_all', 'plan_state
 def _is_same(one: Position, other: Position) -> bool:
     "Both hold the same load and the same last change file."
 
-    def told(at: Position) -> tuple:
-        return at.last, at.cut, sorted(f.identity for f in at.load_files)
+    def content(position: Position) -> tuple:
+        return position.last, position.cut, sorted(f.identity for f in position.load_files)
 
-    return told(one) == told(other)
+    return content(one) == content(other)
 
 # %% ../../notebooks/08_load/06_table_state.ipynb #55db7844
 def _ways_on(item: TableItem, head: Commit | None) -> str:
@@ -201,15 +201,16 @@ def _note_unapplied(
     archive: Listing | None,
 ) -> str:  # "" where none is missing
     "What is said of files that were refused and are gone before they were applied."
-    told, position = table_state.item.status.get("refused") or {}, table_state.position or Position()
+    refused = table_state.item.status.get("refused") or {}
+    position = table_state.position or Position()
     there = {f.path for listing in (files, archive) if listing for f in (*listing.load, *listing.changes)}
     applied = {path for path, _ in position.window} | {f.path for f in position.load_files}
-    gone = [path for path in told.get("files") or () if path not in there | applied and _is_listed(path, position)]
+    gone = [path for path in refused.get("files") or () if path not in there | applied and _is_listed(path, position)]
     if not gone:
         return ""
     are, them = ("is", "it") if len(gone) == 1 else ("are", "them")
     return (
-        f"{some(gone)} {are} gone from the landing, refused at {told['at'][:16].replace('T', ' ')} UTC and never "
+        f"{some(gone)} {are} gone from the landing, refused at {refused['at'][:16].replace('T', ' ')} UTC and never "
         f"applied. Bring {them} back mended; `dmscdc table accept {for_shell(table_state.item.table)}` says that the "
         f"table is right without {them}"
     )
@@ -248,8 +249,8 @@ def plan_state(
     csv = format_from(item.columns, item.csv, table_state.position.csv if table_state.position else None)
     texts = [f.path for f in plan.inputs if is_csv(f.path)]
     was = table_state.position.csv if table_state.position else None
-    is_told = not plan.load and was is not None and was == format_to_json(csv)
-    read = f"its CSV files are read with {in_words(csv, texts)}" if texts and not is_told else ""
+    is_known = not plan.load and was is not None and was == format_to_json(csv)
+    read = f"its CSV files are read with {in_words(csv, texts)}" if texts and not is_known else ""
     is_old = table_state.head and laid_out(table_state.head) == item.partition and not plan.load
     fine = note_too_fine(item.table, table_state.head) if is_old else ""
     plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine])))

@@ -210,6 +210,15 @@ def test_new_words_about_a_table_replace_those_of_the_same_kind_only(keyed):
     assert keyed.get(PRODUCT).status == {"last_verdict": "failed", "lag": 61.5, "last_run": "r2"}
 
 
+def test_a_proof_stays_with_its_table_until_the_lake_begins_again(keyed, url):
+    equal = {"verdict": "ok", "commit": 1, "at": "2018-12-15T10:05:00+00:00", "position": "load 1"}
+    keyed.note_run(PRODUCT, {"proof": {**equal, "equal": equal}})
+    keyed.save_position(PRODUCT, SECOND, commit=2, expected_commit=1)
+    assert open_state(url).get(PRODUCT).status["proof"]["equal"] == equal
+    keyed.save_position(PRODUCT, FIRST, commit=1, expected_commit=2)  # as after a lake that was lost
+    assert not open_state(url).get(PRODUCT).status["proof"]
+
+
 def test_words_of_sixteen_runs_at_once_are_all_kept(state, url):
     tables = [TableRef("sampledb", f"t{n:02}") for n in range(16)]
     race(lambda n: open_state(url).note_run(tables[n], {"last_run": f"r{n}"}))
