@@ -27,7 +27,7 @@ suppress_warnings = ["myst.header", "misc.highlighting_failure"]  # a room may b
 def as_read(app, name: str, source: list[str]) -> None:
     "A page without links that lead out of the notebooks, and a notebook without hidden cells and `#| export`."
     if not str(app.env.doc2path(name)).endswith(".ipynb"):
-        source[0] = within(source[0]).replace("{results}", results())
+        source[0] = within(source[0]).replace("<!-- results -->", results())
         return
     book = json.loads(source[0])
     source[0] = json.dumps({**book, "cells": [shown for cell in book["cells"] if (shown := as_shown(cell))]})

@@ -20,7 +20,7 @@ import typer
 from .options import Json, Name, console, fail, file_to_write, moment_of, session
 from .options import show_json, show_source_rows, show_table, with_config
 from ..errors import BadKey, DmscdcError, NoFeed, NoPast, UnknownTable, Unreadable
-from ..landing.files import TableRef, for_shell
+from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..load.arrivals import count
 from ..service.config import Config, absolute
 from ..state.items import TableItem
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['key_of', 'without_pandas', 'table_of', 'lost_of', 'lives', 'lives_where', 'history', 'TableQuestion', 'asked',
-           'refusals', 'answer_as_of', 'as_of_command', 'feed_command', 'scd2_command']
+           'refusals', 'answer_as_of', 'as_of_command', 'after_lake', 'feed_command', 'scd2_command']
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-007
 def key_of(
@@ -169,9 +169,8 @@ def lives_where(
     "The histories of rows that fit, or once did. Raises what `lives` and `find` raise."
     from dmscdc.history.questions import conditions_of, find
 
-    with refusals(table):
-        one = asked(config, table)
-        found = find(one.past(), one.key, conditions_of(where))
+    one = asked(config, table)
+    found = find(one.past(), one.key, conditions_of(where))
     told = [lives(config, table, row.key, **more) for row in found[:_LIVES]]
     audits, words = [audit for audits, _ in told for audit in audits], [words for _, said in told for words in said]
     cut = f"the first {_LIVES} of {len(found):,} rows; all: dmscdc find {for_shell(table)} {shlex.join(where)}"
@@ -199,7 +198,11 @@ def history(
     given = {"since": since, "until": until}
     times = {name: moment_of(text)[0] if text else None for name, text in given.items()}
     more = {"stamp": timestamp_column, **times}
-    audits, words = lives(config, table, key_of(key), **more) if key else lives_where(config, table, where, **more)
+    if key:
+        audits, words = lives(config, table, key_of(key), **more)
+    else:
+        with refusals(table):
+            audits, words = lives_where(config, table, where, **more)
     lost = lost_of(config, table)
     _save(table, audits, svg, html)
     words = [*filter(None, [open_state(config.state, config.landing, ask=True).message]), *words]
@@ -504,6 +507,12 @@ def _ends_of(
     return stands, until
 
 
+def after_lake(one: TableQuestion, past: Changelog) -> list[RawFile]:
+    "Change files that a pass will apply: those after the last one that the lake holds, not those that came too late."
+    last = one.position.last if one.position else ""
+    return [file for file in past.changes if not last or file.order > change_order(last)]
+
+
 def _words_of(part: Delivered) -> list[str]:
     "A part in sentences."
     names = {"update_postimage": "update", "update_preimage": ""}
@@ -532,14 +541,14 @@ def feed_command(
     json: Json = False,
 ) -> None:
     "What happened since last time, with the rows before and after, as one part more; then the cursor moves."
-    from dmscdc.history.feed import follow, span
+    from dmscdc.history.feed import follow
 
     with refusals(table):
         one, out, cursor = asked(config, table), _here(out), _here(cursor)
         stands, until = _ends_of(one, cursor, begin, to)
         past, spark = one.past(), cache(lambda: session(config, out, cursor))
         done = follow(spark, past, one.key, out, cursor, stands, until, net, time_column)
-        waiting = 0 if to else len(span(past, one.position).new)
+        waiting = 0 if to else len(after_lake(one, past))
     if json:
         show_json({"table": table, "parts": [asdict(part) for part in done], "waiting": waiting})
         return

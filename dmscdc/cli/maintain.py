@@ -129,7 +129,7 @@ def maintain_runs(
 # %% ../../notebooks/17_cli/09_maintain.ipynb #c78f50e4
 @maintenance.command("java", epilog="Example: dmscdc maintain java")
 def maintain_java() -> None:
-    "Keep what Spark's Java loads at its start in one file of 200 MB: later starts take half the time. Half a minute."
+    "Keep what Spark's Java loads at its start in one file of 200 MB: later starts take half the time. Takes a minute."
     from dmscdc.spark.archive import write_archive
     from dmscdc.spark.session import class_archive
 

@@ -152,7 +152,7 @@ def condition_of(
     column, blank, sign, value = found.groups()
     value, sign = value.lstrip() if blank else value, _AS.get(sign, sign)
     if len(value) > 1 and value[0] == value[-1] == "'":
-        return Condition(column, value[1:-1], sign)
+        return Condition(column, value[1:-1].replace("''", "'"), sign)  # as in SQL
     is_null = value.lower() == "null"
     if (is_null or "%" in value) and sign not in ("=", "!="):
         raise BadKey(f"{text!r}: null and patterns with % are compared by = or !=")

@@ -182,7 +182,7 @@ def process_table(
     format: str = "parquet",  # of a table that the state does not know yet
     run: str = "", owner: str = "", fence: int = 0,  # the run's id; the controller's lease, "" takes our own
     catalog: str = "", archive: str = "",  # "glue:DATABASE"; where old change files were moved; "" for none
-    mask: str = "",  # patterns of columns whose values no report shows
+    mask: str = "",  # patterns of columns whose values are hidden among the changed rows of reports
     spark: OpenSession | None = None,  # called only when there is something to load
 ) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."

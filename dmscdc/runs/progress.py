@@ -32,14 +32,14 @@ class Progress:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="dmscdc-")
-        self._clock, self._doing, self.total, self.done = clock, {}, 0, 0
+        self._clock, self._doing, self.total, self._done = clock, {}, 0, set()
 
     def expect(
         self,
         total: int,  # tables that need a run
     ) -> None:
         "Begin a pass."
-        self.total, self.done = total, 0
+        self.total, self._done = total, set()
 
     @contextmanager
     def at(
@@ -54,7 +54,12 @@ class Progress:
             yield {STEP: str(file)}
         finally:
             del self._doing[table]
-            self.done += 1
+            self._done.add(table)  # once, also where it is tried again
+
+    @property
+    def done(self) -> int:
+        "Tables that are no longer at work."
+        return len(self._done)
 
     def say(
         self,

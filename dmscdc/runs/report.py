@@ -355,8 +355,8 @@ def in_plain_words(
     "What the run was, for a person who does not program."
     if run.get("job") == "reconcile":
         return (
-            f"This report is about {run['table']}. Its copy in the lake was compared with the table in the source, row "
-            "by row, by sums that both sides compute. The banner says what came out."
+            f"This report is about a comparison of {run['table']} in the source with its copy in the lake, by sums "
+            "over all rows that both sides compute. The banner says what came out."
         )
     if run.get("job") != LOADS:
         return ""

@@ -65,7 +65,7 @@ class Config:
     lineage: str = _setting(
         'who is told of runs by OpenLineage: an address, or on, as its own settings say; "": nobody', ""
     )
-    mask: str = _setting('columns whose values no report shows: patterns with commas; "": none', "")
+    mask: str = _setting('columns whose values are hidden among the changed rows of reports: patterns; "": none', "")
     spark_above: int = _setting("MB of a table's rows, before compression, above which Spark answers; 0: always", 256)
     archive: str = _setting('where old change files were moved, laid out like the landing; "": nowhere', "")
     transactions: str = _setting('CdcPath, where DMS writes changes of all tables together; "": none', "")

@@ -132,3 +132,5 @@ def test_feed_goes_where_the_lake_stands_and_then_on_from_the_cursor(dmscdc, tmp
     full = dmscdc("feed", "shop.item", "--out", "all", "--full", "--from", f"{closed(3)}.parquet", "--to", "landed")
     assert "1 delete, 1 update" in full
     assert "no table shop.other in" in dmscdc("feed", "shop.other", "--out", "parts", code=2)
+    dmscdc.world.changes("20181212-100000000", [("U", 2, "too late", 9)])  # a pass leaves it to a person
+    assert "waits for a pass" not in dmscdc(*words)

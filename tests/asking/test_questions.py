@@ -142,6 +142,8 @@ def test_what_cannot_be_asked_is_refused_in_words(told):
         done = CliRunner().invoke(app, [*words, "--folder", str(home)])
         assert done.exit_code == 2 and why in " ".join(done.output.split()), done.output
     with pytest.raises(BadKey, match="name what a row had"): dmscdc.open(home)["shop.item"].find()
+    for ask in (dmscdc.open(home)["shop.item"].history, dmscdc.open(home)["shop.item"].find):
+        with pytest.raises(BadKey, match="no file carries size"): ask("size = 1")
 
 
 def test_a_row_had_values_that_came_in_different_files_and_never_one_that_its_type_cannot_hold(tmp_path):
