@@ -118,7 +118,7 @@ def table_page(
         "charts": charts_of(found["rows"]) if table and not number else "",
         "chips": _verdicts_of(rows),
         "older": _older(table, found, number),
-        "proof": next((row for row in rows if row["job"] == "reconcile"), None),
+        "proof": next((row for row in rows if row.get("job") == "reconcile"), None),
         "newest": file_of(table),
         "top": "../../" if number else "../",
         "now": (now or datetime.now(timezone.utc)).isoformat(),
