@@ -19,7 +19,8 @@ from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog, upto
-from dmscdc.history.feed import feed, landed
+from dmscdc.history.feed import feed
+from dmscdc.history.span import landed
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dmscdc.history.clock import AsOf
     from dmscdc.history.audit import RowAudit
     from dmscdc.history.changelog import Changelog
-    from dmscdc.history.feed import Cursor, Delivered
+    from dmscdc.history.parts import Cursor, Delivered
     from dmscdc.lake.table import Commit, LakeTable
     from dmscdc.scd2.update import Increment
 
@@ -493,7 +493,8 @@ def _ends_of(
 ) -> tuple[Cursor, Position]:
     "The positions from which and to which a part reaches. Raises `ValueError` and `NoPast`."
     from dmscdc.history.changelog import upto
-    from dmscdc.history.feed import Cursor, landed, read_cursor
+    from dmscdc.history.parts import Cursor, read_cursor
+    from dmscdc.history.span import landed
 
     past, stands = one.past(), read_cursor(cursor, one.table) if cursor else Cursor(str(one.table))
     if begin and (stands.position or stands.part):
@@ -541,13 +542,14 @@ def feed_command(
     json: Json = False,
 ) -> None:
     "What happened since last time, with the rows before and after, as one part more; then the cursor moves."
-    from dmscdc.history.feed import follow
+    from dmscdc.history.parts import follow
 
     with refusals(table):
         one, out, cursor = asked(config, table), _here(out), _here(cursor)
         stands, until = _ends_of(one, cursor, begin, to)
         past, spark = one.past(), cache(lambda: session(config, out, cursor))
-        done = follow(spark, past, one.key, out, cursor, stands, until, net, time_column)
+        places = (out, cursor, stands, until)
+        done = follow(spark, past, one.key, *places, net, time_column, config.spark_above << 20)
         waiting = 0 if to else len(after_lake(one, past))
     if json:
         show_json({"table": table, "parts": [asdict(part) for part in done], "waiting": waiting})

@@ -50,6 +50,8 @@ def in_trouble(
     config: Config,
     now: float | None = None,  # epoch seconds; None: the time of the clock
     limits: Mapping[str, float] = DEFAULTS,  # parameters of the shared stack that an alarm compares with
+    alarm: str = "",  # this one only; "" for all
+    table: str = "",  # of this one only; "" for all
 ) -> list[dict[str, Any]]:  # alarm, table, value, words, command, since, report
     "What each table would raise now, in the order of the alarms. Reads the landing, starts no Spark."
     now = time.time() if now is None else now
@@ -62,15 +64,16 @@ def in_trouble(
         bad = _bad_runs([line for line in mine if line["job"] != "reconcile"])
         apart = bool(proofs) and proofs[-1]["verdict"] in _TROUBLE
         facts.append({**table_facts(status, outcome, now), "different": int(apart)})
-        for alarm, value in raised(facts[-1], limits):
-            said, runs = (proofs[-1]["words"], _bad_runs(proofs)) if alarm == "Different" else (outcome.words, bad)
+        for name, value in raised(facts[-1], limits):
+            said, runs = (proofs[-1]["words"], _bad_runs(proofs)) if name == "Different" else (outcome.words, bad)
             first, last = (runs[0]["start"], runs[-1].get("html", "")) if runs else ("", "")
             rows.append({
-                "alarm": alarm, "table": str(status.table), "value": value, "words": said, "command": outcome.command,
+                "alarm": name, "table": str(status.table), "value": value, "words": said, "command": outcome.command,
                 "since": first, "report": last,
             })
-    rows += [{"alarm": alarm, "table": "", "value": value, **_of_passes(alarm, value)} for alarm, value in
-             _raised_by_passes(config, facts, now, limits)]
+    for name, value in _raised_by_passes(config, facts, now, limits):
+        rows.append({"alarm": name, "table": "", "value": value, **_of_passes(name, value)})
+    rows = [row for row in rows if alarm in ("", row["alarm"]) and table in ("", row["table"])]
     return sorted(rows, key=lambda row: [*ALARMS].index(row["alarm"]))
 
 

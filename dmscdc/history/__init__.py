@@ -9,15 +9,16 @@ if TYPE_CHECKING:
     from .as_of import AsOf as AsOf, as_of as table_as_of
     from .audit import RowAudit as RowAudit, audit_row as audit_row
     from .changelog import Changelog as Changelog, open_changelog as open_changelog
-    from .feed import Cursor as Cursor, feed as table_feed, follow as follow
+    from .feed import feed as table_feed
+    from .parts import Cursor as Cursor, follow as follow
 else:
     __getattr__ = _lazily(__name__, {
         "AsOf": "as_of",
         "Changelog": "changelog",
-        "Cursor": "feed",
+        "Cursor": "parts",
         "RowAudit": "audit",
         "audit_row": "audit",
-        "follow": "feed",
+        "follow": "parts",
         "open_changelog": "changelog",
         "table_as_of": "as_of.as_of",
         "table_feed": "feed.feed",

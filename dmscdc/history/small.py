@@ -31,7 +31,8 @@ from ..lake.table import LakeTable, PlainFile, lake_columns
 from ..state.position import Position
 
 # %% auto #0
-__all__ = ['SMALL', 'is_small', 'rows_of', 'applicable', 'named_keys', 'table_then', 'lake_table', 'is_small_lake', 'known_then']
+__all__ = ['SMALL', 'is_small', 'rows_of', 'applicable', 'named_keys', 'by_sequence', 'table_then', 'lake_table', 'is_small_lake',
+           'known_then']
 
 # %% ../../notebooks/10_history/07_small.ipynb #fa90410c
 SMALL = 256 << 20  # bytes of all rows before compression
@@ -122,15 +123,24 @@ def named_keys(
     return list(found.values())
 
 
+def by_sequence(
+    rows: Iterable[RawChange],  # of one key
+    clock: CommitClock,
+) -> tuple[list[RawChange], str]:  # those with a known Op; the column that orders them, "" where a change lacks it
+    "The changes of a key in order."
+    rows = [raw for raw in rows if raw.op in OPS]
+    changes = [raw for raw in rows if not raw.file.is_load]
+    told = (is_sequence(raw.values.get(clock.sequence), clock.sequence, raw.file.name) for raw in changes)
+    sequence = clock.sequence if clock.sequence and all(told) else ""
+    return in_order(rows, sequence), sequence
+
+
 def _last(
     rows: Iterable[RawChange],  # of one key
     clock: CommitClock,
 ) -> tuple[Mapping[str, Any] | None, RawChange | None]:  # the row after all of them, and the one that comes last
-    rows = [raw for raw in rows if raw.op in OPS]
-    changes = [raw for raw in rows if not raw.file.is_load]
-    told = (is_sequence(raw.values.get(clock.sequence), clock.sequence, raw.file.name) for raw in changes)
     row, last = Row(), None
-    for raw in in_order(rows, clock.sequence if clock.sequence and all(told) else ""):
+    for raw in by_sequence(rows, clock)[0]:
         row, last = after(row, raw.op, raw.values), raw
     return row.values, last
 

@@ -24,7 +24,7 @@ from ..runs.index import row_of
 from ..runs.log import RunLog
 from ..runs.report import took
 from ..runs.store import open_run_store
-from .config import Config
+from .config import Config, nearest_config as nearest_config
 from ..state.items import TableItem
 from ..state.registry import open_state
 
@@ -108,9 +108,10 @@ def frame(
     rows: Iterable[dict[str, Any]],
     columns: list[str] | None = None,  # those of the rows
 ) -> pd.DataFrame:
-    "Plain rows as a table to look at."
+    "Plain rows as a table to look at, with whole sentences."
     import pandas as pd
 
+    pd.set_option("display.max_colwidth", None)
     return pd.DataFrame(list(rows), columns=columns)
 
 

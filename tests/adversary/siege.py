@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from dmscdc.history.as_of import as_known, as_of
 from dmscdc.history.audit import AGREES, audit_row
 from dmscdc.history.changelog import Changelog, open_changelog, upto
-from dmscdc.history.feed import feed, landed
+from dmscdc.history.span import landed
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
@@ -32,6 +32,7 @@ from dmscdc.scd2.update import update_versions
 from dmscdc.state.sqlite import SqliteState
 from dmscdc.state.position import Position
 
+from engines import feed
 from told import GOOD, File, Row, Table, after, key_of, shown
 
 WAYS = {"direct": str(1 << 30), "shuffled": "0"}

@@ -18,13 +18,13 @@ from dmscdc.errors import BadKey, NoPast, Refused
 from dmscdc.history.as_of import as_of as by_spark
 from dmscdc.history.clock import AsOf
 from dmscdc.history.changelog import open_changelog, read_changelog, upto
-from dmscdc.history.feed import feed, landed
+from dmscdc.history.span import landed
 from dmscdc.history.questions import condition_of, only
 from dmscdc.history.replay import can_apply, every_state
 from dmscdc.history.small import table_then
 from dmscdc.state.registry import open_state
 
-from engines import as_of
+from engines import as_of, feed
 from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, table_of
 from world import closed
 

@@ -11,11 +11,11 @@ from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.errors import Refused
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog, upto
-from dmscdc.history.feed import feed, landed
+from dmscdc.history.span import landed
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.sqlite import SqliteState
-from engines import as_of
+from engines import as_of, feed
 from raw_replay import T
 from world import closed
 

@@ -12,11 +12,11 @@ from awkward import TABLES
 from dmscdc.history.as_of import as_known
 from dmscdc.history.audit import AGREES, audit_row
 from dmscdc.history.changelog import open_changelog, upto
-from dmscdc.history.feed import feed, landed
+from dmscdc.history.span import landed
 from dmscdc.landing.files import TableRef
 from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.scd2.update import read_versions, update_versions
-from engines import as_of
+from engines import as_of, feed
 from world import World
 
 ODD = ".#%*?[{\\+:=' \"_"  # what a file system, an address or a pattern may take for something else

@@ -4,6 +4,7 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
+from engines import feed
 from damage import DAMAGES, LIBRARIES, ROWS, damages, encoded, put, rows_of
 from dmscdc.changes import tasks
 from dmscdc.changes.tasks import explained
@@ -11,7 +12,6 @@ from dmscdc.cli.main import app
 from dmscdc.errors import Refused
 from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_changelog
-from dmscdc.history.feed import feed
 from dmscdc.history.row import states_of
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import write_config

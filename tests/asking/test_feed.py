@@ -13,11 +13,13 @@ from pyspark.sql import functions as F
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.errors import NoFeed
 from dmscdc.history.changelog import open_changelog, upto
-from dmscdc.history.feed import Cursor, choose, deliver, feed, follow, landed, read_cursor, save_cursor, span, write_part
+from dmscdc.history.span import landed, span
+from dmscdc.history.parts import Cursor, choose, deliver, follow, read_cursor, save_cursor, write_part
 from dmscdc.scd2.update import update_versions
 from dmscdc.state.sqlite import SqliteState
 from dmscdc.state.position import Position
 
+from engines import feed
 from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, Table, plain
 from seeds import seed_of
 from test_as_of import ITEM, change, minute
@@ -218,7 +220,7 @@ def test_dead_at_any_step_the_next_call_gives_every_change_once(spark, shop, tmp
 
 
 def test_a_cursor_that_is_written_badly_leaves_the_old_one(tmp_path, monkeypatch):
-    from dmscdc.history import feed as room
+    from dmscdc.history import parts as room
 
     url, put = str(tmp_path / "cursor.json"), room.put_text
     save_cursor(url, Cursor(str(T), files=1))

@@ -17,7 +17,8 @@ from dmscdc.cli.main import app
 from dmscdc.history.as_of import as_known, as_of
 from dmscdc.history.audit import AGREES, audit_row
 from dmscdc.history.changelog import Changelog, open_changelog, upto
-from dmscdc.history.feed import feed, landed
+from dmscdc.history.feed import feed
+from dmscdc.history.span import landed
 from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.scd2.update import update_versions
 from dmscdc.service.config import write_config

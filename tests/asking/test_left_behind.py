@@ -9,13 +9,13 @@ import pytest
 
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import lost_changes, open_changelog
-from dmscdc.history.feed import feed
 from dmscdc.history.row_page import lake_sentence
 from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.reconcile.explain import pending
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
 
+from engines import feed
 from world import World
 
 SCHEMA = {"id": "int", "a": "string"}

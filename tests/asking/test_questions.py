@@ -114,15 +114,36 @@ def test_each_cell_names_the_file_that_gave_it_its_value(told):
         assert {line["column"]: line["file"] for line in lines} == life.wrote.get(key, {})
 
 
-def test_the_table_after_every_file_is_the_source_s_without_java(told, tmp_path):
-    home, life = told
-    files = ["load", *(f"{closed(number)}.parquet" for number in range(1, 13))]
-    script = "\n".join(f"app(['as-of', 'shop.item', '--file', {file!r}, '--out', {str(tmp_path / str(n))!r}, '--folder', {str(home)!r}], standalone_mode=False)" for n, file in enumerate(files))
+FILES = ["load", *(f"{closed(number)}.parquet" for number in range(1, 13))]
+
+
+def without_java(home: Path, *commands: list[str]) -> None:
+    script = "\n".join(f"app({[*words, '--folder', str(home)]!r}, standalone_mode=False)" for words in commands)
     done = subprocess.run([sys.executable, "-c", f"from dmscdc.cli.main import app\n{script}"], capture_output=True, text=True, env={"JAVA_HOME": "/nowhere", "PATH": "/nowhere"})
     assert done.returncode == 0, done.stderr
+
+
+def test_the_table_after_every_file_is_the_source_s_without_java(told, tmp_path):
+    home, life = told
+    without_java(home, *(["as-of", "shop.item", "--file", file, "--out", str(tmp_path / str(n))] for n, file in enumerate(FILES)))
     for number, state in enumerate(life.states):
         rows = pq.read_table(tmp_path / str(number)).to_pylist()
-        assert {row["id"]: (row["name"], row["qty"]) for row in rows} == state and len(rows) == len(state), files[number]
+        assert {row["id"]: (row["name"], row["qty"]) for row in rows} == state and len(rows) == len(state), FILES[number]
+
+
+@pytest.mark.parametrize("way", ["--net", "--full"])
+def test_who_follows_a_table_has_the_source_after_every_part_without_java(told, tmp_path, way):
+    home, life = told
+    ends = [0, 1, 4, 5, 9, 12]
+    without_java(home, *(["feed", "shop.item", way, "--out", str(tmp_path / "parts"), "--cursor", str(tmp_path / "cursor.json"), "--to", FILES[end]] for end in ends))
+    has, parts = {}, sorted((tmp_path / "parts").iterdir())
+    for end, part in zip(ends, parts, strict=True):
+        for row in pq.read_table(part).to_pylist():
+            kind, values = row["_change_type"], (row["name"], row["qty"])
+            if kind == "reset": has.clear()
+            elif kind in ("update_preimage", "delete"): assert has.pop(row["id"]) == values
+            else: has[row["id"]] = values
+        assert has == life.states[end], FILES[end]
 
 
 def test_two_times_of_a_table_differ_in_what_the_source_differed(told):

@@ -9,7 +9,8 @@ from dmscdc.scd2 import update as scd2_table
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_changelog, upto
-from dmscdc.history.feed import feed, landed
+from dmscdc.history.feed import feed
+from dmscdc.history.span import landed
 from dmscdc.state.registry import open_state
 from raw_replay import T
 from world import closed

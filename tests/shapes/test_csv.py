@@ -19,7 +19,8 @@ from dmscdc.changes.csv import as_parquet, format_from
 from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog, upto
-from dmscdc.history.feed import feed, landed
+from dmscdc.history.span import landed
+from engines import feed
 from seeds import seed_of
 from world import World, closed
 

@@ -11,11 +11,11 @@ import pytest
 
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog, upto
-from dmscdc.history.feed import feed, landed
+from dmscdc.history.span import landed
 from dmscdc.history.small import table_then
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
-from engines import as_of
+from engines import as_of, feed
 from seeds import seed_of
 from world import World, closed
 

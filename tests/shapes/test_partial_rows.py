@@ -5,11 +5,11 @@ import pytest
 
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog
-from dmscdc.history.feed import feed, landed
+from dmscdc.history.span import landed
 from dmscdc.history.changelog import upto
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
-from engines import as_of
+from engines import as_of, feed
 from world import World
 
 ITEM = {"id": "int", "area": "string", "name": "string", "price": "int"}

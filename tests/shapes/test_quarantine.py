@@ -279,7 +279,7 @@ class Reader:
     def __init__(self, world: World): self.world, self.rows, self.at = world, {}, None
 
     def read(self) -> list[str]:
-        from dmscdc.history.feed import feed
+        from engines import feed
 
         how, lists = format_from(self.world.state.get(self.world.ref).columns), aside_folder(str(self.world.root / "lake"), self.world.ref)
         past = open_changelog(str(self.world.landing), self.world.ref, position=position(self.world), csv=how, aside=lists)
@@ -342,7 +342,7 @@ def test_the_history_says_since_when_a_row_that_was_put_aside_is_in_the_lake(spa
 
 
 def test_parts_of_a_feed_sort_as_they_were_told_also_where_both_end_at_one_file(spark, tmp_path):
-    from dmscdc.history.feed import follow, read_cursor
+    from dmscdc.history.parts import follow, read_cursor
 
     world = csv_table(spark, tmp_path).set(columns=[("id", "int"), ("name", "string"), ("price", "decimal(4,2)")])
     put(world, f"{closed(1)}.csv", "I,7,b,123.45\nI,8,c,123.00\nI,9,d,1.00\n")
