@@ -128,6 +128,7 @@ class FoldResult:
     inserts: int = 0  # of the changes that are not read again, by Op
     updates: int = 0
     deletes: int = 0
+    by_file: Mapping[str, Sequence[int]] = field(default_factory=dict)  # path -> these three of each file
     renamed: int = 0  # rows that came from another key
     bad: int = 0  # rows that cannot be applied
     first_bad: list | None = None  # its place, Op, and which key columns are null
@@ -333,9 +334,10 @@ _COUNTED = {"inserts": "I", "updates": "U", "deletes": "D"}
 def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     "Facts about the rows read."
     changes = as_read(changes)
-    bad, kinds, ops = bad_rows(changes, how.keys), changes[KIND].to_numpy(), changes[OP]
+    bad, kinds = bad_rows(changes, how.keys), changes[KIND].to_numpy()
     mine = pa.array(kinds != "again")
-    counts = {name: _count_true(pc.and_(mine, pc.equal(ops, op))) for name, op in _COUNTED.items()}
+    by_file = _by_file(changes.filter(mine))
+    counts = {name: sum(file[at] for file in by_file.values()) for at, name in enumerate(_COUNTED)} | {"by_file": by_file}
     proven = _count_true(carries(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
     renamed = _count_true(pc.and_(mine, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
@@ -351,6 +353,16 @@ def _with_image(changes: pa.Table, how: Folding) -> np.ndarray:
     for before in how.images.values():
         found |= pc.is_valid(changes[before]).to_numpy()
     return found & pc.fill_null(pc.equal(changes[OP], "I"), False).to_numpy()
+
+
+def _by_file(changes: pa.Table) -> dict[str, list[int]]:  # path -> inserts, updates, deletes
+    "What each file holds."
+    found: dict[str, list[int]] = {}
+    counted = changes.select([FILE, OP]).group_by([FILE, OP]).aggregate([([], "count_all")])
+    for path, op, number in zip(*(counted[name].to_pylist() for name in (FILE, OP, "count_all"))):
+        if op in OPS:
+            found.setdefault(path, [0] * len(OPS))[OPS.index(op)] += number
+    return found
 
 
 def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:

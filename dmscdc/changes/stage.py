@@ -190,7 +190,10 @@ def together(
         found = [facts[name] for facts in done if facts[name]]
         counts[name] = min(found, key=lambda value: value[:3], default=None)
     nulls = sum((Counter(facts.get("nulls", {})) for facts in done), Counter())
-    return FoldResult(**counts, highest=max((facts["highest"] for facts in done), default="")), nulls
+    by_file: dict[str, list[int]] = {}
+    for path, numbers in (one for facts in done for one in facts["by_file"].items()):
+        by_file[path] = [a + b for a, b in zip(numbers, by_file.get(path, [0] * len(numbers)))]
+    return FoldResult(**counts, by_file=by_file, highest=max((facts["highest"] for facts in done), default="")), nulls
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #5e0d1c01
 def _ask_ends(batches: Batches, url: str) -> Batches:

@@ -455,7 +455,7 @@ def _prepare_batch(
         notes = _batch_notes(task, head, batch, written, came_late, grown.left_out)
         notes = (*notes, *_note_renamed(task, head, grown, footers))
         notes = (*filter(None, [note, replaced]), *notes)
-        applied = files_of(files, footers, kinds)
+        applied = files_of(files, footers, kinds, batch.folded.by_file)
         seconds = clock.seconds | written.seconds
         doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch), replaced]))
         parts = {"aside": sum(row.row is not None and kinds.get(row.path) != "again" for row in bad),

@@ -85,12 +85,16 @@ def files_of(
     files: Sequence[RawFile],
     footers: Sequence[Footer],  # of the same files
     kinds: Mapping[str, str],  # by path; "change" where nothing is said
+    counts: Mapping[str, Sequence[int]] | None = None,  # by path: inserts, updates, deletes
 ) -> tuple[dict[str, Any], ...]:
     "The files of a load as the report shows them."
-    return tuple(
-        {"path": f.path, "kind": kinds.get(f.path, "change"), "rows": g.rows, "bytes": f.size}
-        for f, g in zip(files, footers)
-    )
+    found = []
+    for file, footer in zip(files, footers):
+        facts = {"path": file.path, "kind": kinds.get(file.path, "change"), "rows": footer.rows, "bytes": file.size}
+        if counts and file.path in counts:
+            facts["ops"] = list(counts[file.path])
+        found.append(facts)
+    return tuple(found)
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #7eec50b6
 def load_rows_aside(

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from html import escape
 from importlib.resources import files
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -410,13 +411,17 @@ def sample_csv(
 def files_by_time(
     files: list[dict[str, Any]],  # of `Processed`
     most: int = 60,  # bars
-) -> list[dict[str, Any]]:  # bars: from, to (UTC), rows
-    "Rows of the change files by the time at which DMS closed them, in their order; a bar for several where many."
-    closed = [(moment, file["rows"] or 0) for file in files if (moment := _closed(file["path"]))]
-    closed.sort()
+) -> list[dict[str, Any]]:  # bars: from, to (UTC), rows, ops (inserts, updates, deletes; [] where they are not counted)
+    "Operations of the change files by the time at which DMS closed them; a bar for several where many."
+    closed = [(moment, file["rows"] or 0, file.get("ops") or []) for file in files if (moment := _closed(file["path"]))]
+    closed.sort(key=itemgetter(0))
     step = -(-len(closed) // most) or 1
     groups = [closed[at : at + step] for at in range(0, len(closed), step)]
-    return [{"from": one[0][0], "to": one[-1][0], "rows": sum(rows for _, rows in one)} for one in groups]
+    bars = []
+    for group in groups:
+        ops = [sum(numbers) for numbers in zip(*(ops for *_, ops in group if ops))]
+        bars.append({"from": group[0][0], "to": group[-1][0], "rows": sum(rows for _, rows, _ in group), "ops": ops})
+    return bars
 
 
 def _closed(path: str) -> str:

@@ -40,6 +40,8 @@ def test_rows_before_and_after_are_those_of_the_source(tmp_path, spark):
             cells = [(name, text(a), text(b)) for name, a, b in zip(SCHEMA, (key, *was) if was else (None,) * 3, (key, *now) if now else (None,) * 3) if not (was and now) or a != b]
             expected[key] = ("updated" if was and now else "inserted" if now else "deleted", cells)
         assert told(done) == expected and len(expected) > 3
+        (file,) = done.files
+        assert file["ops"] == [sum(line[0] == op for line in lines) for op in "IUD"]
         assert done.rows_before + done.rows["inserted"] - done.rows["deleted"] == done.lake["rows"] == len(rows)
 
 

@@ -366,14 +366,15 @@ def test_a_report_begins_in_plain_words_shows_changed_rows_as_a_table_and_as_csv
     line = json.loads((runs / "ledger.jsonl").read_text().splitlines()[-1]) | {"table": ONE, "verdict": "ok"}
     line |= {"notebook": f"process_table/{ONE}/20181215T100400Z-3f2a90bc.ipynb", "html": f"process_table/{ONE}/20181215T100400Z-3f2a90bc.html", "job": "process_table"}
     cells = [["name", "a \"lamp\", old", "<b>new</b>"], ["price", None, "9.00"]]
-    files = [{"path": f"20181215-10{n:02}00000.parquet", "kind": "change", "rows": n, "bytes": 9} for n in range(1, 4)]
+    files = [{"path": f"20181215-10{n:02}00000.parquet", "kind": "change", "rows": n, "bytes": 9, "ops": [n - 1, 1, 0]} for n in range(1, 4)]
     done = {"files": files, "rows": {"inserted": 0, "updated": 1, "deleted": 0, "read": 6}, "rows_before": 5, "lake": {"rows": 5}, "sample": [{"what": "updated", "key": [["id", "7"]], "cells": cells}], "plan": {"kind": "changes", "sentence": "3 change files"}}
     page = shown(a_report(runs, line, processed=done), viewport={"width": 390, "height": 800})
     said = page.inner_text("main")
     assert f"This report is about {ONE}, a table of the source, and its copy in the lake. It was brought up to date with 3 files that DMS had written: 1 row was changed." in said
     assert "5 rows before, 0 added, 0 removed: 5 rows after." in said and "before: null" not in said and page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.eval_on_selector_all(".cards tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))") == [["updated", "id=7", "name", 'a "lamp", old', "<b>new</b>"], ["", "", "price", "null", "9.00"]]
-    assert page.eval_on_selector_all(".bars rect title", "all => all.map(one => one.textContent)") == [f"2018-12-15 10:{n:02}:00: {n} rows" for n in range(1, 4)]
+    assert page.eval_on_selector_all(".bars rect title", "all => all.map(one => one.textContent)") == [
+        f"2018-12-15 10:{n:02}:00: {number} {kind}" for n in range(1, 4) for kind, number in (("inserts", n - 1), ("updates", 1), ("deletes", 0))]
     with page.expect_download() as saved: page.click("text=As CSV")
     assert pd.read_csv(saved.value.path(), keep_default_na=False).values.tolist() == [["updated", "id=7", *map(lambda v: v or "", cells[0])], ["updated", "id=7", "price", "", "9.00"]]
     page.click(f"text={ONE} >> nth=0")
