@@ -337,11 +337,12 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     bad, kinds = bad_rows(changes, how.keys), changes[KIND].to_numpy()
     mine = pa.array(kinds != "again")
     by_file = _by_file(changes.filter(mine))
-    counts = {name: sum(file[at] for file in by_file.values()) for at, name in enumerate(_COUNTED)} | {"by_file": by_file}
+    counts = {name: sum(file[at] for file in by_file.values()) for at, name in enumerate(_COUNTED)}
     proven = _count_true(carries(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
     renamed = _count_true(pc.and_(mine, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
     facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven, "renamed": renamed}
+    facts["by_file"] = by_file
     facts["first_bad"] = first_of(changes, bad, how.keys)
     facts["first_image"] = first_of(changes, _with_image(changes, how))
     return counts | facts | sequence_range(changes, kinds, "" if unproven else how.sequence)
