@@ -69,6 +69,8 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "shapes": "quick",
     "shapes/test_csv.py": "test",
     "shapes/test_settings.py": "proof",
+    "shapes/test_unlogged.py": "test",
+    "shapes/test_unlogged.py::test_a_captured": "proof",
     "shapes/test_key_changes.py::test_random_": "proof",
 
     "scenarios/test_table_names.py": "proof",
@@ -122,6 +124,7 @@ SWEEPS = (  # ids that repeat another test for one more name, table, moment or w
     r"shapes/test_csv.py::test_random_changes.*\[shuffled",
     r"shapes/test_key_changes.py::test_the_old_key.*\[shuffled-(?!a swap)",
     r"shapes/test_quarantine.py::test_a_replayed_row.*\[shuffled",
+    r"shapes/test_unlogged.py::test_random.*\[(?!direct-marker|shuffled-keep-area)",
     r"stream/test_lives.py::test_the_lake_equals.*\[(?![0-1]\])",
     r"stream/test_stream.py::test_the_story_of_a_stream",
 )

@@ -54,7 +54,7 @@ API = {  # our name of a setting: its name in `S3Settings`
     "cdc_inserts_and_updates": "CdcInsertsAndUpdates", "timestamp_column": "TimestampColumnName",
     "use_task_start_time": "UseTaskStartTimeForFullLoadTimestamp", "add_column_name": "AddColumnName",
     "csv_delimiter": "CsvDelimiter", "csv_row_delimiter": "CsvRowDelimiter", "csv_null_value": "CsvNullValue",
-    "rfc4180": "Rfc4180",
+    "use_csv_no_sup_value": "UseCsvNoSupValue", "csv_no_sup_value": "CsvNoSupValue", "rfc4180": "Rfc4180",
 }
 CHOICES = {
     "data_format": ("csv", "parquet"),
@@ -107,9 +107,12 @@ class DmsSettings(_FileSettings):
     sequence_column: str = ""               # name of a column with $AR_H_CHANGE_SEQ (table-mapping rule)
     before_image: str = ""                  # "pk-only" or "all": old values in BI_… (rule add-before-image-columns)
     key_only_deletes: bool = False          # D rows hold the key only, as PostgreSQL logs them
+    changed_only: tuple[str, ...] = ()      # columns that an update logs only where it changes them; "*" for all
     csv_delimiter: str = ","                # between two fields (CsvDelimiter)
     csv_row_delimiter: str = "\n"           # behind each row (CsvRowDelimiter)
     csv_null_value: str = ""                # text of a null, without quotes (CsvNullValue)
+    use_csv_no_sup_value: bool = False      # CSV changes have a text for values that were not logged (UseCsvNoSupValue)
+    csv_no_sup_value: str = ""              # that text; "" writes null all the same (CsvNoSupValue)
     add_column_name: bool = False           # CSV files begin with the names of their columns (AddColumnName)
     rfc4180: bool = True                    # fields with special characters are quoted (Rfc4180)
     boolean_texts: tuple[str, str] = ("true", "false")  # as the engine's DMS writes them: t and f, 1 and 0
@@ -169,10 +172,10 @@ def _endpoint(given: dict[str, Any]) -> dict[str, Any]:
 # %% ../../notebooks/03_capture/01_settings.ipynb #22c34dd2
 SHAPELESS = {  # settings that change neither rows nor names
     "ServiceAccessRoleArn", "ExternalTableDefinition", "BucketName", "EncryptionMode", "ServerSideEncryptionKmsKeyId",
-    "DictPageSizeLimit", "DataPageSize", "CsvNoSupValue", "CannedAclForObjects", "IgnoreHeaderRows",
+    "DictPageSizeLimit", "DataPageSize", "CannedAclForObjects", "IgnoreHeaderRows",
     "ExpectedBucketOwner", "GlueCatalogGeneration",
 }
-NOT_WRITTEN = {"UseCsvNoSupValue", "AddTrailingPaddingCharacter"}  # we can write only what DMS writes without them
+NOT_WRITTEN = {"AddTrailingPaddingCharacter"}  # we can write only what DMS writes without them
 
 
 def _given(text: str) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from .writer import DmsSettings, as_utc, change_columns, change_name, change_sequence, moment_of
-from .writer import date_folder, put_file, stamp_text, typed_rows, write_load_set
+from .writer import NOT_LOGGED, date_folder, put_file, stamp_text, typed_rows, with_markers
+from .writer import write_load_set
 from ..errors import BadSetting, WrongValue
 from ..landing.files import TableRef, parse_name
 
@@ -313,6 +314,13 @@ def _old_row(db: sqlite3.Connection, before: str | None, columns: Iterable[str])
     return dict(zip(columns, db.execute(f"SELECT {', '.join(literals)}").fetchone())) if literals else None
 
 
+def _logged(row: dict[str, Any], old: dict[str, Any] | None, key: Sequence[str], settings: DmsSettings) -> tuple:
+    "The values of a row that the log has: of an update those that it changes, where the settings say so."
+    quiet = [name for name in row if name not in key and {"*", name} & {*settings.changed_only}]
+    same = {name for name in quiet if old and name in old and old[name] == row[name]}
+    return tuple(NOT_LOGGED if name in same else value for name, value in row.items())
+
+
 def _write_batch(db: sqlite3.Connection, landing: Path, table: TableRef,
                  file: str, shape: int, settings: DmsSettings) -> list[Path]:  # none: another capture was faster
     "Writes the file of one batch, then deletes its changes."
@@ -326,8 +334,11 @@ def _write_batch(db: sqlite3.Connection, landing: Path, table: TableRef,
     ops, commits = [row[1] for row in rows], [moment_of(row[2]) for row in rows]
     sequences = [change_sequence(commit, row[0]) for commit, row in zip(commits, rows)]
     key = key_of(db, table.name)
-    data = _typed(table, columns, [row[4:] for row in rows], key, [row[0] for row in rows])
-    before = [_old_row(db, row[3], columns) for row in rows] if settings.before_image else None
+    needs_old = settings.before_image or settings.changed_only
+    before = [_old_row(db, row[3], columns) if needs_old else None for row in rows]
+    values = [_logged(dict(zip(columns, row[4:])), old, key, settings) for row, old in zip(rows, before)]
+    data = with_markers(_typed(table, columns, values, key, [row[0] for row in rows]), values, settings)
+    before = before if settings.before_image else None
     data = change_columns(data, ops, settings, commits, sequences, key=key, before=before)
     path, paths = f"{date_folder(commits[0], settings)}/{file}".lstrip("/"), []
     if data.num_rows:  # else the settings let none of these changes through

@@ -25,10 +25,10 @@ from .settings import DmsSettings
 from ..landing.files import TableRef, parse_name
 
 # %% auto #0
-__all__ = ['TYPES', 'Schema', 'Before', 'Rows', 'load_name', 'as_utc', 'in_zone', 'change_name', 'date_folder', 'stamp_text',
-           'change_sequence', 'arrow_type', 'converter', 'value_of', 'moment_of', 'typed_rows', 'load_columns',
-           'change_columns', 'put_file', 'write_load', 'write_changes', 'write_load_set', 'transactions_name',
-           'write_transactions']
+__all__ = ['TYPES', 'Schema', 'NOT_LOGGED', 'Before', 'Rows', 'load_name', 'as_utc', 'in_zone', 'change_name', 'date_folder',
+           'stamp_text', 'change_sequence', 'arrow_type', 'converter', 'value_of', 'moment_of', 'typed_rows',
+           'with_markers', 'load_columns', 'change_columns', 'put_file', 'write_load', 'write_changes',
+           'write_load_set', 'transactions_name', 'write_transactions']
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-008
 def load_name(number: int,  # from 1
@@ -184,6 +184,7 @@ _CONVERSIONS = [
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-041
 Schema = Mapping[str, Union[str, pa.DataType]]  # source columns in the source's order, each with its type
+NOT_LOGGED = type("NotLogged", (), {"__repr__": lambda self: "NOT_LOGGED"})()  # in place of a value of a change
 
 
 def typed_rows(rows: Iterable[Sequence | Mapping],  # tuples in the order of the schema, or dictionaries
@@ -204,10 +205,25 @@ def _column(values: list, kind: pa.DataType, name: str) -> pa.Array:
     done, convert = [], converter(kind)
     for number, value in enumerate(values):
         try:
-            done.append(None if value is None else convert(value))
+            done.append(None if value is None or value is NOT_LOGGED else convert(value))
         except (ValueError, TypeError, ArithmeticError) as error:
             raise ValueError(f"row {number}, column {name}: {value!r} is no {kind}") from error
     return pa.array(done, kind)
+
+# %% ../../notebooks/03_capture/02_writer.ipynb #1a1dfb37
+def with_markers(data: pa.Table,  # typed
+                 rows: Sequence[Sequence | Mapping],  # it was made of
+                 settings: DmsSettings) -> pa.Table:
+    "The table with the text for values that were not logged, in columns that are texts then."
+    if settings.data_format != "csv" or not (settings.use_csv_no_sup_value and settings.csv_no_sup_value):
+        return data
+    for place, name in enumerate(data.column_names):
+        given = [row.get(name) if isinstance(row, Mapping) else row[place] for row in rows]
+        if any(value is NOT_LOGGED for value in given):
+            texts = zip(given, _texts(data[name], settings))
+            marked = [settings.csv_no_sup_value if value is NOT_LOGGED else text for value, text in texts]
+            data = data.set_column(place, name, pa.array(marked, pa.string()))
+    return data
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-045
 def _around(data: pa.Table, settings: DmsSettings, ops: Sequence | None, stamps: Sequence, sequences: Sequence,
@@ -431,7 +447,9 @@ def write_changes(landing: str | Path,  # the folder above the schemas
                   ) -> Path | None:  # of the file; None: the settings let no change through
     "Writes one change file; never replaces another."
     columns = {**({"Op": "string"} if op else {}), **(schema or {})}
+    rows = rows if isinstance(rows, pa.Table) else list(rows)
     data = rows if isinstance(rows, pa.Table) else typed_rows(rows, columns)
+    data = data if isinstance(rows, pa.Table) else with_markers(data, rows, settings)
     ops, data = (data["Op"].to_pylist(), data.drop_columns(["Op"])) if op else (None, data)
     commits = commits or [_closing(closed, settings) - timedelta(seconds=settings.batch_interval)] * data.num_rows
     sequences = sequences or [change_sequence(c, i) for i, c in enumerate(commits, 1)]

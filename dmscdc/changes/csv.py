@@ -9,6 +9,7 @@ import atexit
 import codecs
 import csv
 import io
+import json
 import re
 import shutil
 import tempfile
@@ -28,7 +29,8 @@ import pyarrow.parquet as pq
 
 from .csv_values import typed
 from .read import OPS, SEQUENCE, STANDARD, is_sequence
-from .schema import OP, WAY, Column, Schema, open_raw, read_raw, in_words as in_file_words
+from .schema import OP, UNLOGGED, UNLOGGED_IN, WAY, Column, Schema, open_raw, plain, promised_nulls
+from .schema import in_words as in_file_words, read_raw, unlogged_list
 from ..errors import BadSetting, Refused, Unreadable
 from ..landing.files import for_shell, parse_name, printable
 from ..storage.filesystem import fs_and_path, new_fs_and_path
@@ -52,11 +54,13 @@ class CsvFormat:
     timestamp: str = "dms_timestamp"  # name of the timestamp column, where no header has it (TimestampColumnName)
     more: tuple[str, ...] = ()  # columns behind those of the source, made by rules: AR_H_CHANGE_SEQ, BI_id
     inserts: bool = False  # change files without `Op`, of either format, hold inserts only (CdcInsertsOnly)
+    marker: str = ""  # text of a value that the source's log did not have (CsvNoSupValue); "" for none
+    unlogged: tuple[str, ...] = ()  # columns, in either format, in which a null of an update means that; "*" for all
 
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #9cd24702
 _KINDS = {"delimiter": str, "quote": str, "nulls": (list, tuple), "header": (bool, type(None)), "timestamp": str,
-          "more": (list, tuple), "inserts": bool}
+          "more": (list, tuple), "inserts": bool, "marker": str, "unlogged": (list, tuple)}
 
 
 def check_csv(given: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuples
@@ -129,7 +133,8 @@ def in_words(
     quote = f"quotes {how.quote}" if how.quote else "no quotes"
     header = " a header," if how.header else ""
     inserts = ", every row of a change file an insert" if how.inserts else ""
-    return f"{named},{header} fields separated by {how.delimiter!r}, {quote}, {nulls} for null{inserts}"
+    marker = f", {how.marker!r} for a value that was not logged" if how.marker else ""
+    return f"{named},{header} fields separated by {how.delimiter!r}, {quote}, {nulls} for null{marker}{inserts}"
 
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #9827a248
@@ -274,7 +279,8 @@ def head_of(url: str, path: str, how: CsvFormat) -> list[Fields]:
         found.pop()  # it may be cut
         if found:
             break
-    return [tuple(None if field in how.nulls else field for field in row) for row in found]
+    nulls = {*how.nulls, *filter(None, [how.marker])}
+    return [tuple(None if field in nulls else field for field in row) for row in found]
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #78fc2115
 _STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
@@ -539,6 +545,7 @@ class _Work:
     skipped: _Skipped = field(default_factory=dict)
     at: int = 0  # rows of the file that are written, the header among them
     bad: list[BadRow] = field(default_factory=list)
+    unlogged: set[str] = field(default_factory=set)  # columns of which some values were not in the source's log
     every: list[BadRow] = field(default_factory=list)  # of all files that are read together
 
     def note(self, number: int, reason: str, text: str) -> None:
@@ -636,6 +643,38 @@ def _inserted(rows: pa.Table) -> pa.Table:
     empty = reduce(pc.and_, [pc.is_null(column) for column in rows.columns])
     return rows.add_column(0, OP, pc.if_else(empty, pa.scalar(None, pa.string()), "I"))
 
+# %% ../../notebooks/05_changes/10_csv.ipynb #df8219c0
+def _may_lack(path: str, how: CsvFormat) -> bool:
+    "Whether rows of a file may lack values: a change file of a table for which somebody has said so."
+    return bool(how.marker or how.unlogged) and parse_name(path.rpartition("/")[2]).kind == "change"
+
+
+def _kept_nulls(
+    rows: pa.Table,  # with `Op`
+    how: CsvFormat,
+) -> dict[str, pa.Array]:  # by column: the updates that lack its value
+    "Nulls that mean that the log had no value."
+    if OP not in rows.column_names:
+        return {}
+    names = rows.column_names if "*" in how.unlogged else [n for n in how.unlogged if n in rows.column_names]
+    updates = pc.fill_null(pc.equal(rows[OP], "U"), False)
+    found = {name: pc.and_(updates, pc.is_null(rows[name])) for name in names if name != OP}
+    return {name: mask for name, mask in found.items() if pc.any(mask).as_py()}
+
+
+def _marked(
+    rows: pa.Table,  # with `Op`
+    masks: Mapping[str, pa.Array],  # by column: rows with the marker
+    how: CsvFormat,
+    names: set[str],  # receives the columns of which some values are not there
+) -> pa.Table:  # with the list of those of each row
+    "The rows, and what each lacks."
+    kept = _kept_nulls(rows, how)
+    both = {name: [one[name] for one in (masks, kept) if name in one] for name in rows.column_names}
+    found = {name: reduce(pc.or_, some) for name, some in both.items() if some}
+    names |= set(found)
+    return rows.append_column(UNLOGGED, unlogged_list(found, rows.num_rows))
+
 # %% ../../notebooks/05_changes/10_csv.ipynb #4ecf4c98
 def _misfits(work: _Work, batch: pa.RecordBatch) -> tuple[list[pa.Array], list[tuple[pa.Array, str]]]:
     "The values of each column; the rows that do not fit, and what was expected."
@@ -653,21 +692,38 @@ def _misfits(work: _Work, batch: pa.RecordBatch) -> tuple[list[pa.Array], list[t
     return values, found
 
 
+def _without_marker(work: _Work, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
+    "The batch with null for each value that the log did not have; by column, where these are."
+    if not work.how.marker or not _may_lack(work.path, work.how):
+        return batch, {}
+    columns, masks, mark = [], {}, work.how.marker.encode()
+    for c, raw in zip(work.layout.columns, batch.columns):
+        mask = pc.fill_null(pc.equal(raw, mark), False)
+        if c.name != OP and pc.any(mask).as_py():
+            raw = pc.if_else(mask, pa.scalar(None, raw.type), raw)
+            masks[c.name] = mask
+        columns.append(raw)
+    return pa.record_batch(columns, batch.schema.names), masks
+
+
 def _make(work: _Work, batch: pa.RecordBatch) -> pa.Table:
     "The rows of a batch in their types, in their places."
-    batch = _without_header(work, batch)
+    batch, masks = _without_marker(work, _without_header(work, batch))
     made, misfits = _misfits(work, batch)
-    empty = reduce(pc.and_, [pc.is_null(raw) for raw in batch.columns])
+    empty = reduce(pc.and_not, masks.values(), reduce(pc.and_, [pc.is_null(raw) for raw in batch.columns]))
     bad, places = reduce(pc.or_, [mask for mask, _ in misfits], empty), _places(work, batch.num_rows)
     if pc.any(bad).as_py():
         numbers = np.flatnonzero(places >= 0) + work.at + 1
         _note_misfits(work, batch, misfits, {int(row): int(numbers[row]) for row in np.flatnonzero(bad)})
         made = [pc.if_else(bad, pa.scalar(None, values.type), values) for values in made]
+        masks = {name: pc.and_not(mask, bad) for name, mask in masks.items()}
     if len(places) > batch.num_rows:
-        made = [values.take(pa.array(places, mask=places < 0)) for values in made]
+        put = pa.array(places, mask=places < 0)
+        made, masks = [values.take(put) for values in made], {name: mask.take(put) for name, mask in masks.items()}
     work.at += len(places)
     made = pa.table(list(made), [c.name for c in work.layout.columns])
-    return _inserted(made) if _lacks_op(work.path, made.column_names, work.how) else made
+    made = _inserted(made) if _lacks_op(work.path, made.column_names, work.how) else made
+    return _marked(made, masks, work.how, work.unlogged) if _may_lack(work.path, work.how) else made
 
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #f3b2684b
@@ -691,6 +747,8 @@ def _write_parquet(
         for batch in read_rows(url, path, how, len(layout.columns), work.skipped):
             file.write_table(_make(work, batch))
         file.write_table(_make(work, none))  # what was skipped at the end
+        if UNLOGGED in schema.names:
+            file.add_key_value_metadata({UNLOGGED_IN: json.dumps(sorted(work.unlogged)).encode()})
     return _with_texts(url, work)
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #040474dc
@@ -715,15 +773,34 @@ def is_csv(path: str) -> bool:
 
 
 def needs_parquet(url: str, path: str, how: CsvFormat) -> bool:
-    "Whether a file cannot be read as it is: CSV, or Parquet without the `Op` that a person has told us."
-    return is_csv(path) or how.inserts and _lacks_op(path, open_raw(url, path).schema_arrow.names, how)
+    "Whether a file cannot be read as it is: CSV, or Parquet that lacks `Op` or values, as a person has told us."
+    if is_csv(path):
+        return True
+    if not (how.inserts or how.unlogged and _may_lack(path, how)):
+        return False
+    file = open_raw(url, path)
+    return _lacks_op(path, file.schema_arrow.names, how) or _has_nulls(file, how)
 
 
-def _with_op(url: str, path: str, out: str) -> list[BadRow]:
-    "Write a Parquet file of inserts again, with `Op`."
+def _has_nulls(file: pq.ParquetFile, how: CsvFormat) -> bool:
+    "Whether there may be a null in a column in which it means that the log had no value."
+    there = file.schema_arrow.names
+    names = there if "*" in how.unlogged else [n for n in how.unlogged if n in there]
+    return any(number != 0 for number in promised_nulls(file, names).values())
+
+
+def _write_again(url: str, path: str, how: CsvFormat, out: str) -> None:
+    "Write a Parquet file again, with `Op` where it is one of inserts, else with what each row lacks."
+    rows, more, names = plain(read_raw(open_raw(url, path), path)), {}, set()
+    if _lacks_op(path, rows.column_names, how):
+        rows = _inserted(rows)
+    elif OP in rows.column_names:
+        rows = _marked(rows, {}, how, names)
+        more = {UNLOGGED_IN: json.dumps(sorted(names)).encode()}
     fs, there = new_fs_and_path(out)
-    pq.write_table(_inserted(read_raw(open_raw(url, path), path)), there, filesystem=fs, store_schema=False)
-    return []
+    with pq.ParquetWriter(there, rows.schema, filesystem=fs, store_schema=False) as file:
+        file.write_table(rows)
+        file.add_key_value_metadata(more)
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #88d55d84
 def as_parquet(
@@ -736,7 +813,7 @@ def as_parquet(
     "Write a Parquet file for each file. Raises `Refused` or `Unreadable`."
     others = {path: url for path, url in urls.items() if not is_csv(path)}
     for path, url in others.items():
-        _with_op(url, path, f"{out}/{path}")
+        _write_again(url, path, how, f"{out}/{path}")
     urls = {path: url for path, url in urls.items() if path not in others}
     with ThreadPoolExecutor(threads) as pool:
         heads = dict(zip(urls, pool.map(lambda path: head_of(urls[path], path, how), urls)))
@@ -798,4 +875,4 @@ def first_rows(
     made = _make(work, next(found, _none(layout)))
     if bad is not None:
         bad += _with_texts(url, work, whole=False)
-    return made
+    return made.drop_columns([UNLOGGED]) if UNLOGGED in made.column_names else made

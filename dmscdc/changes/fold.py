@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .read import GROUP, KIND, MOVE, NAME, OPS, RUN, SEQUENCE, STANDARD, ColumnGroups, sequence_span
-from .schema import FILE, OP, ROW, Schema
+from .schema import FILE, OP, ROW, UNLOGGED, Schema, is_unlogged, unlogged_names
 
 # %% auto #0
 __all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_THERE', 'CAME', 'HIVE_NULL', 'ROOM', 'ESCAPED', 'places', 'alike',
@@ -130,6 +130,7 @@ class FoldResult:
     deletes: int = 0
     by_file: Mapping[str, Sequence[int]] = field(default_factory=dict)  # path -> these three of each file
     renamed: int = 0  # rows that came from another key
+    unlogged: int = 0  # values that were not in the source's log
     bad: int = 0  # rows that cannot be applied
     first_bad: list | None = None  # its place, Op, and which key columns are null
     first_image: list | None = None  # place of an insert with a before image, which DMS writes for updates only
@@ -200,9 +201,10 @@ def _batch_rows(
     flags = {WRITE: write, IS_INSERT: is_insert}
     flags[FIRST_OP] = pick(first_ops, order, np.where(has_upsert, first, -1))
 
-    # Columns that the same files carry take their values from the same change.
+    # Columns that the same files carry take their values from the same change; one whose value the log of some changes
+    # did not have is a set of its own.
     for i, (carrying, names) in enumerate(how.sets):
-        source = newest_carrier(chains, upserts, groups, carrying)
+        source = newest_carrier(chains, upserts & ~is_unlogged(changes, names[0])[order], groups, carrying)
         batch |= {n: pick(changes[n], order, source) for n in names if n not in how.keys}
         flags[f"{HAS_COLUMNS}{i}"] = source >= 0
     names = [OP, *[c.name for c in how.schema], FILE, ROW]
@@ -308,7 +310,7 @@ def _partial_move(changes: pa.Table, how: Folding) -> list | None:  # name, file
     came = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
     came, found = pc.fill_null(came, False).to_numpy() & _is_moved(changes, how), []
     for groups, names in how.sets:
-        known = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy()
+        known = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy() & ~is_unlogged(changes, names[0])
         first = pc.min(changes[NAME].filter(pa.array(known))).as_py()  # until then no row had such a value
         for name in names:
             lacks = came & ~known
@@ -342,7 +344,7 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     unproven = changes.num_rows - proven
     renamed = _count_true(pc.and_(mine, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
     facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven, "renamed": renamed}
-    facts["by_file"] = by_file
+    facts |= {"by_file": by_file, "unlogged": _count_unlogged(changes.filter(mine))}
     facts["first_bad"] = first_of(changes, bad, how.keys)
     facts["first_image"] = first_of(changes, _with_image(changes, how))
     return counts | facts | sequence_range(changes, kinds, "" if unproven else how.sequence)
@@ -364,6 +366,14 @@ def _by_file(changes: pa.Table) -> dict[str, list[int]]:  # path -> inserts, upd
         if op in OPS:
             found.setdefault(path, [0] * len(OPS))[OPS.index(op)] += number
     return found
+
+
+def _count_unlogged(changes: pa.Table) -> int:
+    "The values that rows lack because the log did not have them."
+    if UNLOGGED not in changes.column_names:
+        return 0
+    lists = pc.value_counts(changes[UNLOGGED].drop_null()).to_pylist()
+    return sum(len(unlogged_names(one["values"])) * one["counts"] for one in lists)
 
 
 def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:

@@ -21,15 +21,15 @@ from ..errors import Refused
 from ..landing.files import for_shell, parse_name
 from ..landing.layout import expression
 from ..storage.filesystem import read_url
-from .schema import (FILE, OP, ROW, Column, Footer, Schema, check_nulls, check_rows, ddl, open_raw,
-                                   promised_nulls, read_pieces)
+from .schema import FILE, OP, ROW, UNLOGGED, Column, Footer, Schema, check_nulls, check_rows, ddl, open_raw
+from .schema import promised_nulls, read_pieces, unlogged_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
 __all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'ChangeFiles',
-           'before_images', 'change_files', 'quoted', 'value_of', 'read_group', 'read_changes', 'refuse_lost',
+           'before_images', 'change_files', 'quoted', 'value_of', 'logs', 'read_group', 'read_changes', 'refuse_lost',
            'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column', 'check_key',
            'check_ops']
 
@@ -101,10 +101,12 @@ def change_files(
         group = groups.setdefault(tuple(c.name for c in f.schema), len(groups))
         place[f.path] = (group, (kinds or {}).get(f.path, "new"))
     carried = [(set(names), group) for names, group in groups.items()]
+    alone = {name for f in footers for name in f.unlogged}  # each with what is computed from it, and itself first
     for c in schema:
         carrying = tuple(group for names, group in carried if c.name in names)
-        sets.setdefault(carrying, []).append(c.name)
-    known = tuple((carrying, tuple(names)) for carrying, names in sets.items())
+        of = expression(c.of).column if c.of else c.name
+        sets.setdefault((carrying, of if of in alone else ""), []).append(c.name)
+    known = tuple((carrying, tuple(sorted(names, key=one.__ne__))) for (carrying, one), names in sets.items())
     images = before_images([c.name for c in schema], key, load)
     return ChangeFiles(tuple(footers), urls, schema, place, known, images)
 
@@ -130,6 +132,15 @@ def value_of(
     if file[c.name] == "time":
         raw = F.date_format(F.timestamp_millis(raw), "HH:mm:ss.SSS")
     return raw.cast(c.type).alias(c.name)
+
+
+def logs(
+    names: Sequence[str],  # of a set of `ChangeFiles`
+) -> SparkColumn:
+    "Whether a row of a frame with `_cdc_unlogged` has the values of these columns."
+    from pyspark.sql import functions as F
+
+    return ~F.coalesce(F.col(UNLOGGED).contains(unlogged_pattern(names[0])), F.lit(False))
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-016
 def _path_of(
@@ -181,20 +192,21 @@ def read_group(
     footers: Sequence[Footer],  # of files with the same columns
     urls: Mapping[str, str],  # path below the table's folder -> where Spark opens it
     schema: Schema,  # the source's columns as the lake will hold them
-) -> DataFrame:  # Op, the lake's columns, _cdc_file, _cdc_row, base name
+) -> DataFrame:  # Op, the lake's columns, _cdc_file, _cdc_row, base name, _cdc_unlogged where there is one
     "Read files with the same columns, each row with its file and row number."
     from pyspark.sql import functions as F
 
     carried = [c for c in footers[0].schema if not c.of]
     file = {c.name: c.type for c in carried}
     natural = tuple(Column(c.name, "int" if c.type == "time" else c.type) for c in carried)
-    frame = spark.read.schema(ddl(natural)).parquet(*[read_url(urls[f.path]) for f in footers])
+    marks = (Column(UNLOGGED, "string"),) * any(f.is_marked for f in footers)
+    frame = spark.read.schema(ddl((*natural, *marks))).parquet(*[read_url(urls[f.path]) for f in footers])
     op = F.col(OP) if OP in file else F.lit(None).cast("string")
     read = _place_of(frame)
     texts = [F.col(quoted(c.name)) for c in natural if c.type == "string"]
     number = _numbered(texts, read["row_index"], read["file_path"])
     place = [_path_of(footers, read).alias(FILE), number.alias(ROW), read["file_name"].alias(NAME)]
-    return frame.select(op.alias(OP), *[value_of(c, file) for c in schema], *place)
+    return frame.select(op.alias(OP), *[value_of(c, file) for c in schema], *place, *[c.name for c in marks])
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-021
 def read_changes(
@@ -211,7 +223,7 @@ def read_changes(
     for (_, _, group, kind), same in alike.items():
         rows = read_group(spark, same, files.urls, files.schema)
         frames.append(rows.withColumns({GROUP: F.lit(group), KIND: F.lit(kind)}))
-    rows = reduce(lambda one, other: one.unionByName(other), frames)
+    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     if hidden := [(F.col(FILE) == path) & F.col(ROW).isin(sorted(one)) for path, one in files.without.items() if one]:
         rows = rows.where(~reduce(or_, hidden))
     return _with_old_keys(rows, files) if files.images else rows

@@ -5,6 +5,7 @@
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-003
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import LakeDamaged, Refused, Unreadable
@@ -22,11 +24,11 @@ from ..landing.files import for_shell
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'Column', 'columns', 'ddl', 'column_type',
-           'arrow_type', 'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw',
-           'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'statistics',
-           'promised_nulls', 'read_footer', 'read_footers', 'wider', 'Evolution', 'stored', 'evolve', 'check_same',
-           'by_policy']
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'Column', 'columns',
+           'ddl', 'column_type', 'arrow_type', 'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows',
+           'open_raw', 'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake',
+           'statistics', 'promised_nulls', 'read_footer', 'read_footers', 'unlogged_list', 'unlogged_names',
+           'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'stored', 'evolve', 'check_same', 'by_policy']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Column:
 Schema = tuple[Column, ...]
 OP, FILE, ROW = "Op", "_cdc_file", "_cdc_row"
 _SPARKS = "_tmp_metadata_row_index"  # where Spark puts a row's number while it reads
+UNLOGGED, UNLOGGED_IN = "_cdc_unlogged", b"dmscdc.unlogged"  # of a file that we have made, see `changes/unlogged`
 OURS: Schema = (Column(OP, "string"), Column(FILE, "string"), Column(ROW, "bigint"))
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-009
@@ -125,6 +128,8 @@ class Footer:
     rows: int  # number of rows
     bytes: int  # size of the rows before compression
     groups: tuple[int, ...] = ()  # rows of each row group
+    unlogged: tuple[str, ...] = ()  # columns of which some values were not in the source's log
+    is_marked: bool = False  # it has a column that says which values these are
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #9b8d191c
 WAY = "Take it out of the landing and let DMS write it again"
@@ -369,9 +374,13 @@ def read_footer(
             f"{path}: a Parquet file was expected, reading its footer failed: {brief(error.__cause__)}. {WAY}"
         ) from error
     schema, meta = _check_types(path, file.schema_arrow), file.metadata
+    made, unlogged = meta.metadata or {}, ()
+    if is_marked := UNLOGGED_IN in made:
+        schema, unlogged = tuple(c for c in schema if c.name != UNLOGGED), tuple(json.loads(made[UNLOGGED_IN]))
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     size = sum(g.total_byte_size for g in groups)
-    return Footer(path, schema, meta.num_rows, size, tuple(g.num_rows for g in groups))
+    rows = tuple(g.num_rows for g in groups)
+    return Footer(path, schema, meta.num_rows, size, rows, unlogged, is_marked)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-023
 def read_footers(
@@ -381,6 +390,45 @@ def read_footers(
     "Read the footers of many files; stops at the first refused one."
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(read_footer, urls, urls.values()))
+
+# %% ../../notebooks/05_changes/01_schema.ipynb #1327972c
+_BOUND = "\x1f"  # around each name in such a list; no name holds it
+
+
+def unlogged_list(
+    masks: Mapping[str, pa.Array],  # by column: the rows without its value
+    rows: int,
+) -> pa.ChunkedArray:  # of text, null for a row that has all its values
+    "For each row the columns whose value was not in the log."
+    found = pc.if_else(pa.repeat(False, rows), "", pa.scalar(None, pa.string()))
+    for name, mask in masks.items():
+        more = pc.binary_join_element_wise(pc.fill_null(found, _BOUND), f"{name}{_BOUND}", "")
+        found = pc.if_else(pc.fill_null(mask, False), more, found)
+    return found
+
+
+def unlogged_names(
+    text: str | None,  # of such a list
+) -> list[str]:
+    "The columns that it names."
+    return [name for name in (text or "").split(_BOUND) if name]
+
+
+def unlogged_pattern(
+    name: str,  # of a column
+) -> str:
+    "The text that a list with this column holds."
+    return f"{_BOUND}{name}{_BOUND}"
+
+
+def is_unlogged(
+    rows: pa.Table,  # with such a list, or without
+    name: str,  # of a column
+) -> np.ndarray:  # True for a row without its value
+    "Which rows lack a value because the log did not have it."
+    if UNLOGGED not in rows.column_names:
+        return np.zeros(rows.num_rows, bool)
+    return pc.fill_null(pc.match_substring(rows[UNLOGGED], unlogged_pattern(name)), False).to_numpy(False)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-026
 _LADDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from .fold import FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, CAME, Folding, as_read, fold, key_codes
 from .fold import FoldResult, with_runs
 from .read import GROUP, KIND, MOVE, NAME, ChangeFiles, quoted, read_changes, refuse_lost
-from .schema import FILE, OP, OURS, ROW, WAY, Column, Schema, check_rows, ddl
+from .schema import FILE, OP, OURS, ROW, UNLOGGED, WAY, Column, Schema, check_rows, ddl
 from .schema import open_raw
 from .schema import promised_nulls, read_raw
 from .tasks import Batches, facts_in, facts_out, get_text, in_tasks, lake_values, numbers_in, put_text
@@ -116,6 +116,7 @@ def read_file(
     texts = {FILE: path, NAME: path.rpartition("/")[2], KIND: kind}
     place = {name: pa.repeat(text, rows) for name, text in texts.items()}
     place |= {ROW: pa.array(np.arange(rows)), GROUP: pa.repeat(pa.scalar(group, pa.int32()), rows)}
+    place |= {UNLOGGED: have[UNLOGGED]} if UNLOGGED in have.column_names else {}
     changes = pa.table({**ours, **lake_values(have, schema, path), **place})
     return with_old_keys(changes, images) if images else changes
 
@@ -125,7 +126,7 @@ def _fold_files(batches: Batches, url: str) -> Batches:
     staging = load_staging(url)
     for _ in numbers_in(batches):
         tables = [read_file(*file, staging.how.schema, staging.how.images) for file in staging.files]
-        changes = pa.concat_tables(tables).combine_chunks()
+        changes = pa.concat_tables(tables, promote_options="default").combine_chunks()
         yield facts_out(_write_down(with_runs(changes) if staging.how.images else changes, staging))
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-016

@@ -88,7 +88,9 @@ def _sentence_of(
     key = ",".join(item.key) or ("none, inserts only" if item.insert_only else "not set")
     partition = ",".join(item.partition) or "none"
     active = "active" if item.active else "paused"
-    return f"{item.table}: key {key}, partition {partition}, deletes {item.delete}, {active}, {item.format}"
+    unlogged = ", ".join(item.csv.get("unlogged", ()))
+    lacks = f", a null of an update is no value in {unlogged.replace('*', 'any column')}" if unlogged else ""
+    return f"{item.table}: key {key}, partition {partition}, deletes {item.delete}{lacks}, {active}, {item.format}"
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #7f9b98d5
 def _columns_of(
@@ -208,7 +210,7 @@ def of_lake(
 _ACTIVE = "Passes load it, or pass it by"
 NEW = "The table, or a column named here, is not in the landing yet"
 _CSV = ("How its files are written: delimiter=;  quote=  nulls=NULL  header=true  timestamp=NAME  more=a,b  "
-        "inserts=true (change files have no Op: CdcInsertsOnly)  usual=")
+        "marker=TEXT (CsvNoSupValue)  inserts=true (change files have no Op: CdcInsertsOnly)  usual=")
 
 
 def _csv_settings(
@@ -236,18 +238,31 @@ def _csv_settings(
 # %% ../../notebooks/17_cli/03_tables.ipynb #2ff02ac7
 _LAYOUT = "Columns that lay out the lake: a,b; also right(id,1), left(a,2), date(a), year(a), month(a)"
 _POLICY = "evolve: take other columns; strict: refuse them; keep: leave new ones out"
+_UNLOGGED = "keep:a,b or keep:*: a null of an update means there that the log had no value; null: it is one"
 _BAD = "stop: rows that cannot be applied refuse their batch; aside: see dmscdc quarantine"
+
+
+def _unlogged(text: str) -> list[str]:
+    "The columns in which a null of an update is no value. Raises `BadSetting`."
+    way, _, names = text.partition(":")
+    found = [name.strip() for name in names.split(",") if name.strip()]
+    if text != "null" and (way != "keep" or not found):
+        raise BadSetting(f"--unlogged {text}: keep:a,b or keep:* or null was expected")
+    return found
 
 
 def _merged_csv(
     item: TableItem | None,  # as it is; None: never seen
-    given: list[str],  # NAME=VALUE, as typed
+    given: list[str] | None,  # NAME=VALUE, as typed
+    unlogged: str | None,  # as typed
 ) -> dict[str, Any]:
-    "What is set of the way CSV files are written, with what was set before."
-    found, had = _csv_settings(given), item.csv if item else {}
-    if found:
-        return {**had, **found}
-    return {name: had[name] for name in ("versions",) if name in had}  # of the definition
+    "What is set of the way files are written, with what was set before."
+    had = dict(item.csv) if item else {}
+    if unlogged is not None:
+        had["unlogged"] = _unlogged(unlogged)
+    if given and not (found := _csv_settings(given)):  # as usual
+        return {name: had[name] for name in ("versions", "unlogged") if name in had}
+    return {**had, **(found if given else {})}
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #4e6361ca
 @tables.command("set", epilog="Example: dmscdc table set sampledb.product --key id")
@@ -262,6 +277,7 @@ def table_set(
     bad_rows: Annotated[Optional[str], typer.Option(help=_BAD)] = None,
     schema_policy: Annotated[Optional[str], typer.Option(help=_POLICY)] = None,
     active: Annotated[Optional[bool], typer.Option("--active/--paused", help=_ACTIVE)] = None,
+    unlogged: Annotated[Optional[str], typer.Option(help=_UNLOGGED)] = None,
     csv: Annotated[Optional[list[str]], typer.Option(help=_CSV)] = None,
     new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
 ) -> None:
@@ -274,11 +290,13 @@ def table_set(
     given |= {"format": config.format} if config.format != "parquet" or not given else {}
     check_format(config.format, table)
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
-    given |= {"csv": _merged_csv(state.get(ref), csv)} if csv else {}
+    given |= {"csv": _merged_csv(state.get(ref), csv, unlogged)} if csv or unlogged is not None else {}
     if not new:
         item = with_settings(state.get(ref) or TableItem(ref), given)
         chosen = [what for what in ("key", "partition") if what in given]
-        _check_known(config, state, item, [name for what in chosen for name in source_columns(getattr(item, what))])
+        names = [name for what in chosen for name in source_columns(getattr(item, what))]
+        lacking = [] if unlogged is None else [name for name in item.csv["unlogged"] if name != "*"]
+        _check_known(config, state, item, [*names, *lacking])
     before, item = state.get(ref), state.put_settings(ref, **given)
     beware = _beware(open_landing(config.landing), item) if partition and not new else ""
     for words in filter(None, [_sentence_of(item), of_deleted(before, item), of_lake(config, item), beware]):

@@ -175,6 +175,10 @@ def missing_changes(s: Settings) -> Iterator[Finding]:
         if not s.is_on("AddColumnName"):
             yield Finding("note", s.place, "files are CSV without names of columns", "Every table needs a definition",
                           "dmscdc table columns TABLE --ddl FILE; or DataFormat=parquet")
+        if s.is_on("UseCsvNoSupValue") and (marker := str(s.get("CsvNoSupValue") or "")):
+            yield Finding("note", s.place, f"CsvNoSupValue is {marker!r}", "Values that the source's log did not have "
+                          "are told by this text; until a table knows it, it is read as a value, or refused",
+                          f"dmscdc table set TABLE --csv {for_shell(f'marker={marker}')}")
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #bdeb7b9c
 def order_of_time(s: Settings) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..changes.schema import in_python, in_words, open_raw, plain, read_raw, statistics
+from ..changes.schema import UNLOGGED, in_python, in_words, open_raw, plain, read_raw, statistics, unlogged_names
 from ..errors import BadKey
 from ..landing.files import RawFile
 from ..storage.filesystem import fs_and_path, iso_time
@@ -169,14 +169,15 @@ def measure(
 ) -> FileStats:
     "The statistics from the end of a file."
     schema, meta, groups, start = raw.schema_arrow, raw.metadata, [], 0
-    if not set(columns) <= set(schema.names):
-        return FileStats(tuple(schema.names), (), ())
+    names = tuple(name for name in schema.names if name != UNLOGGED)
+    if not set(columns) <= set(names):
+        return FileStats(names, (), ())
     places = [schema.names.index(name) for name in columns]
     for number, told in enumerate(statistics(meta, places)):
         bounds = tuple(map(_ends, told))
         groups.append(_Group(start, rows := meta.row_group(number).num_rows, bounds))
         start += rows
-    return FileStats(tuple(schema.names), tuple(schema.field(name).type for name in columns), tuple(groups))
+    return FileStats(names, tuple(schema.field(name).type for name in columns), tuple(groups))
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-017
 ROOM = 256 << 20  # bytes of key columns in memory
@@ -278,9 +279,13 @@ def _plain(value: Any) -> Any:
 
 
 def _python_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    "Rows as Python has them, or nearly."
+    "Rows as Python has them, or nearly; without values that the source's log did not have."
     columns = [[in_python(value) for value in column] for column in rows.columns]
-    return [dict(zip(rows.column_names, values)) for values in zip(*columns)]
+    found = [dict(zip(rows.column_names, values)) for values in zip(*columns)]
+    for row in found if UNLOGGED in rows.column_names else ():
+        for name in unlogged_names(row.pop(UNLOGGED)):
+            del row[name]
+    return found
 
 
 def _read_rows(

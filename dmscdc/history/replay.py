@@ -11,8 +11,8 @@ from operator import and_
 
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
-from ..changes.read import GROUP, KIND, MOVE, NAME, OPS, RUN, ChangeFiles, ColumnGroups, proves, quoted
-from ..changes.schema import FILE, OP, ROW
+from ..changes.read import GROUP, KIND, MOVE, NAME, OPS, RUN, ChangeFiles, ColumnGroups, logs, proves, quoted
+from ..changes.schema import FILE, OP, ROW, UNLOGGED
 
 # %% auto #0
 __all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'SET', 'has_key', 'can_apply', 'order_text', 'order_key', 'settled', 'struct',
@@ -97,11 +97,13 @@ def carried(
     sets: ColumnGroups,
     without: Sequence[str] = (),  # columns that are kept apart
     more: Sequence[str] = (),  # columns that go with each set
+    is_marked: bool = False,  # the rows have `_cdc_unlogged`
 ) -> dict[str, SparkColumn]:  # by name: a struct for each set, null where a change carries none of it
     "The values of a change in the columns that its file carries."
     found = {}
     for i, (groups, names) in enumerate(sets):
         is_carried = (F.col(OP) != "D") & F.col(GROUP).isin(list(groups))
+        is_carried = is_carried & logs(names) if is_marked else is_carried
         names = [*more, *[name for name in names if name not in without]]
         found[f"{SET}{i}"] = F.when(is_carried, struct({name: quoted(name) for name in names}))
     return found
@@ -126,7 +128,7 @@ def states(
     number: int = 1,  # of the load
 ) -> DataFrame:  # our columns of `rows`, the key, _cdc_position, _cdc_before, _cdc_after, _cdc_last
     "One row for each change that can be applied, with the table's row before and after it; our other columns stay."
-    ours = [name for name in rows.columns if name not in {*key, MOVE, RUN, *[c.name for c in files.schema]}]
+    ours = [name for name in rows.columns if name not in {*key, MOVE, RUN, UNLOGGED, *[c.name for c in files.schema]}]
     if not key:
         return _inserts(rows, files, number).select(*ours, POSITION, BEFORE, AFTER, LAST)
     at = Window.partitionBy(*map(quoted, key)).orderBy(POSITION)
@@ -134,7 +136,8 @@ def states(
     deletes, upsert = F.count(F.when(F.col(OP) == "D", 1)).over(earlier), F.col(OP) != "D"
     changes = rows.where(can_apply(key)).withColumn(POSITION, order_key(key, sequence, number))
     changes = settled(changes, key, POSITION)
-    sets, found = carried(files.sets, key, [_LIFE]), {LAST: F.lead(POSITION).over(at).isNull()}
+    sets = carried(files.sets, key, [_LIFE], UNLOGGED in rows.columns)
+    found = {LAST: F.lead(POSITION).over(at).isNull()}
     was, now = ({name: f"{name}_{when}" for name in sets} for when in ("was", "now"))
     for names, line in ((was, earlier), (now, at)):
         found |= {then: F.last(name, True).over(line) for name, then in names.items()}

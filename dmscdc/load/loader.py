@@ -459,7 +459,8 @@ def _prepare_batch(
         seconds = clock.seconds | written.seconds
         doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch), replaced]))
         parts = {"aside": sum(row.row is not None and kinds.get(row.path) != "again" for row in bad),
-                 "left_out": batch.folded.left_out, "moved": batch.folded.renamed}
+                 "left_out": batch.folded.left_out, "moved": batch.folded.renamed,
+                 "unlogged": batch.folded.unlogged}
         keys = batch.folded.keys
         return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
 

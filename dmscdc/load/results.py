@@ -111,6 +111,7 @@ class LoadResult:
     aside: int = 0  # of the rows read, those that are put aside
     left_out: int = 0  # of the rows read, updates and deletes of a table without a key
     moved: int = 0  # changes of the key: such a row speaks of two keys
+    unlogged: int = 0  # values that the source's log did not have
 
     @property
     def is_load(self) -> bool:
@@ -180,6 +181,8 @@ def did(
     said = [load.message for load in loads if load.message]
     if files := sum(len(load.files) for load in loads):
         said.append(f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {became}")
+    if unlogged := sum(load.unlogged for load in loads):
+        said.append(f"{count(unlogged, 'value')} not in the source's log, where the rows keep what they had")
     return "; ".join(said)
 
 # %% ../../notebooks/08_load/03_results.ipynb #cell-012

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Window, functions as F
 
 from ..changes.read import KIND, MOVE, RUN, ColumnGroups, quoted
-from ..changes.schema import FILE, OP, ROW, Column, Schema
+from ..changes.schema import FILE, OP, ROW, UNLOGGED, Column, Schema
 from ..errors import Refused
 from ..history.as_of import closing_time, commit_time
 from ..history.clock import CommitClock
@@ -101,7 +101,7 @@ def lines_of(
     rows = rows.withColumns({AT: order, _IS_NEW: ~kind.endswith("again"), KIND: F.substring(kind, 8, 9)})
     load = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
     time = F.when(is_load, load).otherwise(F.coalesce(commit_time(how.clock), closing_time()))
-    found = {TIME: time, **carried(sets)}
+    found = {TIME: time, **carried(sets, is_marked=UNLOGGED in rows.columns)}
     moves = [MOVE, RUN] if MOVE in rows.columns else []
     return rows.withColumns(found).select(*map(quoted, how.key), OP, FILE, ROW, AT, _IS_NEW, BEGINS, *found, *moves)
 

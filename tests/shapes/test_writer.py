@@ -217,8 +217,8 @@ def test_what_describe_endpoints_prints_is_read(tmp_path):
 
 
 def test_names_that_nobody_knows_or_nobody_follows_are_returned():
-    given = {"DataFormat": "parquet", "QuickWrite": 1, "UseCsvNoSupValue": True, "AddTrailingPaddingCharacter": False, "bucketname": "b"}
-    assert settings_from_json(json.dumps({"S3Settings": given})) == (DmsSettings(), ["QuickWrite", "UseCsvNoSupValue"])
+    given = {"DataFormat": "parquet", "QuickWrite": 1, "AddTrailingPaddingCharacter": True, "UseCsvNoSupValue": False, "bucketname": "b"}
+    assert settings_from_json(json.dumps({"S3Settings": given})) == (DmsSettings(), ["QuickWrite", "AddTrailingPaddingCharacter"])
     assert settings_from_json("dataFormat=parquet;quickWrite=1;addTrailingPaddingCharacter=y") == (DmsSettings(), ["quickWrite", "addTrailingPaddingCharacter"])
 
 
