@@ -21,8 +21,8 @@ from ..errors import Refused
 from ..landing.files import for_shell, parse_name
 from ..landing.layout import expression
 from ..storage.filesystem import read_url
-from .schema import FILE, OP, ROW, UNLOGGED, Column, Footer, Schema, check_nulls, check_rows, ddl, open_raw
-from .schema import promised_nulls, read_pieces, unlogged_pattern
+from .schema import FILE, OP, ROW, UNLOGGED, Column, Footer, Schema, check_nulls, check_rows, ddl
+from .schema import open_raw, promised_nulls, read_pieces, unlogged_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
