@@ -50,6 +50,7 @@ def _settings_of(
         "delete": item.delete,
         "bad_rows": item.bad_rows,
         "schema_policy": item.schema_policy,
+        "when_gone": item.when_gone,
         "active": item.active,
         "format": item.format,
         "columns": [f"{name} {kind}" for name, kind in item.columns],
@@ -238,6 +239,7 @@ def _csv_settings(
 # %% ../../notebooks/17_cli/03_tables.ipynb #2ff02ac7
 _LAYOUT = "Columns that lay out the lake: a,b; also right(id,1), left(a,2), date(a), year(a), month(a)"
 _POLICY = "evolve: take other columns; strict: refuse them; keep: leave new ones out"
+_GONE = "Its folder holds no file any more: stop: a person must look; keep: it stays; empty: it loses all rows"
 _UNLOGGED = "keep:a,b or keep:*: a null of an update means there that the log had no value; null: it is one"
 _BAD = "stop: rows that cannot be applied refuse their batch; aside: see dmscdc quarantine"
 
@@ -276,6 +278,7 @@ def table_set(
     delete: Annotated[Optional[str], typer.Option(help="hard: the row goes; soft: it stays, marked")] = None,
     bad_rows: Annotated[Optional[str], typer.Option(help=_BAD)] = None,
     schema_policy: Annotated[Optional[str], typer.Option(help=_POLICY)] = None,
+    when_gone: Annotated[Optional[str], typer.Option(help=_GONE)] = None,
     active: Annotated[Optional[bool], typer.Option("--active/--paused", help=_ACTIVE)] = None,
     unlogged: Annotated[Optional[str], typer.Option(help=_UNLOGGED)] = None,
     csv: Annotated[Optional[list[str]], typer.Option(help=_CSV)] = None,
@@ -285,7 +288,7 @@ def table_set(
     from dmscdc.spark.formats import check_format
 
     asked = {"key": key, "insert_only": insert_only or None, "partition": partition, "delete": delete, "active": active}
-    asked |= {"bad_rows": bad_rows, "schema_policy": schema_policy}
+    asked |= {"bad_rows": bad_rows, "schema_policy": schema_policy, "when_gone": when_gone}
     given = {name: value for name, value in asked.items() if value is not None}
     given |= {"format": config.format} if config.format != "parquet" or not given else {}
     check_format(config.format, table)

@@ -160,6 +160,7 @@ class Plan:
     instruction: dict | None = None  # the instruction that the commit carries out
     archived: tuple[str, ...] = ()  # paths of inputs that lie in the archive
     doubts: tuple[str, ...] = ()  # of the notes, those that stay true until a reload, or until a person accepts them
+    empties: str = ""  # why the table loses all rows
 
     inputs = property(lambda self: self.load + self.late + self.reapplied + self.changes, doc="Every file read.")
     is_empty = property(lambda self: self.kind in ("nothing", "attention"), doc="There is nothing to commit.")
@@ -195,6 +196,8 @@ def _work(plan: Plan) -> list[str]:
     if plan.late:
         again = count(len(plan.reapplied), "later file")
         words.append(f"{count(len(plan.late), 'late file')}, with {again} again for their keys")
+    if plan.empties:
+        words.append(f"the table loses all rows: {plan.empties}")
     if plan.obsolete:
         words.append(f"{count(len(plan.obsolete))} up to {plan.obsolete[-1].name} obsolete by the load")
     return words

@@ -11,11 +11,13 @@ from functools import cache
 from typing import Any
 
 # %% auto #0
-__all__ = ['check_inputs', 'prepare_position', 'steps_of', 'check_ready', 'problem_of', 'carry_out', 'process_table']
+__all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'steps_of', 'check_ready', 'problem_of', 'carry_out',
+           'process_table']
 
 # %% ../../notebooks/08_load/08_process.ipynb #cell-004
 from ..changes.csv import format_from
 from ..changes.quarantine import aside_folder, dropped
+from ..changes.schema import OURS, ddl
 from ..changes.tasks import explained
 from ..errors import CommitConflict, DmscdcError, InputChanged, LakeDamaged, LandingUnreachable, Refused
 from ..errors import is_expected
@@ -55,10 +57,27 @@ def prepare_position(spark: OpenSession, task: Task, plan: Plan, head: Commit | 
     return PendingLoad(task.lake.advance(transaction, spark))
 
 
+def prepare_emptied(spark: OpenSession, task: Task, plan: Plan, head: Commit) -> PendingLoad:
+    "The table loses all rows, and keeps its columns. Raises `InputChanged` where files have come since."
+    there = task.landing.files(task.table)
+    if not there.is_empty:
+        first = (*there.load, *there.changes)[0]
+        raise InputChanged(f"{task.table}: {first.path} has come since the plan; the next run loads it")
+    before = Position.from_json(head.position)
+    position = replace(plan.after, absent=before.absent, csv=before.csv).to_commit()
+    transaction = Transaction(head, position, task.run, head.schema, task.key, head.partition)
+    none = spark().createDataFrame([], ddl((OURS[0], *head.schema, *OURS[1:])))
+    pending = task.lake.replace(spark(), none, transaction, 0, 0)
+    rows = f"{head.rows:,} row{'s' * (head.rows != 1)} removed"
+    return PendingLoad(pending, lambda written: LoadResult(written, message=f"{rows}: {plan.empties}"))
+
+
 def steps_of(plan: Plan, head: Commit | None) -> list[Callable[..., PendingLoad]]:
     "What a plan asks for, one commit a step."
     if plan.is_empty:
         return []
+    if plan.empties:
+        return [prepare_emptied]
     steps = [prepare_load] if plan.load else [prepare_migration] if is_migration(plan.instruction) else []
     if plan.changes or plan.late:
         return [*(steps or ([] if head else [prepare_empty])), prepare_changes]

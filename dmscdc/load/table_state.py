@@ -182,11 +182,30 @@ def _note_empty(
     whole = landing.files(item.table)
     if whole.load or whole.changes:
         return ""
-    return (
-        f"its folder {landing.url(item.table)} no longer holds any file; it did at {clock_time(position.listed_at)}. "
-        "Bring the files back, or point the setting landing at them; "
-        f"`dmscdc table accept {for_shell(item.table)}` says that this is right"
-    )
+    return f"its folder {landing.url(item.table)} no longer holds any file; it did at {clock_time(position.listed_at)}"
+
+
+def _gone_plan(
+    table_state: TableState,
+    landing: FolderLanding,
+    plan: Plan,
+    empty: str,  # of `_note_empty`
+    now: float,  # epoch seconds
+) -> Plan:
+    "What becomes of a table whose files are all gone, as its setting says. Raises `LandingEmpty`."
+    item, position = table_state.item, table_state.position
+    if item.when_gone == "keep":
+        return replace(plan, remarks=(*plan.remarks, f"{empty}; the table stays as it is (--when-gone keep)"))
+    if item.when_gone == "empty" and landing.tables():  # the landing itself is there
+        if table_state.head.rows == 0:
+            return plan
+        after = Position(load=position.load + 1, cut=position.last, listed_at=now, applied=(0, 0))
+        words = f"{empty} (--when-gone empty)"
+        return replace(plan, kind="incremental", before=position, after=after, load_number=after.load, empties=words)
+    ways = (f"Bring the files back, or point the setting landing at them; `dmscdc table accept {for_shell(item.table)}` "
+            "says that this is right; if the source has dropped or emptied the table: "
+            f"`dmscdc table set {for_shell(item.table)} --when-gone empty`")
+    return warn(plan, f"{empty}. {ways}")
 
 
 def _is_listed(path: str, position: Position) -> bool:
@@ -260,7 +279,8 @@ def plan_state(
     empty = _note_empty(table_state, landing, files, known["archive"])
     unapplied = _note_unapplied(table_state, files, known["archive"])
     strange = () if table_state.lake.writes_own_files else table_state.notes  # rows that other programs wrote
-    plan = replace(warn(warn(plan, empty), unapplied), doubts=(*plan.doubts, *filter(None, [unapplied]), *strange))
+    plan = _gone_plan(table_state, landing, plan, empty, now) if empty else plan
+    plan = replace(warn(plan, unapplied), doubts=(*plan.doubts, *filter(None, [unapplied]), *strange))
     for doubt in item.status.get("doubts") or ():
         way = f"`dmscdc table accept {for_shell(item.table)}` says that the table is right"
         plan = warn(plan, f"since an earlier run: {doubt}; {way}")

@@ -37,8 +37,8 @@ from ..state.registry import open_state
 from ..state.position import Position
 
 # %% auto #0
-__all__ = ['GONE', 'Pending', 'pending', 'states_of', 'told_after', 'in_milliseconds', 'Proof', 'judge', 'ProofRequest',
-           'lake_table', 'again', 'prove', 'rows_shown']
+__all__ = ['GONE', 'Pending', 'pending', 'states_of', 'told_after', 'in_milliseconds', 'Proof', 'likely_cause', 'judge',
+           'ProofRequest', 'lake_table', 'again', 'prove', 'rows_shown']
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-006
 @dataclass(frozen=True)
@@ -234,12 +234,33 @@ _LEFT_OUT = (
 )
 
 
+def likely_cause(
+    done: Comparison,
+    table: str,  # its name
+) -> str:  # "" for none
+    "What most likely happened where source and lake differ, and the command that helps."
+    if done.lake.rows and not done.source.rows:
+        return ("the source's table is empty, and no file says that its rows were deleted: it was emptied without a "
+                "trace (TRUNCATE, or a table made anew). Reload it in the DMS task; DMS takes its files away then, and "
+                f"`dmscdc table set {for_shell(table)} --when-gone empty` lets the lake follow")
+    differ = [one.columns for one in done.findings if one.kind == "different" and not one.in_flight and one.columns]
+    lost = {name for columns in differ for name, (source, lake) in columns.items() if lake is None is not source}
+    lost -= {name for columns in differ for name, (_, lake) in columns.items() if lake is not None}
+    if differ and lost and all(set(columns) & lost for columns in differ):
+        columns = ",".join(sorted(lost))
+        return (f"{columns}: null in the lake where the source has a value, as DMS writes for values that the source's "
+                f"log did not have. If so: `dmscdc table set {for_shell(table)} --unlogged "
+                f"{for_shell(f'keep:{columns}')}`, then `dmscdc table rewind {for_shell(table)} --reload --keep-changes`")
+    return ""
+
+
 def judge(
     done: Comparison,
     position: str,
     under_way: str,  # files
     decided: str,  # why an unexplained difference is one; "" while it is open
     without_key: str = "",  # the table's name where the lake stands on no key
+    table: str = "",  # its name, for what helps
 ) -> tuple[str, str]:  # verdict and words
     "What a comparison proves."
     left_out = [rule for rule in done.rules if rule.why and rule.name != SEQUENCE]  # that column is no source's
@@ -256,6 +277,8 @@ def judge(
     if done.counts and without_key:
         why += _LEFT_OUT.format(for_shell(without_key))
     differ = f"{_counted(done, False) or 'the totals differ, and no row was found that does'}, {why}"
+    cause = likely_cause(done, table) if table else ""
+    differ += f". Likely: {cause}" if cause else ""
     return ("failed" if decided else "attention"), f"{rows}. {differ}{'; ' * bool(waits)}{waits}{note}"
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #a53031d6
@@ -374,7 +397,8 @@ def prove(
         done, layout = find(sides, rules, head.key)
         if not done.is_equal:
             done, under, decided = _explained(asked, session, look, head, sides, done, layout)
-    verdict, words = judge(done, str(position), under, decided, "" if head.key else str(asked.table))
+    without_key = "" if head.key else str(asked.table)
+    verdict, words = judge(done, str(position), under, decided, without_key, str(asked.table))
     if done.in_flight and not done.counts:
         command = f"dmscdc pass --only {for_shell(asked.table)}"
     told = (str(asked.table), verdict, f"{asked.table}: {words}", command, str(position), head.number)

@@ -67,6 +67,7 @@ class TableItem:
     delete: str = "hard"  # for deleted rows: "hard" removes, "soft" keeps and marks them
     bad_rows: str = "stop"  # for rows that cannot be applied: "stop" refuses their batch, "aside" goes on without them
     schema_policy: str = "evolve"  # other columns: "evolve" takes them, "strict" refuses, "keep" leaves new ones out
+    when_gone: str = "stop"  # where its folder holds no file any more: "stop" asks, "keep" goes on, "empty" empties it
     active: bool = False  # passes load it
     format: str = "parquet"  # of the lake table
     columns: tuple[tuple[str, str], ...] = ()  # of the source, for CSV: name and type, e.g. ("id", "int")
@@ -91,7 +92,7 @@ ATTRIBUTES = (
     "path", "folder", "PrimaryKey", "PartitionKey", "LastFullLoadDate", "LastIncrementalFile",
     "ActiveFlag", "out_path",
     "insert_only", "delete_mode", "format", "position", "commit_number", "instruction", "intent", "status",
-    "columns", "csv", "bad_rows", "schema_policy")
+    "columns", "csv", "bad_rows", "schema_policy", "when_gone")
 
 
 def table_path(table: TableRef) -> str:
@@ -130,7 +131,7 @@ def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts an
             "PrimaryKey": ",".join(item.key) or "null", "PartitionKey": ",".join(item.partition) or "null",
             "out_path": item.out_path or "null", "delete_mode": item.delete, "format": item.format,
             "commit_number": item.commit, "bad_rows": item.bad_rows, "schema_policy": item.schema_policy,
-            **{name: json.dumps(value, sort_keys=True) for name, value in texts.items()}}
+            "when_gone": item.when_gone, **{name: json.dumps(value, sort_keys=True) for name, value in texts.items()}}
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-018
 def by_hand(item: TableItem,  # as stored beside them
@@ -167,7 +168,7 @@ def _by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" if the 
 # %% ../../notebooks/06_state/02_items.ipynb #65f17e02
 _NUMBER, _NONE = (int, float), type(None)
 _ITEM_KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str, "format": str, "out_path": str,
-               "bad_rows": str, "schema_policy": str,
+               "bad_rows": str, "schema_policy": str, "when_gone": str,
                "commit": int, "instruction": (dict, _NONE), "intent": (dict, _NONE), "status": dict, "csv": dict}
 _STATUS_KINDS = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
                  "refused": (dict, _NONE), "full_at": _NUMBER, "doubts": list, "accepted": int,
@@ -200,7 +201,7 @@ def checked(item: TableItem  # as read
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-021
 # of an item that an earlier version has stored
-_OF_NONE = {"columns": "[]", "csv": "{}", "bad_rows": "stop", "schema_policy": "evolve"}
+_OF_NONE = {"columns": "[]", "csv": "{}", "bad_rows": "stop", "schema_policy": "evolve", "when_gone": "stop"}
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -218,7 +219,7 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
         TableRef(*stored["path"].rstrip("/").split("/")[-2:]), folder=folder if f"{folder}/" != stored["path"] else "",
         key=_names(stored["PrimaryKey"]), partition=_names(stored["PartitionKey"]),
         delete=stored["delete_mode"], active=json.loads(stored["ActiveFlag"]), format=stored["format"],
-        bad_rows=stored["bad_rows"], schema_policy=stored["schema_policy"],
+        bad_rows=stored["bad_rows"], schema_policy=stored["schema_policy"], when_gone=stored["when_gone"],
         out_path="" if stored["out_path"] == "null" else stored["out_path"],
         position=Position.from_json(position) if position else None, commit=stored["commit_number"],
         columns=tuple((str(name), str(kind)) for name, kind in json.loads(stored["columns"])),
@@ -228,8 +229,8 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-027
 SETTINGS = (
-    "key", "partition", "insert_only", "delete", "bad_rows", "schema_policy", "active", "format", "out_path",
-    "columns", "csv")
+    "key", "partition", "insert_only", "delete", "bad_rows", "schema_policy", "when_gone", "active", "format",
+    "out_path", "columns", "csv")
 
 
 def _columns(table: TableRef, what: str, given: str | Iterable[str]) -> tuple[str, ...]:
@@ -264,6 +265,9 @@ def with_settings(item: TableItem,
     if result.schema_policy not in ("evolve", "strict", "keep"):
         raise BadSetting(f"{item.table}: the schema policy is evolve (other columns are taken), strict (they are "
                          f"refused) or keep (new ones are left out), not {result.schema_policy!r}")
+    if result.when_gone not in ("stop", "keep", "empty"):
+        raise BadSetting(f"{item.table}: when its files are gone, stop (a person must look), keep (the table stays) or "
+                         f"empty (it loses all rows), not {result.when_gone!r}")
     first = not (item.key or item.insert_only) and "active" not in given
     return replace(result, active=True) if first and (result.key or result.insert_only) else result
 
