@@ -202,8 +202,8 @@ def _gone_plan(
         after = Position(load=position.load + 1, cut=position.last, listed_at=now, applied=(0, 0))
         words = f"{empty} (--when-gone empty)"
         return replace(plan, kind="incremental", before=position, after=after, load_number=after.load, empties=words)
-    ways = (f"Bring the files back, or point the setting landing at them; `dmscdc table accept {for_shell(item.table)}` "
-            "says that this is right; if the source has dropped or emptied the table: "
+    ways = ("Bring the files back, or point the setting landing at them; "
+            f"`dmscdc table accept {for_shell(item.table)}` says that this is right; if the source has dropped or emptied the table: "
             f"`dmscdc table set {for_shell(item.table)} --when-gone empty`")
     return warn(plan, f"{empty}. {ways}")
 

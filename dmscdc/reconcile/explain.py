@@ -250,7 +250,8 @@ def likely_cause(
         columns = ",".join(sorted(lost))
         return (f"{columns}: null in the lake where the source has a value, as DMS writes for values that the source's "
                 f"log did not have. If so: `dmscdc table set {for_shell(table)} --unlogged "
-                f"{for_shell(f'keep:{columns}')}`, then `dmscdc table rewind {for_shell(table)} --reload --keep-changes`")
+                f"{for_shell(f'keep:{columns}')}`, then "
+                f"`dmscdc table rewind {for_shell(table)} --reload --keep-changes`")
     return ""
 
 
