@@ -219,6 +219,10 @@ def doctor(
         Optional[list[Path]],
         typer.Option("--settings", metavar="FILE", help="JSON of aws dms describe-endpoints or describe-…-tasks"),
     ] = None,
+    task: Annotated[
+        Optional[list[str]],
+        typer.Option("--task", metavar="NAME", help="Ask DMS for this task: its settings, its counts of each table"),
+    ] = None,
     json: Json = False,
 ) -> None:
     """What will hurt, in landing, settings and machine, with what mends it. Starts no Spark, changes nothing.
@@ -226,7 +230,7 @@ def doctor(
     Exit codes: 0 nothing, or notes only, 1 failed, 2 wrong use, 3 something needs attention."""
     from dmscdc.doctor.diagnosis import doctor as examine, exit_code, in_short, rows_of
 
-    findings = examine(config, only or (), settings or ())
+    findings = examine(config, only or (), settings or (), task or ())
     if json:
         show_json(rows_of(findings))
     else:

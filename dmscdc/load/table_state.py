@@ -203,7 +203,8 @@ def _gone_plan(
         words = f"{empty} (--when-gone empty)"
         return replace(plan, kind="incremental", before=position, after=after, load_number=after.load, empties=words)
     ways = ("Bring the files back, or point the setting landing at them; "
-            f"`dmscdc table accept {for_shell(item.table)}` says that this is right; if the source has dropped or emptied the table: "
+            f"`dmscdc table accept {for_shell(item.table)}` says that this is right; "
+            "if the source has dropped or emptied the table: "
             f"`dmscdc table set {for_shell(item.table)} --when-gone empty`")
     return warn(plan, f"{empty}. {ways}")
 

@@ -604,3 +604,58 @@ def test_what_is_typed_wrongly_ends_with_2(tmp_path, words):
     put(tmp_path, {LOAD: {"id": [1, 2]}})
     done = dmscdc(tmp_path, *words)
     assert done.exit_code == 2 and "error" in done.output
+
+
+OF_DMS = {"ReplicationTaskIdentifier": "shop", "ReplicationTaskArn": "arn:aws:dms:eu-west-1:111122223333:task:SHOP", "TargetEndpointArn": "arn:aws:dms:eu-west-1:111122223333:endpoint:LAKE", "Status": "running",
+        "ReplicationTaskSettings": json.dumps({"TargetMetadata": {"BatchApplyEnabled": True}})}
+COUNTS = {"SchemaName": "shop", "TableName": "item", "FullLoadRows": 2, "Inserts": 0, "Updates": 1, "Deletes": 0, "TableState": "Table completed"}
+
+
+def of_dms(monkeypatch, counts: list[dict] | None, endpoint: dict | None, **task: Any) -> None:
+    "DMS as botocore knows its answers; None is not allowed."
+    import boto3
+    from botocore.stub import Stubber
+
+    dms = boto3.client("dms", region_name="eu-west-1", aws_access_key_id="x", aws_secret_access_key="x")
+    stub = Stubber(dms)
+    stub.add_response("describe_replication_tasks", {"ReplicationTasks": [OF_DMS | task]}, {"Filters": [{"Name": "replication-task-id", "Values": ["shop"]}]})
+    if endpoint is None: stub.add_client_error("describe_endpoints", "AccessDeniedException")
+    else: stub.add_response("describe_endpoints", {"Endpoints": [{"EndpointIdentifier": "lake", "EngineName": "s3", "S3Settings": endpoint}]})
+    if counts is None: stub.add_client_error("describe_table_statistics", "AccessDeniedException")
+    for number, one in enumerate(counts or ()):
+        stub.add_response("describe_table_statistics", {"TableStatistics": [one], **({"Marker": "more"} if number < len(counts) - 1 else {})})
+    stub.activate()
+    monkeypatch.setattr("dmscdc.doctor.running_task.client", lambda name: dms)
+
+
+def task_says(home: Path, *words: str) -> tuple[int, str]:
+    put(home, {LOAD: {"id": [1, 2]}, FIRST: {"Op": ["U"], "id": [1]}})
+    (home / "dmscdc.toml").write_text('landing = "landing"\nlake = "lake"\n')
+    done = CliRunner().invoke(app, ["doctor", "--task", "shop", "--folder", str(home), *words])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def test_a_running_task_is_asked_for_settings_and_counts_which_the_landing_bears_out(tmp_path, monkeypatch):
+    of_dms(monkeypatch, [COUNTS], {"BucketName": "b", "DataFormat": "parquet", "CdcInsertsOnly": True})
+    code, said = task_says(tmp_path)
+    assert code == 3 and "error task shop: BatchApplyEnabled is true" in said and "warning endpoint lake: CdcInsertsOnly is true" in said
+    assert "DMS has" not in said and "DMS counts" not in said and "DMS says" not in said
+
+
+@pytest.mark.parametrize("counts, task, words", [
+    ([COUNTS | {"FullLoadRows": 5}], {}, "warning shop.item: DMS has loaded 5 rows, the load files here have 2"),
+    ([COUNTS, COUNTS | {"TableName": "other"}], {}, "error shop.other: DMS has written 3 rows, and no file lies here"),
+    ([COUNTS | {"TableState": "Table error", "FullLoadErrorRows": 1}], {}, "error shop.item: DMS could not load 1 row"),
+    ([COUNTS | {"Ddls": 2}], {}, "note shop.item: DMS has seen 2 statements that changed the table itself"),
+    ([COUNTS], {"Status": "failed", "LastFailureMessage": "out of storage"}, "warning task shop: the task is failed: out of storage"),
+    (None, {}, "note task shop: DescribeTableStatistics is not allowed"),
+])
+def test_what_dms_counts_and_the_landing_does_not_bear_out_is_said(tmp_path, monkeypatch, counts, task, words):
+    of_dms(monkeypatch, counts, None, **task)
+    code, said = task_says(tmp_path)
+    assert words in said and "note task shop: DescribeEndpoints is not allowed" in said and code == 3
+
+
+def test_of_chosen_tables_only_these_are_compared(tmp_path, monkeypatch):
+    of_dms(monkeypatch, [COUNTS, COUNTS | {"TableName": "other"}], None, ReplicationTaskSettings="{}")
+    assert "shop.other" not in task_says(tmp_path, "--only", "shop.item")[1]
