@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -170,6 +170,11 @@ def _show_people(
             console().print(f"{row['table']}: {words}{again}", markup=False)
 
 
+def _in_sentences(words: Sequence[str]) -> list[str]:
+    "Each with a capital letter and a full stop."
+    return [f"{one[:1].upper()}{one[1:].rstrip('.')}." for one in words]
+
+
 def _plan_words(
     status: TableStatus,
 ) -> str:  # without the table's name
@@ -192,17 +197,19 @@ def plan(
 
     Exit codes: 0, 1 where the landing cannot be listed, and 3 where a table wants attention or folders cannot be
     looked into; a key that is still to be named does not count."""
-    from dmscdc.service.status import read_statuses, status_row
+    from dmscdc.service.status import columns_ahead, read_statuses, status_row
 
     unread: list[str] = []
     left: list[str] = []
     statuses = read_statuses(config, only or (), say=unread.append, tell=left.append)
     rows = [status_row(status) for status in statuses]
+    columns = [columns_ahead(status, config) for status in statuses]
     if json:
         plans = [status.plan.to_dict() if status.plan else {} for status in statuses]
-        show_json([{**row, "files": files} for row, files in zip(rows, plans)])
+        show_json([{**row, "files": files, "columns": words} for row, files, words in zip(rows, plans, columns)])
     else:
-        planned = [{**row, "plan": _plan_words(status)} for row, status in zip(rows, statuses)]
+        planned = [{**row, "plan": " ".join([_plan_words(status), *_in_sentences(words)])}
+                   for row, status, words in zip(rows, statuses, columns)]
         show_table(planned, ["table", "state", "key", "suggested", "plan"])
         _show_people([row for row, status in zip(rows, statuses) if status.suggestion])
         _show_lines(left)

@@ -181,6 +181,8 @@ def did(
     said = [load.message for load in loads if load.message]
     if files := sum(len(load.files) for load in loads):
         said.append(f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {became}")
+    columns = [words for load in loads for words in load.schema]
+    said += [words for words in columns if " is absent from " in words or " is gone from " in words]
     if unlogged := sum(load.unlogged for load in loads):
         said.append(f"{count(unlogged, 'value')} not in the source's log, where the rows keep what they had")
     return "; ".join(said)

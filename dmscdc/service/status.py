@@ -15,8 +15,9 @@ from typing import Any
 
 from .. import __version__
 from ..changes.csv import format_from, is_csv
-from ..changes.schema import in_words, read_footer
-from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, UnknownTable, Unreadable, is_expected
+from ..changes.schema import by_policy, evolve, in_words, read_footer, read_footers
+from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, Refused, UnknownTable, Unreadable
+from ..errors import is_expected
 from ..lake.glue import is_behind
 from ..landing.files import FolderLanding, TableRef, for_shell
 from ..landing.s3 import THREADS, BucketLanding, open_landing
@@ -31,12 +32,14 @@ from .config import Config, is_wanted
 from .key_inference import Suggestion, judged_by, suggest_key
 from ..spark.interrupts import is_gone, spoken
 from ..state.items import SETTINGS, Lease, State, TableItem
+from ..state.position import Position
 from ..state.registry import open_state
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
 __all__ = ['TableStatus', 'state_of', 'input_mark', 'refusal_words', 'paused_words', 'busy_words', 'problem_words', 'read_status',
-           'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws', 'read_statuses', 'is_mended', 'status_row']
+           'columns_ahead', 'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws', 'read_statuses',
+           'is_mended', 'status_row']
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-006
 @dataclass(frozen=True)
@@ -204,6 +207,35 @@ def read_status(
     except Exception as error:  # a problem of one table must not stop the others
         status = TableStatus(table, kind, item, table_state=table_state, problem=problem_words(table, error))
     return status if retry else _recalled(status)
+
+# %% ../../notebooks/13_service/03_status.ipynb #d92edd21
+_FOOTERS = 50  # of waiting files that are read
+
+
+def columns_ahead(
+    status: TableStatus,
+    config: Config,
+) -> list[str]:  # a sentence each
+    "What the files that wait will do to a table's columns."
+    from dmscdc.load.loader import replaced_columns
+
+    plan, head = status.plan, status.table_state.head if status.table_state else None
+    files = [file for file in (plan.inputs if plan and head else ()) if not is_csv(file.path)]
+    if not files or not head.schema:
+        return []
+    there = open_landing(config.landing)
+    files = [file for file in files if file.path not in plan.archived][-_FOOTERS:]
+    urls = {file.path: there.url(status.table, file.path) for file in files}
+    try:
+        footers = read_footers(urls)
+        if plan.load:
+            return list(replaced_columns(head, evolve(str(status.table), (), footers).schema))
+        grown = evolve(str(status.table), head.schema, footers, Position.from_json(head.position).absent)
+        return list(by_policy(str(status.table), status.item.schema_policy, head.schema, grown).sentences)
+    except Refused as error:
+        return [str(error)]
+    except OSError:  # a file that is going; the run says so
+        return []
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-015
 def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding | BucketLanding) -> UnknownTable:

@@ -1,8 +1,13 @@
 "Columns that are added, that grow and that go away."
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 
+from typer.testing import CliRunner
+
+from dmscdc.cli.main import app
+from dmscdc.service.config import write_config
 from world import World, closed, query
 
 OLD = {"id": "int", "f": "float", "d": "decimal(10,2)", "gone": "string"}
@@ -82,3 +87,19 @@ def test_a_column_that_comes_no_more_is_told_once_and_a_renaming_is_attention(tm
     assert (done := w.go()).verdict == "ok" and done.schema == ()
     rows = [(r["id"], r["name"], r["Name"], r["size"], r["note"]) for r in w.lake_table.read(spark).collect()]
     assert sorted(rows) == [(1, "a4", None, 1, "x"), (2, "b", "B2", 2, "y")]
+
+
+def test_a_plan_says_what_waiting_files_do_to_the_columns_and_a_run_says_in_its_verdict_which_comes_no_more(tmp_path, spark):
+    world = World(tmp_path, spark, {"id": "int", "name": "string"}).set(key="id").load([(1, "a")])
+    world.go()
+    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    planned = lambda: json.loads(CliRunner().invoke(app, ["plan", "--json", "--folder", str(tmp_path)]).stdout)[0]["columns"]
+    assert planned() == []
+    world.changes(1, [("U", 1, 7)], {"id": "bigint", "qty": "int"})
+    told = planned()
+    done = world.go()
+    assert told == list(done.schema) and [words.split(" by ")[0] for words in told] == ["column id widened from int to bigint", "column qty int added", f"column name is absent from {closed(1)}.parquet; rows keep the values they have"]
+    assert told[2] in done.words and planned() == []
+    world.changes(2, [("U", "x", 7)], {"id": "string", "qty": "int"})
+    (refused,) = planned()
+    assert "is string, the lake holds bigint" in refused and world.go().verdict == "refused"
