@@ -93,6 +93,8 @@ def _loss(engine: str, word: str, rest: str, digits: Sequence[str]) -> str:
         return "has a time zone, and is text with that zone"
     if word in ("time", "timetz"):
         return "is a time of day, and text in the lake"
+    if engine == "mysql" and word in ("date", "datetime", "timestamp"):
+        return "may hold a zero date, which is null in the files"
     return ""
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #5c9887ec

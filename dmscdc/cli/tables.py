@@ -51,6 +51,7 @@ def _settings_of(
         "bad_rows": item.bad_rows,
         "schema_policy": item.schema_policy,
         "when_gone": item.when_gone,
+        "losses": item.status.get("losses", []),
         "active": item.active,
         "format": item.format,
         "columns": [f"{name} {kind}" for name, kind in item.columns],
@@ -365,19 +366,20 @@ def _set_columns(
     csv |= {"versions": [[start, [list(c) for c in columns]] for start, columns in later]} if later else {}
     key = {} if had.key or had.insert_only or not told.key else {"key": told.key}
     state.put_settings(table, columns=first[1], csv=csv, **key)
+    if told.dialect:  # types of a source, not a list of ours
+        state.note_run(table, {"losses": list(told.notes)})
 
 
 def _show_columns(
     item: TableItem,
-    notes: tuple[str, ...],  # what is lost on the way from the source
 ) -> None:
-    "Print the columns of a table's definition, by version where it has several."
+    "Print the columns of a table's definition, by version where it has several, and what is lost from the source."
     keys, versions = {name: "yes" for name in item.key}, _versions_of(item)
     rows = [{"column": name, "type": kind, "key": keys.get(name, ""), "from": since or "load"}
             for since, columns in versions for name, kind in columns]
     show_table(rows, ["column", "type", "key", *(["from"] if versions[1:] else [])])
     none = "" if item.columns else f"{item.table} has no columns set: its files have their own, or a header"
-    for words in filter(None, (*notes, none, _sentence_of(item))):
+    for words in filter(None, (*item.status.get("losses", ()), none, _sentence_of(item))):
         print(words)
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #4d887412
@@ -395,7 +397,7 @@ def _set_all(
     for table in (table for table in known if any(defines(name, table) for name in named)):
         told = read_ddl(text, table, dialect)
         _set_columns(state, table, told, since)
-        _show_columns(state.get(table), told.notes)
+        _show_columns(state.get(table))
     if unknown := [".".join(name) for name in named if not any(defines(name, table) for table in known)]:
         print(f"not in the landing, so left alone: {some(unknown)}")
 
@@ -422,17 +424,16 @@ def table_columns(
         if not ddl:
             raise BadSetting("which table? dmscdc table columns TABLE; only --ddl FILE sets all tables of a file")
         return _set_all(config, state, _text_of(ddl), dialect, since)
-    ref, notes = TableRef.parse(table), ()
+    ref = TableRef.parse(table)
     if ways and not new:
         _check_known(config, state, TableItem(ref))
     if ways and not clear:
         told = _definition_from(ref, ddl, listed, config, dialect)
         _set_columns(state, ref, told, since)
-        notes = told.notes
     elif clear:
         had = state.get(ref) or TableItem(ref)
         state.put_settings(ref, columns=(), csv={name: value for name, value in had.csv.items() if name != "versions"})
-    _show_columns(state.get(ref) or TableItem(ref), notes)
+    _show_columns(state.get(ref) or TableItem(ref))
 
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-022

@@ -224,6 +224,7 @@ class Processed:
     stream: Mapping[str, Any] = field(default_factory=dict)  # how far a stream was read that brings its change files
     rows_before: int | None = None  # of the table; None where there was none
     sample: tuple[Mapping[str, Any], ...] = ()  # some changed rows, see `masked`
+    losses: tuple[str, ...] = ()  # what the source has and the files have not, a sentence each
 
     def to_dict(self) -> dict[str, Any]:
         "Plain values, with the first and the last file by name."
@@ -323,6 +324,7 @@ def processed(
         stream=table_state.item.status.get("stream") or {} if table_state else {},
         rows_before=table_state.head.rows if table_state and table_state.head else None,
         sample=masked([row for load in loads for row in load.written.sample], mask),
+        losses=tuple(table_state.item.status.get("losses") or ()) if table_state else (),
     )
 
 # %% ../../notebooks/08_load/03_results.ipynb #e906d218

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -16,19 +16,20 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
+from ..changes.definition import read_catalog
 from ..changes.quarantine import aside_folder
 from ..changes.read import KIND, NAME, quoted
 from ..changes.schema import FILE, Schema, open_raw
 from ..changes.tasks import in_sentences
 from ..capture.items import SEQUENCE
-from ..errors import NoPast, Refused
+from ..errors import BadSetting, NoPast, Refused
 from ..history.clock import clock_of
 from ..history.changelog import Changelog, held_by, open_changelog, read_changelog
 from ..history.replay import AFTER, POSITION, key_only, only, states, touched
 from ..lake.table import Commit, LakeTable, open_lake
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..landing.s3 import open_landing
-from .canonical import rules_of
+from .canonical import Rule, rules_of
 from .compare import Comparison, Finding, Layout, Span, States, condition, examine, find, spark_side
 from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
 from ..spark.session import open_session
@@ -38,7 +39,7 @@ from ..state.position import Position
 
 # %% auto #0
 __all__ = ['GONE', 'Pending', 'pending', 'states_of', 'told_after', 'in_milliseconds', 'Proof', 'likely_cause', 'judge',
-           'ProofRequest', 'lake_table', 'again', 'prove', 'rows_shown']
+           'ProofRequest', 'lake_table', 'again', 'losses_of', 'prove', 'rows_shown']
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-006
 @dataclass(frozen=True)
@@ -178,6 +179,7 @@ class Proof:
     done: Comparison
     under_way: str = ""  # landed files that the lake does not hold
     seconds: float = 0.0
+    losses: tuple[str, ...] = ()  # what the source has and the files have not, a sentence each
 
     @property
     def totals(self) -> list[dict[str, Any]]:
@@ -197,7 +199,7 @@ class Proof:
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #c8a4f752
 def _plain(proof: Proof) -> dict[str, Any]:
     "A proof as JSON knows it."
-    named = ("table", "verdict", "words", "command", "position", "commit", "at", "under_way", "seconds")
+    named = ("table", "verdict", "words", "command", "position", "commit", "at", "under_way", "seconds", "losses")
     totals = {one["side"]: {"rows": one["rows"], "hash": one["hash"]} for one in proof.totals}
     apart = {rule.name: rule.why for rule in proof.done.rules if rule.why}
     ranges = [{"low": s.low, "high": s.high, "source": s.source.rows, "lake": s.lake.rows} for s in proof.done.spans]
@@ -375,6 +377,24 @@ def again(
     return f"dmscdc reconcile {for_shell(table)} --source {quote(source)}{named}"
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-021
+def losses_of(
+    look: Snapshot,
+    name: TableRef,  # as the source names it
+    rules: Sequence[Rule],  # of its columns
+    millis: Container[str],  # times of the lake that DMS has cut to milliseconds
+) -> tuple[str, ...]:  # a sentence each
+    "What a table of the source has and the files have not, by its catalogue and its columns."
+    only = [f"column {rule.source} is in no file" for rule in rules if not rule.lake]
+    cut = [f"column {rule.lake} is cut to milliseconds" for rule in rules if rule.lake in millis]
+    if look.engine == "sqlite":  # the stand-in writes all that it has
+        return (*only, *cut)
+    try:
+        told = read_catalog(look.connection, name).notes
+    except (AttributeError, BadSetting):  # a source without a catalogue, or that names the table in its own way
+        told = ()
+    return (*only, *told, *cut)
+
+
 def prove(
     asked: ProofRequest,
     spark: Callable[[], SparkSession] | None = None,  # called once; a session of our own if none is given
@@ -394,6 +414,7 @@ def prove(
         millis = in_milliseconds(past) if past else frozenset()
         rules = rules_of(look.engine, _told(head), columns_of(look, name), millis)
         rows = there.read(session, head.number).where("Op IS NULL OR Op <> 'D'")
+        losses = losses_of(look, name, rules, millis)
         sides = source_side(look, source_name(look, name)), stack.enter_context(spark_side(session, rows))
         done, layout = find(sides, rules, head.key)
         if not done.is_equal:
@@ -403,7 +424,8 @@ def prove(
     if done.in_flight and not done.counts:
         command = f"dmscdc pass --only {for_shell(asked.table)}"
     told = (str(asked.table), verdict, f"{asked.table}: {words}", command, str(position), head.number)
-    return Proof(*told, look.at.isoformat(timespec="seconds"), done, under, round(time.perf_counter() - start, 3))
+    told += (look.at.isoformat(timespec="seconds"), done, under, round(time.perf_counter() - start, 3))
+    return Proof(*told, losses)
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-023
 def rows_shown(

@@ -36,7 +36,8 @@ def keep_proof(
 ) -> None:
     "Keep with a table what a proof has found; a table that the state does not know is left alone."
     if proof and (item := state.get(table)):
-        state.note_run(table, {"proof": mark_after(item.status.get("proof") or {}, proof, run)})
+        mark = mark_after(item.status.get("proof") or {}, proof, run)
+        state.note_run(table, {"proof": mark, "losses": list(proof.get("losses", ()))})
 
 # %% ../../notebooks/12_reconcile/05_proven.ipynb #937703fd
 def since(

@@ -422,6 +422,7 @@ def status_row(
         "stream": item.status.get("stream"),
         "mended": is_mended(status),
         "proof": item.status.get("proof"),
+        "losses": item.status.get("losses") or [],
         "proven": proven_words(item.status.get("proof") or {}, head.number if head else item.commit),
         "last_verdict": item.status.get("last_verdict", ""),
         "last_words": item.status.get("last_words", ""),

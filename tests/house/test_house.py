@@ -169,6 +169,7 @@ SHARED = {  # rooms at which the closure ends, and the names that may be taken f
     "lake.table": {"LakeTable", "Commit", "PendingCommit", "Transaction", "Written", "PlainFile", "VERSIONS", "open_lake", "open_table", "lake_columns"},
     "changes.quarantine": {"aside_folder", "read_aside"},  # which rows the loader has put aside, as it has written them down
     "capture.items": {"SEQUENCE", "scan", "write_rows"},  # what an item of DynamoDB is as a row; the files of a stream are written by it
+    "changes.definition": {"read_catalog"},  # the types in a source's catalogue; only what is lost of them is told, nothing is compared by them
     "changes.fold": {"FoldResult"},  # its counts, and
     "changes.stage": {"Batch", "batch_types"},  # the form in which a type-2 table hands its rows to the lake's writer
 }
