@@ -779,12 +779,14 @@ def needs_parquet(url: str, path: str, how: CsvFormat) -> bool:
     if not (how.inserts or how.unlogged and _may_lack(path, how)):
         return False
     file = open_raw(url, path)
-    return _lacks_op(path, file.schema_arrow.names, how) or _has_nulls(file, how)
+    return _lacks_op(path, file.schema_arrow.names, how) or _may_lack(path, how) and _has_nulls(file, how)
 
 
 def _has_nulls(file: pq.ParquetFile, how: CsvFormat) -> bool:
     "Whether there may be a null in a column in which it means that the log had no value."
     there = file.schema_arrow.names
+    if len(set(there)) < len(there):  # refused as it is
+        return False
     names = there if "*" in how.unlogged else [n for n in how.unlogged if n in there]
     return any(number != 0 for number in promised_nulls(file, names).values())
 

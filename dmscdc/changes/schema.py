@@ -45,7 +45,7 @@ class Column:
 Schema = tuple[Column, ...]
 OP, FILE, ROW = "Op", "_cdc_file", "_cdc_row"
 _SPARKS = "_tmp_metadata_row_index"  # where Spark puts a row's number while it reads
-UNLOGGED, UNLOGGED_IN = "_cdc_unlogged", b"dmscdc.unlogged"  # of a file that we have made, see `changes/unlogged`
+UNLOGGED, UNLOGGED_IN = "_cdc_unlogged", b"dmscdc.unlogged"  # of a file that we have made, see `changes/csv`
 OURS: Schema = (Column(OP, "string"), Column(FILE, "string"), Column(ROW, "bigint"))
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-009

@@ -44,9 +44,11 @@ class TaskLook:
         return any(rule.get("rule-target") in ("schema", "table") for rule in changed)
 
 # %% ../../notebooks/14_doctor/05_running_task.ipynb #c4bf7dac
-def _may_not(place: str, right: str) -> Finding:
-    what = f"{right} is not allowed"
-    return Finding("note", place, what, "What it tells is not looked at", f"a policy with dms:{right}")
+def _unanswered(place: str, right: str, error: Exception) -> Finding:
+    "A request that the rest can do without."
+    what, code = f"{right} has not answered: {error}", code_of(error)
+    mend = f"a policy with dms:{right}" if "AccessDenied" in code else "ask again"
+    return Finding("note", place, what, "What it tells is not looked at", mend)
 
 
 def _pages(ask: Any, name: str, **how: Any) -> Iterator[Mapping[str, Any]]:
@@ -65,13 +67,13 @@ def look_at_task(
     dms: Any = None,  # its client; None: of the usual AWS configuration
 ) -> TaskLook:
     "What DMS tells of a task. Raises `BadSetting` where there is no such task."
-    from botocore.exceptions import ClientError
+    from botocore.exceptions import BotoCoreError, ClientError
 
-    dms = dms or client("dms")
     by = "replication-task-arn" if name.startswith("arn:") else "replication-task-id"
     try:
+        dms = dms or client("dms")
         found = dms.describe_replication_tasks(Filters=[{"Name": by, "Values": [name]}])["ReplicationTasks"]
-    except ClientError as error:
+    except (BotoCoreError, ClientError) as error:
         if code_of(error) != "ResourceNotFoundFault":
             raise BadSetting(f"DMS was asked for the task {name} and answers: {error}") from error
         found = []
@@ -83,18 +85,18 @@ def look_at_task(
     try:
         target = [{"Name": "endpoint-arn", "Values": [task["TargetEndpointArn"]]}]
         settings += parse_settings(json.dumps(dms.describe_endpoints(Filters=target), default=str), place)
-    except ClientError:
-        unread.append(_may_not(place, "DescribeEndpoints"))
+    except ClientError as error:
+        unread.append(_unanswered(place, "DescribeEndpoints", error))
     try:
         asked = {"ReplicationTaskArn": task["ReplicationTaskArn"]}
         tables += _pages(dms.describe_table_statistics, "TableStatistics", **asked)
-    except ClientError:
-        unread.append(_may_not(place, "DescribeTableStatistics"))
+    except ClientError as error:
+        unread.append(_unanswered(place, "DescribeTableStatistics", error))
     told = (str(task.get("Status", "")), str(task.get("LastFailureMessage") or task.get("StopReason") or ""))
     return TaskLook(place, *told, tuple(settings), tuple(tables), tuple(unread))
 
 # %% ../../notebooks/14_doctor/05_running_task.ipynb #1c961ee6
-_GOOD = ("Table completed", "Full load", "Before load", "Table is being reloaded")
+_STANDS = ("Table error", "Table cancelled", "Table does not exist")  # DMS copies such a table no more
 
 
 def _name(table: Mapping[str, Any]) -> str:
@@ -108,7 +110,7 @@ def task_state(look: TaskLook) -> Iterator[Finding]:
         yield Finding("warning", look.place, said, "No change comes until it runs", "resume it in DMS")
     for table in look.tables:
         state, bad = str(table.get("TableState") or ""), int(table.get("FullLoadErrorRows") or 0)
-        if state and state not in _GOOD:
+        if state in _STANDS:
             yield Finding("error", _name(table), f"DMS says {state!r}", "Its changes do not come any more",
                           "the task's log says why; then reload the table in the task")
         if bad:
@@ -159,7 +161,7 @@ def beside_landing(
                           "the settings landing, and BucketName and BucketFolder of the endpoint")
             continue
         rows = _load_rows(landing, ref, files)
-        if rows is not None and rows != loaded:
+        if loaded and rows is not None and rows != loaded:  # a task for changes alone has loaded nothing
             what = f"DMS has loaded {count(loaded, 'row')}, the load files here have {rows:,}"
             yield Finding("warning", str(ref), what, "Files are gone, or those of an earlier load lie among them",
                           "reload the table in the task")

@@ -15,6 +15,7 @@ from typing import Any
 
 from .. import __version__
 from ..changes.csv import format_from, is_csv
+from ..changes.derived import with_computed
 from ..changes.schema import by_policy, evolve, in_words, read_footer, read_footers
 from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, Refused, UnknownTable, Unreadable
 from ..errors import is_expected
@@ -227,13 +228,13 @@ def columns_ahead(
     files = [file for file in files if file.path not in plan.archived][-_FOOTERS:]
     urls = {file.path: there.url(status.table, file.path) for file in files}
     try:
-        footers = read_footers(urls)
+        footers = [with_computed(footer, status.item.partition, str(status.table)) for footer in read_footers(urls)]
         if plan.load:
             return list(replaced_columns(head, evolve(str(status.table), (), footers).schema))
         grown = evolve(str(status.table), head.schema, footers, Position.from_json(head.position).absent)
         return list(by_policy(str(status.table), status.item.schema_policy, head.schema, grown).sentences)
     except Refused as error:
-        return [str(error)]
+        return [str(error).removeprefix(f"{status.table}: ")]
     except OSError:  # a file that is going; the run says so
         return []
 

@@ -102,4 +102,12 @@ def test_a_plan_says_what_waiting_files_do_to_the_columns_and_a_run_says_in_its_
     assert told[2] in done.words and planned() == []
     world.changes(2, [("U", "x", 7)], {"id": "string", "qty": "int"})
     (refused,) = planned()
-    assert "is string, the lake holds bigint" in refused and world.go().verdict == "refused"
+    assert refused.startswith("column id of ") and "is string, the lake holds bigint" in refused and world.go().verdict == "refused"
+
+
+def test_a_plan_does_not_miss_a_column_that_we_compute(tmp_path, spark):
+    world = World(tmp_path, spark, {"id": "int", "made": "date"}).set(key="id", partition="month(made)").load([(1, "2026-01-02")])
+    world.go()
+    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    world.changes(1, [("U", 1, "2026-02-03")])
+    assert json.loads(CliRunner().invoke(app, ["plan", "--json", "--folder", str(tmp_path)]).stdout)[0]["columns"] == [] == list(world.go().schema)

@@ -648,12 +648,29 @@ def test_a_running_task_is_asked_for_settings_and_counts_which_the_landing_bears
     ([COUNTS | {"TableState": "Table error", "FullLoadErrorRows": 1}], {}, "error shop.item: DMS could not load 1 row"),
     ([COUNTS | {"Ddls": 2}], {}, "note shop.item: DMS has seen 2 statements that changed the table itself"),
     ([COUNTS], {"Status": "failed", "LastFailureMessage": "out of storage"}, "warning task shop: the task is failed: out of storage"),
-    (None, {}, "note task shop: DescribeTableStatistics is not allowed"),
+    (None, {}, "note task shop: DescribeTableStatistics has not answered: An error occurred (AccessDeniedException)"),
 ])
 def test_what_dms_counts_and_the_landing_does_not_bear_out_is_said(tmp_path, monkeypatch, counts, task, words):
     of_dms(monkeypatch, counts, None, **task)
     code, said = task_says(tmp_path)
-    assert words in said and "note task shop: DescribeEndpoints is not allowed" in said and code == 3
+    assert words in said and "note task shop: DescribeEndpoints has not answered" in said and "Mend: a policy with dms:DescribeEndpoints" in said and code == 3
+
+
+def test_a_task_for_changes_alone_and_a_state_that_we_do_not_know_are_no_trouble(tmp_path, monkeypatch):
+    of_dms(monkeypatch, [COUNTS | {"FullLoadRows": 0}, COUNTS | {"TableState": "Table is being reloaded", "FullLoadRows": 1}], None)
+    said = task_says(tmp_path)[1]
+    assert "DMS has" not in said and "DMS says" not in said
+
+
+def test_without_a_region_or_credentials_the_doctor_says_so(tmp_path, monkeypatch):
+    from botocore.exceptions import NoCredentialsError, NoRegionError
+
+    for error in (NoRegionError(), NoCredentialsError()):
+        def no_client(name: str, error=error): raise error
+
+        monkeypatch.setattr("dmscdc.doctor.running_task.client", no_client)
+        code, said = task_says(tmp_path)
+        assert code == 2 and "DMS was asked for the task shop and answers" in said and "Traceback" not in said
 
 
 def test_of_chosen_tables_only_these_are_compared(tmp_path, monkeypatch):

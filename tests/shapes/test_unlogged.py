@@ -4,6 +4,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -151,3 +153,11 @@ def test_a_captured_database_that_logs_what_changes_equals_the_lake_from_the_com
     assert "a null of an update is no value in area, note" in " ".join(said.output.split())
     assert run("pass").exit_code == 0
     assert query("select id, area, note from read_parquet('lake/shop/item/*.parquet') where Op <> 'D' order by id") == there
+
+
+def test_a_file_that_is_refused_as_it_is_stays_refused_in_words(spark, tmp_path):
+    world = World(tmp_path, spark, ITEM).set(key="id", csv={"unlogged": ["*"]}).load([(1, "a", "b", 5)])
+    world.go()
+    pq.write_table(pa.table([["U"], pa.array([1], pa.int32()), pa.array([None], pa.string()), ["x"]], names=["Op", "id", "note", "Op"]), world.raw / f"{closed(1)}.parquet")
+    done = world.go()
+    assert done.verdict == "refused" and "has 2 columns Op" in done.words
