@@ -91,7 +91,7 @@ def _sentence_of(
     partition = ",".join(item.partition) or "none"
     active = "active" if item.active else "paused"
     unlogged = ", ".join(item.csv.get("unlogged", ()))
-    lacks = f", a null of an update is no value in {unlogged.replace('*', 'any column')}" if unlogged else ""
+    lacks = f", nulls in updates of {unlogged.replace('*', 'any column')} count as not logged" if unlogged else ""
     return f"{item.table}: key {key}, partition {partition}, deletes {item.delete}{lacks}, {active}, {item.format}"
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #7f9b98d5
@@ -241,7 +241,7 @@ def _csv_settings(
 _LAYOUT = "Columns that lay out the lake: a,b; also right(id,1), left(a,2), date(a), year(a), month(a)"
 _POLICY = "evolve: take other columns; strict: refuse them; keep: leave new ones out"
 _GONE = "Its folder holds no file any more: stop: a person must look; keep: it stays; empty: it loses all rows"
-_UNLOGGED = "keep:a,b or keep:*: a null of an update means there that the log had no value; null: it is one"
+_UNLOGGED = "keep:a,b or keep:*: in updates, a null there means that the log had no value; null: it is a value"
 _BAD = "stop: rows that cannot be applied refuse their batch; aside: see dmscdc quarantine"
 
 

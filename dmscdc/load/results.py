@@ -184,7 +184,8 @@ def did(
     columns = [words for load in loads for words in load.schema]
     said += [words for words in columns if " is absent from " in words or " is gone from " in words]
     if unlogged := sum(load.unlogged for load in loads):
-        said.append(f"{count(unlogged, 'value')} not in the source's log, where the rows keep what they had")
+        were, kept = ("was", "one") if unlogged == 1 else ("were", "ones")
+        said.append(f"{count(unlogged, 'value')} {were} not in the source's log, so the older {kept} stayed")
     return "; ".join(said)
 
 # %% ../../notebooks/08_load/03_results.ipynb #cell-012
