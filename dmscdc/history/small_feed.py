@@ -26,7 +26,7 @@ from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_names, span
 from ..state.position import Position
 
 # %% auto #0
-__all__ = ['small_feed']
+__all__ = ['told_between', 'small_feed']
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #c15b7bb1
 def _fresh(between: Span) -> dict[RawFile, frozenset[int] | None]:  # the numbers of its rows, None for all
@@ -200,29 +200,27 @@ def _reset_row(number: int, wanted: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([{name: row.get(name) for name in wanted.names}], schema=wanted)
 
 
-def small_feed(
-    past: Changelog,  # everything that lies there
+def told_between(
+    between: Span,
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
-    since: Position | None = None,  # where the reader stands; None: it has nothing
-    until: Position | None = None,  # where it wants to go; None: all that has landed
     net: bool = True,  # one change a key; else every change
     time_column: str = "",  # of the commit time, where it is to be this one
+    most: int | None = None,  # keys, the first that new changes name; None for all
 ) -> Feed:
-    "The changes between two positions, as `feed` tells them. Raises `NoPast` if there would be a gap."
-    between = span(past, since, until)
-    line = between.line
+    "The changes of a span. Raises `NoFeed` if no file lies there, `Refused` for a file that cannot be read."
+    line, table = between.line, str(between.line.table)
     if not line.files:
-        raise NoFeed(f"{past.table}: there is nothing to tell before its first file")
+        raise NoFeed(f"{table}: there is nothing to tell before its first file")
     files = changelog_files(line, between.known, key)
-    check_key(str(past.table), files.schema, key, files.footers)
-    check_names(str(past.table), files)
+    check_key(table, files.schema, key, files.footers)
+    check_names(table, files)
     clock = clock_of(files, key, time_column)
     types = {CHANGE_TYPE: _OURS[CHANGE_TYPE], **{c.name: c.type for c in files.schema}, **_OURS}
     wanted = pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])
     fresh = _fresh(between)
     judged = {file: applicable(rows, key, file.is_load) for file, rows in _rows(line, fresh, files).items()}
     new = {file: rows for file, (rows, _) in judged.items()}
-    named = named_keys((rows for file, rows in new.items() if not file.is_load), files, key) if key else []
+    named = named_keys((rows for file, rows in new.items() if not file.is_load), files, key)[:most] if key else []
     if key:
         parts = _keyed_rows(between, fresh, new, named, net, clock, wanted)
     else:
@@ -234,3 +232,15 @@ def small_feed(
     counted = sum((each for _, each in judged.values()), Counter())
     left_out = {why: number for why, number in counted.items() if number}
     return Feed(rows, between, net, line.gaps, left_out, len(named), types)
+
+
+def small_feed(
+    past: Changelog,  # everything that lies there
+    key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
+    since: Position | None = None,  # where the reader stands; None: it has nothing
+    until: Position | None = None,  # where it wants to go; None: all that has landed
+    net: bool = True,  # one change a key; else every change
+    time_column: str = "",  # of the commit time, where it is to be this one
+) -> Feed:
+    "The changes between two positions, as `feed` tells them. Raises `NoPast` if there would be a gap."
+    return told_between(span(past, since, until), key, net, time_column)

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from dmscdc.state.items import TableItem
 
 # %% auto #0
-__all__ = ['VERSIONS', 'IN_CATALOG', 'Commit', 'Transaction', 'check_mirror', 'laid_out', 'set_otherwise', 'Written',
-           'PendingCommit', 'lake_columns', 'to_facts', 'check_kinds', 'from_facts', 'Clock', 'version_of', 'versions',
-           'LoadFiles', 'PlainFile', 'Upkeep', 'LakeReader', 'LakeTable', 'open_table', 'open_lake']
+__all__ = ['VERSIONS', 'SAMPLE', 'NEW', 'SHOWN', 'IN_CATALOG', 'Commit', 'Transaction', 'check_mirror', 'laid_out',
+           'set_otherwise', 'Written', 'PendingCommit', 'shown_row', 'lake_columns', 'to_facts', 'check_kinds',
+           'from_facts', 'Clock', 'version_of', 'versions', 'LoadFiles', 'PlainFile', 'Upkeep', 'LakeReader',
+           'LakeTable', 'open_table', 'open_lake']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -143,6 +144,28 @@ class PendingCommit(Protocol):
 
     def commit(self) -> Written:
         "Make it the newest commit. Raises `CommitConflict` if another commit has taken its number."
+
+# %% ../../notebooks/07_lake/01_table.ipynb #9e6d40f0
+SAMPLE, NEW = 50, 10  # changed rows that a report shows; new rows among them, which have no before
+SHOWN = 20  # columns of a row
+
+
+def _text(value: Any) -> str | None:
+    "A value as it is shown."
+    return None if value is None else str(value.hex() if isinstance(value, bytes) else value)[:100]
+
+
+def shown_row(
+    what: str,  # inserted, updated, deleted
+    was: Mapping[str, Any],  # the row before; of a new row itself
+    now: Mapping[str, Any],  # the row afterwards; of a removed row itself
+    names: Sequence[str],  # of the columns that are told
+    key: Sequence[str],
+) -> dict[str, Any]:  # what; key: name and value of each column; cells: name, before, after
+    "A changed row."
+    sides = [None if what == "inserted" else was, None if what == "deleted" else now]
+    cells = [[n, *[None if side is None else _text(side.get(n)) for side in sides]] for n in names[:SHOWN]]
+    return {"what": what, "key": [[n, _text(was.get(n))] for n in key], "cells": cells}
 
 # %% ../../notebooks/07_lake/01_table.ipynb #c45f12d0
 def lake_columns(

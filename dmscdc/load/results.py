@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -15,7 +16,7 @@ from ..changes.csv import CsvFormat
 from ..changes.schema import FILE, ROW
 from ..errors import DmscdcError, LakeDamaged, Unreadable
 from ..lake.glue import SyncResult
-from ..lake.table import Clock, Commit, LakeTable, PendingCommit, Written, versions
+from ..lake.table import SAMPLE, Clock, Commit, LakeTable, PendingCommit, Written, versions
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from ..landing.layout import column_names
 from .arrivals import Plan, count, union
@@ -226,6 +227,26 @@ class Processed:
     rows_before: int | None = None  # of the table; None where there was none
     sample: tuple[Mapping[str, Any], ...] = ()  # some changed rows, see `masked`
     losses: tuple[str, ...] = ()  # what the source has and the files have not, a sentence each
+
+    @property
+    def applied(self) -> list[str]:
+        "Paths of the change files that were applied."
+        return [file["path"] for file in self.files if file["kind"] not in ("load", "again")]
+
+    @property
+    def lacks_sample(self) -> bool:
+        "Rows were changed, and the table's format has not told which."
+        told = Counter(row["what"] for row in self.sample)
+        changed = [what for what in ("inserted", "updated", "deleted") if self.rows.get(what)]
+        return bool(self.applied) and len(self.sample) < SAMPLE and any(not told[what] for what in changed)
+
+    def with_sample(
+        self,
+        rows: Iterable[Mapping[str, Any]],  # see `Written.sample`
+        mask: str,  # patterns of columns, separated by commas
+    ) -> Processed:
+        "With these rows, if there are any."
+        return replace(self, sample=masked(rows, mask) or self.sample)
 
     def to_dict(self) -> dict[str, Any]:
         "Plain values, with the first and the last file by name."

@@ -39,7 +39,7 @@ from ..state.registry import open_state
 from ..state.items import State
 
 # %% auto #0
-__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'status_after', 'pass_verdict', 'run_pass']
+__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'is_brief', 'status_after', 'pass_verdict', 'run_pass']
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-006
 def _plain(
@@ -97,6 +97,18 @@ def by_size(
 ) -> list[TableStatus]:  # the longest work first
     "The tables that need a run, so that the last worker is not left alone with the longest."
     return sorted((status for status in statuses if status.has_work), key=lambda status: (-status.bytes, status.table))
+
+
+_FEW = 32 << 20, 1_000_000  # bytes of files, and rows of the lake
+
+
+def is_brief(
+    statuses: Sequence[TableStatus],  # of tables that need a run
+) -> bool:
+    "Whether Spark has seconds of work."
+    heads = [one.table_state.head if one.table_state else None for one in statuses]
+    sizes = [(one.bytes, head.rows if head else 0) for one, head in zip(statuses, heads)]
+    return all(sum(some) <= most for some, most in zip(zip(*sizes), _FEW))
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-013
 @contextmanager
@@ -172,6 +184,7 @@ def _run_needed(
 ) -> dict[str, Outcome]:  # by table, of those that needed a run
     "All runs of a pass; those whose server died are tried once more, one by one."
     needed = by_size(statuses)
+    workers.servers.brief = is_brief(needed)
     workers.progress.expect(len(needed))
     done = {outcome.table: outcome for outcome in _run_all(workers, needed)}
     for outcome in filter(lost_server, list(done.values())):

@@ -116,10 +116,11 @@ class Servers:
     "One Spark server per table format, for all notebooks of a pass."
 
     def __init__(self, config: Config, classic: bool = False, start: Callable = serve,
-                 stop: threading.Event | None = None):  # set when nobody wants a server any more
+                 stop: threading.Event | None = None,  # set when nobody wants a server any more
+                 brief: bool = False):  # there are seconds of work
         self.config, self.start, self.lock, self.stack = config, start, threading.Lock(), ExitStack()
         self.live: dict[str, SparkServer] = {}
-        self.stop = stop
+        self.stop, self.brief = stop, brief
         self.classic = classic or spark_line() < "4"  # whose wheel brings no server
         self.remote = None if self.classic else os.environ.get("SPARK_REMOTE")
 
@@ -133,7 +134,7 @@ class Servers:
                 log = open_run_store(self.config.runs).home / f"spark-{format}.log"
                 given = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
                 given |= {"places": (self.config.landing, self.config.lake, self.config.archive), "meanwhile": _prepare}
-                given["stop"] = self.stop
+                given |= {"stop": self.stop, "brief": self.brief}
                 given["more_env"] = {MARK: this_process().mark}
                 server = self.live[format] = self.stack.enter_context(self.start(format, **given))
             return server.url, server
@@ -145,8 +146,8 @@ class Servers:
 # %% ../../notebooks/13_service/04_workers.ipynb #90ede7fe
 @contextmanager
 def one_server(config: Config) -> Iterator[None]:
-    "One Spark server for all passes and questions of the block, unless there is one already, or none to be had."
-    with closing(Servers(config)) as servers:
+    "One Spark server for all passes and questions of a demo, unless there is one already, or none to be had."
+    with closing(Servers(config, brief=True)) as servers:
         if servers.classic or servers.remote:
             yield
             return

@@ -95,10 +95,12 @@ def server_command(
     memory: str,  # heap of the server
     folder: Path,  # the server's own: log settings, shuffle files, artifacts
     more: dict[str, str] | None = None,  # further settings
+    brief: bool = False,  # for seconds of work
 ) -> list[str]:  # command that starts the server
     "The command for the server. A server that runs out of memory ends at once with exit code 3."
     (folder / "fair.xml").write_text(_FAIR)
     options = f"-XX:+ExitOnOutOfMemoryError -Djava.io.tmpdir={folder} {log_option(folder, 'warn')} {archive_option()}"
+    options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" * brief
     conf = spark_conf(format, master=master, memory=memory, **(more or {})) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
@@ -285,12 +287,13 @@ def serve(
     wait: float = 180,  # seconds until it must be ready; ten times as many if it may have to fetch parts
     meanwhile: Callable[[], None] = lambda: None,  # called while Java starts
     stop: threading.Event | None = None,  # ends the server if set while it starts
+    brief: bool = False,  # for seconds of work
 ) -> Iterator[SparkServer]:  # while the block runs
     "A Spark Connect server for this machine's notebooks. Raises `ServerMissing`, `NotWanted`."
     token, folder = secrets.token_urlsafe(24), Path(tempfile.mkdtemp(prefix="dmscdc-spark-"))
     with s3a(places, spark_home()) as s3:
         more = merge_conf(s3, bucket_parts(format, spark_home())) if s3 else {}
-        command = server_command(format, master, memory, folder, more)
+        command = server_command(format, master, memory, folder, more, brief)
     env = {**server_env(token, folder, master), **(more_env or {})}
     if words := fetching(dict(part.split("=", 1) for part in command if "=" in part)):
         print(words, file=sys.stderr)

@@ -38,6 +38,13 @@ def test_another_reader_finds_the_rows_of_the_source(home, table):
     assert told(lake) == told(rows) and len(rows) > 8
 
 
+def test_the_report_of_a_run_shows_rows_before_and_after(home):
+    report = sorted((home / "runs" / "process_table" / "sampledb.product").glob("*.html"))[-1].read_text()
+    shown = report.partition("Rows before and after")[2]
+    with closing(sqlite3.connect(home / "shop.db")) as shop: ((name, price),) = shop.execute("select name, price from product where id = 1001").fetchall()
+    assert str(price) in shown or name in shown, shown[:2000]
+
+
 def test_a_row_is_explained_an_earlier_commit_read_and_versions_kept(home):
     assert "agrees with the files" in " ".join(said(home, "history", "sampledb.product", "--key", "id=1001").split())
     said(home, "as-of", "sampledb.product", "--commit", "1", "--out", "then")

@@ -23,15 +23,16 @@ from ...changes.read import before_images
 from ...changes.schema import FILE, OP, ROW, arrow_type, in_python, read_lake, time_from
 from ...changes.tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 from ...errors import LakeDamaged
+from ..table import NEW, SAMPLE, shown_row
 from ...storage.filesystem import fs_and_path
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 # %% auto #0
-__all__ = ['SAMPLE', 'NEW', 'SHOWN', 'Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match',
-           'differs', 'apply_rows', 'UnitResult', 'changed_rows', 'new_rows', 'rewrite', 'Inserting', 'fresh_rows',
-           'insert', 'rewrite_numbers', 'insert_numbers']
+__all__ = ['Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs', 'apply_rows',
+           'UnitResult', 'changed_rows', 'new_rows', 'rewrite', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers',
+           'insert_numbers']
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-006
 @dataclass(frozen=True)
@@ -351,27 +352,9 @@ class UnitResult:
         return cls(**{n: sum(v) if getattr(cls, n) == 0 else tuple(chain(*v)) for n, v in values.items()})
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #c9b3693a
-SAMPLE, NEW = 50, 10  # changed rows that a report shows; new rows among them, which have no before
-SHOWN = 20  # columns of a row
-
-
-def _text(row: pa.Table, name: str) -> str | None:
-    "A value of a table of one row, as it is shown."
-    value = in_python(row[name][0])
-    return None if value is None else str(value.hex() if isinstance(value, bytes) else value)[:100]
-
-
-def _told(
-    what: str,  # inserted, updated, deleted
-    was: pa.Table,  # one row
-    now: pa.Table,  # one row; the same where there is only one
-    names: Sequence[str],  # of the columns that are told
-    work: Work,
-) -> dict[str, Any]:  # what; key: name and value of each column; cells: name, before, after
-    "A changed row."
-    sides = [None if what == "inserted" else was, None if what == "deleted" else now]
-    cells = [[n, *[None if side is None else _text(side, n) for side in sides]] for n in names[:SHOWN]]
-    return {"what": what, "key": [[n, _text(was, n)] for n in work.keys], "cells": cells}
+def _as_shown(row: pa.Table) -> dict[str, Any]:  # by column
+    "The values of a table of one row."
+    return {n: in_python(row[n][0]) for n in row.column_names}
 
 
 def changed_rows(
@@ -380,7 +363,7 @@ def changed_rows(
     removed: np.ndarray,  # which of them go
     work: Work,
     most: int,
-) -> tuple[dict[str, Any], ...]:  # of `_told`
+) -> tuple[dict[str, Any], ...]:  # of `shown_row`
     "The first rows whose values are others afterwards."
     names = [n for n in work.names if n not in (OP, FILE, ROW)]
     dies = removed | (pc.equal(after[OP], "D").to_numpy() & ~pc.equal(old[OP], "D").to_numpy())
@@ -388,7 +371,8 @@ def changed_rows(
     for at in np.flatnonzero(dies | differs(old, after, names))[:most] if most else ():
         was, now = old.slice(at, 1), after.slice(at, 1)
         differing = names if dies[at] else [n for n in names if differs(was, now, [n])[0]]
-        found.append(_told("deleted" if dies[at] else "updated", was, now, differing, work))
+        what = "deleted" if dies[at] else "updated"
+        found.append(shown_row(what, _as_shown(was), _as_shown(now), differing, work.keys))
     return tuple(found)
 
 
@@ -396,11 +380,11 @@ def new_rows(
     rows: pa.Table,
     work: Work,
     most: int,
-) -> tuple[dict[str, Any], ...]:  # of `_told`
+) -> tuple[dict[str, Any], ...]:  # of `shown_row`
     "The first of these rows, which are inserted."
     names = [n for n in work.names if n not in (OP, FILE, ROW)]
-    each = [rows.slice(at, 1) for at in range(min(most, NEW, rows.num_rows))]
-    return tuple(_told("inserted", row, row, names, work) for row in each)
+    each = [_as_shown(rows.slice(at, 1)) for at in range(min(most, NEW, rows.num_rows))]
+    return tuple(shown_row("inserted", row, row, names, work.keys) for row in each)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-036
 def _clashes(old: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np.ndarray:

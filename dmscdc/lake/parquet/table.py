@@ -19,14 +19,14 @@ from ...changes.stage import Batch, batch_frame
 from ...changes.tasks import in_tasks
 from .copy import check_folders, check_unmanaged, cut, cut_folders, lake_footers, unmanaged_files
 from .journal import Entry, Journal, LakeFile, commit, commit_of, inspect, recover, whereabouts
-from .rewrite import SAMPLE, Inserting, UnitResult, Work, encode_work
+from .rewrite import Inserting, UnitResult, Work, encode_work
 from .rewrite import insert_numbers, rewrite_numbers
 from ...errors import CommitConflict
 from .write import StagingDir, candidates, check_adopted, check_bounds, check_files, copy_staged
 from .write import count_rows, describe, described, gather_small, in_partitions
 from .write import plain_files
 from .write import read_files, to_commit, unit, write_frame
-from ..table import Clock, Commit, LoadFiles, PlainFile, Transaction, Upkeep, Written, lake_columns
+from ..table import SAMPLE, Clock, Commit, LoadFiles, PlainFile, Transaction, Upkeep, Written, lake_columns
 from ..table import to_facts
 from ...landing.files import TableRef
 from ...storage.log_store import open_store
