@@ -27,8 +27,8 @@ from ..landing.files import TableRef, parse_name
 
 # %% auto #0
 __all__ = ['is_installed', 'quoted', 'transaction', 'type_word', 'table_names', 'columns_of', 'key_of', 'refresh', 'slots_of',
-           'see_changes', 'name_batches', 'write_batches', 'load_table', 'SqliteSource', 'pending', 'unloaded',
-           'open_source', 'capture', 'uninstall']
+           'see_changes', 'name_batches', 'next_name', 'write_batches', 'load_table', 'SqliteSource', 'pending',
+           'unloaded', 'open_source', 'check_followed', 'capture', 'uninstall']
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-008
 _LOG = (
@@ -249,7 +249,7 @@ def name_batches(db: sqlite3.Connection,  # inside a write transaction
         rows = db.execute("SELECT n, shape, bytes FROM dmscdc_changes "
                           "WHERE source = ? AND file IS NULL ORDER BY n", (source,)).fetchall()
         for first_n, last_n in _batches(rows, limit, due):
-            last = _next_name(folder / source, now, last, settings.suffix)
+            last = next_name(folder / source, now, last, settings.suffix)
             db.execute("UPDATE dmscdc_changes SET file = ? WHERE source = ? AND n BETWEEN ? AND ?",
                        (last, source, first_n, last_n))
         db.execute("UPDATE dmscdc_sources SET last = ? WHERE source = ?", (last, source))
@@ -271,7 +271,7 @@ def _batches(rows: list[tuple], limit: int, rest: bool) -> Iterator[tuple[int, i
         yield start, end
 
 
-def _next_name(folder: Path, now: datetime, last: str | None, suffix: str) -> str:
+def next_name(folder: Path, now: datetime, last: str | None, suffix: str) -> str:
     "A free name after the last one, for a file that is closed now."
     closed, tick = as_utc(now), timedelta(milliseconds=1)
     if last:
@@ -496,11 +496,10 @@ _UNFOLLOWED = {  # settings that need more than the log has; what to do instead
 }
 
 
-def _check(settings: DmsSettings) -> None:
-    "Refuse settings that we cannot follow."
+def check_followed(settings: DmsSettings) -> None:
+    "Refuse settings that we cannot follow. Raises `BadSetting`."
     if odd := [words for name, words in _UNFOLLOWED.items() if getattr(settings, name)]:
-        raise BadSetting(f"a SQLite database cannot be captured with these settings: {'; '.join(odd)}")
-
+        raise BadSetting(f"a database cannot be captured with these settings: {'; '.join(odd)}")
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #6968a452
 def capture(source_url: str | SqliteSource,  # like "sqlite:shop.db"
@@ -513,7 +512,7 @@ def capture(source_url: str | SqliteSource,  # like "sqlite:shop.db"
             ) -> int:  # number of files written
     """Loads missing tables, then writes change files when they are due; at the end all. Raises `WrongValue`, and
     `BadSetting` for what SQLite's triggers cannot follow."""
-    _check(settings)
+    check_followed(settings)
     source = open_source(source_url) if isinstance(source_url, str) else source_url
     source.install()
     written, last = 0, False

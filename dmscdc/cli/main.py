@@ -422,7 +422,7 @@ def _show_files(
 ) -> None:
     "Print one line per file."
     for path in paths:
-        print(f"wrote {path}")
+        print(f"wrote {path}", flush=True)
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-039
 def _task_settings(
@@ -449,7 +449,7 @@ def _task_settings(
 # %% ../../notebooks/17_cli/12_main.ipynb #6f8456dd
 @app.command(epilog="Example: dmscdc capture sqlite:shop.db --landing ./landing")
 def capture(
-    source: Annotated[str, typer.Argument(help="sqlite:FILE")],
+    source: Annotated[str, typer.Argument(help="sqlite:FILE or mariadb://USER@HOST/DB (password: see reconcile)")],
     landing: Annotated[str, described("landing")],
     watch: Annotated[bool, typer.Option(help="Go on until Ctrl-C; else one round")] = False,
     schema: str = typer.Option("", help="Folder in the landing; else the file's name"),
@@ -460,8 +460,9 @@ def capture(
     data_format: str = typer.Option("parquet", help="DataFormat: parquet or csv"),
     header: bool = typer.Option(False, help="AddColumnName: CSV files begin with the names of their columns"),
     settings: Optional[Path] = typer.Option(None, metavar="FILE", help="JSON of aws dms describe-endpoints, instead"),
+    position: Path = typer.Option("capture.json", metavar="FILE", help="Keeps how far the log of a MariaDB was read"),
 ) -> None:
-    "Stand in for DMS: full load first, then change files, out of a SQLite database."
+    "Stand in for DMS: full load first, then change files, out of a SQLite or MariaDB database."
     from dmscdc.capture.sqlite import capture as run_capture, open_source
 
     given = {"include_op_for_full_load": op_in_load, "timestamp_column": timestamp_column, "add_column_name": header,
@@ -469,7 +470,15 @@ def capture(
     with exit_codes():
         settings = _task_settings(settings, given)
         stop = _until_stopped() if watch else None
-        number = run_capture(open_source(source, schema), landing, settings, stop=stop, on_files=_show_files)
+        if re.match("mariadb|mysql", source):
+            from dmscdc.capture.mariadb import MariaSource, capture as follow_log
+            from dmscdc.reconcile.source import address
+
+            url = address(source).render_as_string(hide_password=False)
+            follow = {"position": position, "stop": stop, "on_files": _show_files}
+            number = follow_log(MariaSource.parse(url, schema), landing, settings, **follow)
+        else:
+            number = run_capture(open_source(source, schema), landing, settings, stop=stop, on_files=_show_files)
     print(f"{number:,} file{'s' * (number != 1)} written to {landing}")
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-020-0

@@ -115,7 +115,7 @@ def table_page(
         "title": table or "Runs about no single table",
         "mark": _mark_of(found, number),
         "total": found["closed"] * PAGE + len(found["rows"]),
-        "charts": charts_of(found["rows"]) if table and not number else "",
+        "charts": charts_of(found["rows"]) if table and not number and found["rows"][1:] else "",
         "chips": _verdicts_of(rows),
         "older": _older(table, found, number),
         "proof": next((row for row in rows if row.get("job") == "reconcile"), None),

@@ -104,12 +104,20 @@ class LeaseHeartbeat:
         self.thread.join()
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b0bd83e1
+# international addresses: jsonschema imports it where it is installed, and checks nothing of ours with it
+_GRAMMAR = "rfc3987_syntax"
+
+
 def _prepare() -> None:
     "Import what every run needs: for its kernel, its page, and the check for work left behind."
+    is_ours = sys.modules.setdefault(_GRAMMAR, None) is None  # as if it were not there: it takes two seconds
     import nbconvert  # noqa: F401
     import pyspark.sql.connect.client  # noqa: F401
 
     import dmscdc.runs.kernel  # noqa: F401
+
+    if is_ours:
+        del sys.modules[_GRAMMAR]
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-015
 class Servers:

@@ -126,7 +126,9 @@ def log_option(
 
 # %% ../../notebooks/04_spark/02_session.ipynb #ac6486ec
 def class_archive() -> Path:  # whether it is there or not
-    "Where the classes that Spark's Java loads at its start are kept, by the version of Spark."
+    "Where the classes that Spark's Java loads at its start are kept: with the environment, whose files they are of."
+    if sys.prefix != sys.base_prefix:
+        return Path(sys.prefix, "spark.jsa")
     from pyspark import __version__
 
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

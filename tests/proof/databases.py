@@ -87,11 +87,13 @@ def mariadb() -> Iterator[Database]:
         subprocess.run([install, "--no-defaults", f"--datadir={home}/data", "--auth-root-authentication-method=normal", "--skip-test-db", *user],
                        check=True, capture_output=True, timeout=120)
         command = [server, "--no-defaults", f"--datadir={home}/data", f"--socket={home}/socket", f"--port={port}", "--bind-address=127.0.0.1",
-                   "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--skip-name-resolve", *user]
+                   "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--skip-name-resolve",
+                   "--log-bin=log", "--server-id=1", "--binlog-format=ROW", "--binlog-row-metadata=FULL", *user]
         with running(command, log) as process:
             root = f"mysql+pymysql://root@localhost/?unix_socket={home}/socket&charset=utf8mb4"
             wait_for(root, process, log)
-            Database("mysql", root, "").run("create database shop character set utf8mb4", f"create user reader identified by '{SECRET}'", "grant select on *.* to reader")
+            Database("mysql", root, "").run("create database shop character set utf8mb4", f"create user reader identified by '{SECRET}'", "grant select on *.* to reader",
+                                            f"create user replica identified by '{SECRET}'", "grant select, replication slave, binlog monitor on *.* to replica")
             at = f"127.0.0.1:{port}/shop"
             yield Database("mysql", f"mysql+pymysql://root@localhost/shop?unix_socket={home}/socket&charset=utf8mb4", f"mariadb://reader@{at}", {"DMSCDC_SOURCE_PASSWORD": SECRET})
     finally: shutil.rmtree(home, ignore_errors=True)

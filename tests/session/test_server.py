@@ -205,8 +205,7 @@ def test_a_real_server_is_ended_where_its_starter_is_stopped(tmp_path):
 def test_a_server_starts_from_the_classes_that_were_kept(tmp_path, monkeypatch):
     kept = re.search(r"-XX:SharedArchiveFile=(\S+)", os.environ["JAVA_TOOL_OPTIONS"])[1]  # what make env has written by the same function
     monkeypatch.delenv("JAVA_TOOL_OPTIONS")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    class_archive().parent.mkdir()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
     class_archive().symlink_to(kept)
     with serve(master="local[1]", memory="1g", log=tmp_path / "server.log") as server:
         assert os.path.realpath(kept) in Path(f"/proc/{server.pid}/maps").read_text()  # Java has mapped the file
