@@ -30,9 +30,9 @@ demo: $(STAMP) $(VENV)/spark.jsa ## the whole story: a shop, its files, the lake
 JOBS   ?= 3
 PLAIN  := 00_errors.ipynb+shapes.ipynb+01_storage+02_landing+03_capture+06_state
 ROOMS  := 05_changes 07_lake 08_load 09_runs 10_history 11_scd2+12_reconcile 13_service+14_doctor+guide 15_stream+16_deploy+17_cli+18_analyst
-QUICK  := house+crashes+planning+running+session+shapes+state_dynamodb adversary+asking+aws+cluster+contracts+formats+histories+jobs+landing+loading+pages+proof+scenarios+stream
-LANES  := scenarios+contracts+formats+histories+adversary+aws+cluster+crashes+house+jobs+pages+running+state_dynamodb+stream loading+session+proof shapes+planning+landing asking
-PROOF  := aws+crashes+contracts+scenarios+shapes asking+adversary house jobs+pages+planning proof+loading+landing cluster+running histories+session+state_dynamodb+stream+formats
+QUICK  := house+crashes+planning+running+session+shapes+state_dynamodb adversary+asking+aws+cluster+contracts+foreign+formats+histories+jobs+landing+loading+pages+proof+scenarios+stream
+LANES  := scenarios+contracts+formats+histories+adversary+aws+cluster+crashes+house+jobs+pages+running+state_dynamodb+stream loading+session+proof+foreign shapes+planning+landing asking
+PROOF  := aws+crashes+contracts+scenarios+shapes asking+adversary house jobs+pages+planning proof+loading+landing+foreign cluster+running histories+session+state_dynamodb+stream+formats
 # What every format of the lake must do, one Spark each; first those on Spark 3.5, which has an environment of its own.
 SECOND := .spark35
 SUITE  := tests/contracts/test_tables.py tests/histories/test_histories.py tests/formats

@@ -35,6 +35,7 @@ TIERS = {  # the longest beginning of a test's id decides; a fixture of SERVERS 
     "contracts/test_state.py": "quick",
     "crashes": "proof",
     "crashes/test_protocol.py::test_two_writers": "quick",
+    "foreign": "test",
     "formats": "proof",
     "histories": "test",
     "house": "quick",

@@ -113,6 +113,8 @@ def set_otherwise(
         return ""
     pairs = (("key", key, head.key), ("partition", partition, laid_out(head)))
     other = [(what, wanted, has) for what, wanted, has in pairs if wanted != has]
+    if sorted(key) == sorted(head.key):  # the same columns identify a row, in whatever order
+        other = [one for one in other if one[0] != "key"]
     said = [f"its {what} is set to {','.join(wanted) or 'none'}, its lake was written "
             f"{f'with {what} ' + ','.join(has) if has else f'without a {what}'}" for what, wanted, has in other]
     again = f"rewrite it: `dmscdc table rewind {for_shell(table)} --reload`"
