@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -163,6 +163,19 @@ class MariaSource:
             return pymysql.connect(**self.login, database=self.database, conv=encoders, init_command=settings)
         except pymysql.MySQLError as error:
             raise SourceRefused(f"{self.place}/{self.database} cannot be reached: {error.args[-1]}") from None
+
+
+@contextmanager
+def _in_words(source: MariaSource) -> Iterator[None]:
+    "What the server refuses is said in a sentence, with the rights that are needed."
+    import pymysql
+
+    try:
+        yield
+    except pymysql.MySQLError as error:
+        rights = ". A capture needs: grant select, replication slave, binlog monitor on *.* to its user"
+        lacks = error.args[0] in (1044, 1045, 1142, 1227)  # access denied, in general or to one thing
+        raise SourceRefused(f"{source.place}: {error.args[-1]}{rights if lacks else ''}") from None
 
 
 def check_server(
@@ -483,8 +496,20 @@ def capture(
     """Load tables that were never loaded, then write change files when they are due; at the end all. Raises `BadSetting`,
     `SourceRefused`, and `WrongValue` for what no column of a file can hold."""
     check_followed(settings)
-    check_server(source)
-    work, written, last = _Capture(source, landing, settings, Path(position)), 0, False
+    with _in_words(source):
+        check_server(source)
+        return _followed(_Capture(source, landing, settings, Path(position)), stop, poll, clock, on_files)
+
+
+def _followed(
+    work: _Capture,
+    stop: threading.Event | None,
+    poll: float,
+    clock: Callable[[], datetime],
+    on_files: Callable[[list[Path]], object],
+) -> int:  # number of files written
+    "Loads, then round after round."
+    written, last = 0, False
     work.save()
     for path in work.load(clock()):
         written += 1

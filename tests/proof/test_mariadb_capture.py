@@ -130,6 +130,8 @@ def test_of_minimal_images_only_what_changed_is_known(shell, mariadb, tmp_path):
 def test_what_the_log_does_not_tell_is_refused_with_its_name(shell, mariadb, tmp_path):
     sql(mariadb, "create table odd (id int primary key, at uuid)")
     assert "DMS has no type for a column: at is uuid" in said(shell())
+    done = CliRunner().invoke(app, ["capture", at(mariadb).replace("replica", "reader"), "--landing", str(tmp_path / "landing"), "--position", "other.json"])
+    assert done.exit_code == 2 and "A capture needs: grant select, replication slave, binlog monitor" in said(done)
     sql(mariadb, "drop table odd", "create table item (id int primary key, n int)")
     shell()
     sql(mariadb, "set session binlog_format = statement", "insert into item values (1,1)")
