@@ -98,7 +98,6 @@ PARTIAL = {
     "not across keys": Case(FILL, {1: ("a", "big"), 2: ("b", "other")}, ((("U", 1, ("c", "biggest")), ("U", 2, ("d", _))),), {1: ("c", "biggest"), 2: ("d", "other")}),
     "a delete between": Case(FILL, {1: ("a", "big")}, ((("U", 1, ("b", "bigger")), ("D", 1, ("b", "bigger")), ("I", 1, ("c", _))),), {1: ("c", None)}),
     "over commits with several rows": Case(FILL, {1: ("a", "one"), 2: ("b", "two")}, ((("U", 1, ("c", _)), ("U", 2, ("d", _))), (("U", 2, ("e", _)), ("U", 1, ("f", "ONE")))), {1: ("f", "ONE"), 2: ("e", "two")}),
-    "a later row without the value": Case(FENCE, {1: ("a", "big")}, ((("U", 1, ("c", "bigger")), ("U", 1, ("b", _))),), {1: ("b", "bigger")}),
 }
 
 # Changes at places of time; (value, from, to) of each version. What comes late is in the second group.
