@@ -125,7 +125,6 @@ class MariaSource:
     user: str
     password: str = field(repr=False)
     database: str  # whose tables are captured
-    tables: tuple[str, ...] = ()  # to capture; all if empty
     folder: str = ""  # of the tables in the landing; else the database's name
 
     @classmethod
@@ -133,7 +132,6 @@ class MariaSource:
         cls,
         url: str,  # mariadb://USER:PASSWORD@HOST:PORT/DATABASE
         folder: str = "",
-        tables: Sequence[str] = (),
     ) -> MariaSource:
         "From an address with its password. Raises `SourceRefused`."
         parts = urlsplit(url)
@@ -141,7 +139,7 @@ class MariaSource:
             raise SourceRefused("the address of the source cannot be read: mariadb://USER@HOST:PORT/DATABASE")
         login = unquote(parts.username or ""), unquote(parts.password or "")
         place = parts.hostname, parts.port or 3306
-        return cls(*place, *login, parts.path.strip("/"), tables=tuple(tables), folder=folder)
+        return cls(*place, *login, parts.path.strip("/"), folder)
 
     @property
     def place(self) -> str:
@@ -151,7 +149,7 @@ class MariaSource:
     @property
     def login(self) -> dict[str, Any]:
         "How to connect."
-        return {"host": self.host, "port": self.port, "user": self.user, "passwd": self.password, "charset": "utf8mb4"}
+        return {"host": self.host, "port": self.port, "user": self.user, "password": self.password, "charset": "utf8mb4"}
 
     def connect(self) -> Any:
         "A connection whose values are texts, with times in UTC. Raises `SourceRefused`."
@@ -200,11 +198,11 @@ def quoted(name: str) -> str:  # in SQL
 def table_names(
     source: MariaSource,
 ) -> list[str]:
-    "The tables of the database that are captured."
+    "The tables of the database, without views."
     with closing(source.connect()) as db, db.cursor() as cursor:
         cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s "
                        "AND table_type = 'BASE TABLE' ORDER BY table_name", (source.database,))
-        return [name for name, in cursor.fetchall() if not source.tables or name in source.tables]
+        return [name for name, in cursor.fetchall()]
 
 
 def columns_of(
@@ -288,11 +286,11 @@ def read_log(
         from pymysqlreplication import BinLogStreamReader
     except ImportError as error:
         raise SourceRefused(f"{error.name} is needed for this source: pip install 'dmscdc[source]'") from None
-    from pymysqlreplication.event import MariadbGtidEvent, QueryEvent, RotateEvent, XidEvent
-    from pymysqlreplication.row_event import DeleteRowsEvent, TableMapEvent, UpdateRowsEvent, WriteRowsEvent
+    from pymysqlreplication.event import QueryEvent, RotateEvent, XidEvent
+    from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
     kinds = {WriteRowsEvent: "I", UpdateRowsEvent: "U", DeleteRowsEvent: "D"}
-    wanted = [*kinds, TableMapEvent, MariadbGtidEvent, QueryEvent, RotateEvent, XidEvent]
+    wanted = [*kinds, QueryEvent, RotateEvent, XidEvent]
     stream = BinLogStreamReader(
         source.login, server_id=_SERVER_ID, resume_stream=True, log_file=place[0], log_pos=place[1],
         only_schemas=[source.database], only_events=wanted, enable_logging=False,
@@ -303,8 +301,7 @@ def read_log(
             for event in stream:
                 here = stream.log_file, stream.log_pos
                 if type(event) in kinds:
-                    if not source.tables or event.table in source.tables:
-                        waiting.append((kinds[type(event)], event, here))
+                    waiting.append((kinds[type(event)], event, here))
                 elif isinstance(event, (XidEvent, QueryEvent)):
                     query = _text(event.query).strip() if isinstance(event, QueryEvent) else "COMMIT"
                     if re.match("BEGIN|SAVEPOINT|ROLLBACK TO", query):
@@ -342,7 +339,7 @@ def _emptied(query: str, event: Any, source: MariaSource) -> list[Emptied]:
     found = _TRUNCATE.match(query)
     if not found or (found["schema"] or _text(event.schema)) != source.database:
         return []
-    return [Emptied(found["table"])] if not source.tables or found["table"] in source.tables else []
+    return [Emptied(found["table"])]
 
 
 def _changes(
@@ -427,13 +424,13 @@ class _Capture:
             key = columns_of(cursor, self.source, table)[1]
         words = self._in_order(table, dict(changes[0].words))
         name = self.last[table] = next_name(self._folder(table), now, self.last.get(table), self.settings.suffix)
-        rows = [(change.op, *[_told(change, column, key) for column in words]) for change in changes]
+        rows = [(change.op, *[_value_of(change, column, key) for column in words]) for change in changes]
         before = [change.before for change in changes] if self.settings.before_image else None
-        told = {"commits": [change.commit for change in changes], "time": parse_name(name).stamp}
-        told |= {"sequences": [change.sequence for change in changes], "key": key, "before": before}
+        facts = {"commits": [change.commit for change in changes], "time": parse_name(name).stamp}
+        facts |= {"sequences": [change.sequence for change in changes], "key": key, "before": before}
         ref = TableRef(self.source.folder or self.source.database, table)
         try:
-            return write_changes(self.landing, ref, rows, name, words, self.settings, **told)
+            return write_changes(self.landing, ref, rows, name, words, self.settings, **facts)
         except ValueError as error:
             raise WrongValue(f"{ref}: {error}; correct it in the source") from error
 
@@ -452,7 +449,7 @@ def _newest_place(source: MariaSource) -> tuple[str, int]:
     return file, int(position)
 
 
-def _told(change: LoggedChange, column: str, key: Sequence[str]) -> Any:
+def _value_of(change: LoggedChange, column: str, key: Sequence[str]) -> Any:
     "A value of a change. A key that an update leaves is in its old row, where the log has only what changed."
     value = change.values[column]
     return change.before[column] if value is NOT_LOGGED and column in key and change.before else value

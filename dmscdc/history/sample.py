@@ -15,7 +15,7 @@ from ..changes.quarantine import aside_folder
 from .changelog import Changelog, held_by, open_changelog
 from .row import same
 from .small import is_small
-from .small_feed import told_between
+from .small_feed import feed_between
 from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Span
 from ..changes.schema import FILE, ROW, in_python
 from ..lake.table import NEW, SAMPLE, open_lake, shown_row
@@ -44,7 +44,7 @@ def changed_rows(
     "The first rows that a run has changed, in the order of their last changes."
     line, fresh = held_by(past, past.position), frozenset(paths)
     known = frozenset(f.path for f in line.changes if f.path not in fresh)
-    told = told_between(Span(line, known, False, past.position), key, most=_KEYS * most).rows
+    told = feed_between(Span(line, known, False, past.position), key, most=_KEYS * most).rows
     names = [n for n in told.column_names if n not in (CHANGE_TYPE, PLACE, COMMIT_TIME, FILE, ROW)]
     found, rows = [], iter(_rows(told, names))
     for kind, was in rows:
@@ -62,13 +62,16 @@ def changed_by(
     table: str,  # schema.table
     paths: Iterable[str],  # change files that the run has applied
     landing: str, lake: str, state: str, archive: str = "", catalog: str = "",  # as the run had them
-) -> list[dict[str, Any]]:  # of `shown_row`; none where the files hold more than `SMALL` bytes of rows
+) -> list[dict[str, Any]]:  # of `shown_row`; none where the files are many, or hold more than `SMALL` bytes of rows
     "Rows that a run has changed, for its report. It never raises: the run is committed, and its verdict stands."
     try:
         past, key = _opened(TableRef.parse(table), landing, lake, state, archive, catalog)
-        return changed_rows(past, key, paths) if is_small(past) else []
+        return changed_rows(past, key, paths) if len(past.files) <= _FILES and is_small(past) else []
     except Exception:
         return []
+
+
+_FILES = 200  # whose footers and keys are read for it, in less than a second from a disk
 
 
 def _opened(

@@ -26,7 +26,7 @@ from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_names, span
 from ..state.position import Position
 
 # %% auto #0
-__all__ = ['told_between', 'small_feed']
+__all__ = ['feed_between', 'small_feed']
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #c15b7bb1
 def _fresh(between: Span) -> dict[RawFile, frozenset[int] | None]:  # the numbers of its rows, None for all
@@ -200,7 +200,7 @@ def _reset_row(number: int, wanted: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([{name: row.get(name) for name in wanted.names}], schema=wanted)
 
 
-def told_between(
+def feed_between(
     between: Span,
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
     net: bool = True,  # one change a key; else every change
@@ -243,4 +243,4 @@ def small_feed(
     time_column: str = "",  # of the commit time, where it is to be this one
 ) -> Feed:
     "The changes between two positions, as `feed` tells them. Raises `NoPast` if there would be a gap."
-    return told_between(span(past, since, until), key, net, time_column)
+    return feed_between(span(past, since, until), key, net, time_column)

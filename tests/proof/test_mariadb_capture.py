@@ -137,6 +137,10 @@ def test_what_the_log_does_not_tell_is_refused_with_its_name(shell, mariadb, tmp
     sql(mariadb, "set session binlog_format = statement", "insert into item values (1,1)")
     assert "a statement instead of rows: 'insert into item" in said(shell())
     (tmp_path / "capture.json").unlink()
+    shell()
+    sql(mariadb, "commit", "xa start 'x'", "insert into item values (2,2)", "xa end 'x'", "xa prepare 'x'", "xa commit 'x'")
+    assert "a statement instead of rows: \"XA END" in said(shell())
+    (tmp_path / "capture.json").unlink()
     sql(mariadb, "flush binary logs")
     shell()
     sql(mariadb, "reset master")
@@ -144,6 +148,25 @@ def test_what_the_log_does_not_tell_is_refused_with_its_name(shell, mariadb, tmp
     sql(mariadb, "set global binlog_row_metadata = minimal")
     try: assert "binlog_row_metadata is MINIMAL, FULL is needed" in said(shell())
     finally: sql(mariadb, "set global binlog_row_metadata = full")
+
+
+def test_what_waits_for_its_file_is_not_lost_and_what_was_written_is_repeated(shell, mariadb, tmp_path):
+    landing, task = tmp_path / "landing", tmp_path / "task.json"
+    task.write_text(json.dumps({"S3Settings": {"DataFormat": "parquet", "CdcMinFileSize": 1, "CdcMaxBatchInterval": 3600}}))
+    sql(mariadb, "create table small (id int primary key)", "create table wide (id int primary key, v text)")
+    shell("--settings", str(task))
+    sql(mariadb, "insert into small values (1)", "insert into wide values (1, repeat('x', 2000))")
+    words = [str(Path(sys.executable).parent / "dmscdc"), "capture", at(mariadb), "--landing", str(landing), "--settings", str(task), "--watch"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        for number in (2, 3):  # a file that is full is written at once, and its place is kept before the next one
+            assert "wide" in process.stdout.readline()
+            sql(mariadb, f"insert into wide values ({number}, repeat('x', 2000))")
+        assert "wide" in process.stdout.readline()
+        process.kill()
+    assert rows(landing, "small") == []
+    shell("--settings", str(task))
+    assert [r["id"] for r in rows(landing, "small")] == [1]
+    assert [r["id"] for r in rows(landing, "wide")] == [1, 2, 3, 1, 2, 3]
 
 
 def test_whatever_is_killed_a_row_never_goes_back(mariadb, tmp_path, spark):
