@@ -27,7 +27,7 @@ def asked(w: World, done):
 
 
 @pytest.mark.parametrize("partition", ["", "name"])
-def test_rows_before_and_after_are_those_of_the_source(tmp_path, spark, partition):
+def test_rows_before_and_after_are_those_of_the_source(tmp_path, spark, partition, monkeypatch):
     luck, w = random.Random(4), World(tmp_path, spark, SCHEMA).set(key="id", partition=partition)
     draw = lambda: (luck.choice(["lamp", "desk", None]), luck.choice([1, 2, None]))
     rows = {key: draw() for key in range(12)}
@@ -54,6 +54,8 @@ def test_rows_before_and_after_are_those_of_the_source(tmp_path, spark, partitio
         (file,) = done.files
         assert file["ops"] == [sum(line[0] == op for line in lines) for op in "IUD"]
         assert done.rows_before + done.rows["inserted"] - done.rows["deleted"] == done.lake["rows"] == len(rows)
+    monkeypatch.setattr("dmscdc.history.sample._FILES", 3)
+    assert changed_by(w.table, done.applied, *w.places[1:]) == [], "a table of many files is not read again for a report"
 
 
 def test_of_masked_columns_it_is_only_said_that_they_changed_and_of_many_rows_the_first_are_told(tmp_path, spark):
