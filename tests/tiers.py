@@ -134,6 +134,7 @@ SERVERS = {"aws", "bucket", "browser", "cluster", "dynamodb", "dynamodb_server",
 def tier_of(name: str, fixtures: Any = ()) -> str:
     "The tier of a test: `asking/test_feed.py::test_…`, with the names of its fixtures."
     if any(re.match(sweep, name) for sweep in SWEEPS): return "torture"
-    if SERVERS & {*fixtures, *re.split(r"[\W_]", name.partition("[")[2])}: return "proof"
+    # a dot joins the name of a module, which may be called as a server is
+    if SERVERS & {*fixtures, *re.split(r"[^\w.]|_", name.partition("[")[2])}: return "proof"
     tier = TIERS[max((key for key in TIERS if name.startswith(key)), key=len)]  # a folder without a tier is an error here
     return "test" if tier == "quick" and "spark" in fixtures else tier

@@ -149,7 +149,7 @@ class MariaSource:
     @property
     def login(self) -> dict[str, Any]:
         "How to connect."
-        return {"host": self.host, "port": self.port, "user": self.user, "password": self.password, "charset": "utf8mb4"}
+        return dict(host=self.host, port=self.port, user=self.user, password=self.password, charset="utf8mb4")
 
     def connect(self) -> Any:
         "A connection whose values are texts, with times in UTC. Raises `SourceRefused`."
@@ -490,8 +490,8 @@ def capture(
     clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     on_files: Callable[[list[Path]], object] = lambda paths: None,  # called with files as they appear
 ) -> int:  # number of files written
-    """Load tables that were never loaded, then write change files when they are due; at the end all. Raises `BadSetting`,
-    `SourceRefused`, and `WrongValue` for what no column of a file can hold."""
+    """Load tables that were never loaded, then write change files when they are due; at the end all.
+    Raises `BadSetting`, `SourceRefused`, and `WrongValue` for what no column of a file can hold."""
     check_followed(settings)
     with _in_words(source):
         check_server(source)
