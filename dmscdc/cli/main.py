@@ -36,7 +36,7 @@ from .tables import tables
 from .templates import templates_command
 from ..service.config import FILE, Config, read_config, write_config
 from ..spark.server import SparkServer, plugin_port, serve
-from ..spark.session import own_python, submitted_session
+from ..spark.session import own_python, spare_collector, submitted_session
 from ..storage.filesystem import NEEDED
 
 if TYPE_CHECKING:
@@ -547,4 +547,5 @@ def about(
 
 def main() -> None:
     "The entry point of the command."
+    spare_collector()
     app()

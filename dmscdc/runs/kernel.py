@@ -14,13 +14,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.utils import run_sync
 from papermill import execute_notebook
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
@@ -28,8 +29,8 @@ from papermill.engines import NBClientEngine, papermill_engines
 from ..spark.session import own_python
 
 # %% auto #0
-__all__ = ['LOOK', 'ThisPython', 'own_kernel', 'kill_group', 'server_cause', 'Watch', 'watched', 'death_words', 'KernelEngine',
-           'braced', 'executed']
+__all__ = ['LOOK', 'ThisPython', 'own_kernel', 'kill_group', 'server_cause', 'Watch', 'watched', 'death_words', 'kernel_env',
+           'spare_kernel', 'KernelEngine', 'braced', 'executed']
 
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-007
 _LOG = logging.getLogger("dmscdc.runs.kernel")
@@ -39,8 +40,10 @@ _LOG.addHandler(logging.NullHandler())  # the verdict reports what Jupyter would
 class ThisPython(KernelSpecManager):
     "Offers one kernel, whatever is installed: the interpreter that runs this code."
 
+    begin = "pass"  # what it runs before it listens
+
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        start = "from ipykernel.kernelapp import launch_new_instance; launch_new_instance()"
+        start = f"from ipykernel.kernelapp import launch_new_instance; {self.begin}; launch_new_instance()"
         argv = own_python(start, "--IPKernelApp.ignore_cwd=True", "--log-level=50", "-f", "{connection_file}")
         return KernelSpec(argv=argv, name="python3", display_name="dmscdc", language="python")
 
@@ -89,7 +92,7 @@ class Watch:
     until: float = float("inf")  # when the time-out ends, on the monotonic clock
     over: threading.Event = field(default_factory=threading.Event)
 
-    def begin(self, **notebook: Any) -> None:
+    def begin(self) -> None:
         "Start the time-out: the kernel is there and the first cell is next."
         self.begun, self.until = True, time.monotonic() + (self.timeout or float("inf"))
 
@@ -151,6 +154,31 @@ def death_words(
         return f"the kernel was killed by {name}{by}"
     return "the kernel died before the notebook was done" + (f" (exit code {code})" if code else "")
 
+# %% ../../notebooks/09_runs/04_kernel.ipynb #d439ac40
+def kernel_env(
+    env: dict[str, str],  # of one run
+) -> dict[str, str]:
+    "The complete environment of a kernel."
+    return {"PYDEVD_DISABLE_FILE_VALIDATION": "1", **os.environ, **env}
+
+
+@contextmanager
+def spare_kernel(
+    imports: str,  # modules that it imports before it listens
+    env: dict[str, str],  # added to our own environment
+) -> Iterator[AsyncKernelManager]:
+    "A kernel that starts now and may execute one notebook later; dead after the block."
+    with own_kernel() as kernel:
+        kernel.kernel_spec_manager.begin = f"import {imports}"
+        run_sync(kernel.start_kernel)(env=kernel_env(env))
+        process = kernel.provisioner.process
+        try:
+            yield kernel
+        finally:
+            if process.poll() is None:
+                kill_group(process)
+                process.wait(30)
+
 # %% ../../notebooks/09_runs/04_kernel.ipynb #cell-030
 class KernelEngine(NBClientEngine):
     "papermill's engine with our own watched kernel and its own environment."
@@ -163,16 +191,24 @@ class KernelEngine(NBClientEngine):
         *,
         watch: Watch,  # of this run
         env: dict[str, str],  # the complete environment of the kernel
+        spare: AsyncKernelManager | None = None,  # a kernel that has been started for it
         start_timeout: int = 120,  # seconds until the kernel answers
         **unused: Any,
     ) -> None:
         "Execute the cells; the kernel is dead when this returns or raises."
-        with own_kernel() as kernel, watched(watch, kernel):
+
+        def begin(**notebook: Any) -> None:
+            if spare:
+                told = f"import os; os.environ.clear(); os.environ.update({env!r})"
+                client.kc.execute(told, silent=True, store_history=False)
+            watch.begin()
+
+        with nullcontext(spare) if spare else own_kernel() as kernel, watched(watch, kernel):
             client = PapermillNotebookClient(
                 nb_man,
                 km=kernel,
                 log=_LOG,
-                on_notebook_start=watch.begin,
+                on_notebook_start=begin,
                 startup_timeout=start_timeout,
                 iopub_timeout=60,
                 shell_timeout_interval=1,
@@ -196,6 +232,7 @@ def executed(
     notebook: Path,  # written after every cell
     watch: Watch,  # not used before
     env: dict[str, str],  # added to our own environment
+    spare: AsyncKernelManager | None = None,  # of `spare_kernel`
 ) -> BaseException | None:  # what went wrong; None where every cell ran
     "Execute a job into a file; return an error instead of raising it, also for Ctrl-C."
     try:
@@ -209,7 +246,8 @@ def executed(
             progress_bar=False,
             log_output=False,
             watch=watch,
-            env={"PYDEVD_DISABLE_FILE_VALIDATION": "1", **os.environ, **env},
+            env=kernel_env(env),
+            spare=spare,
         )
     except (Exception, KeyboardInterrupt) as error:
         return error

@@ -103,6 +103,13 @@ def _mark_of(
     return "-".join(map(str, [__version__, found["ledger"], *seen]))
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #cell-018
+def _drawn(
+    rows: list[dict[str, Any]],  # runs of a table, or passes
+) -> str:  # HTML
+    "Charts, from the second on: one point tells nothing that the numbers do not, and drawing takes a second."
+    return charts_of(rows) if rows[1:] else ""
+
+
 def table_page(
     table: str,  # "" for runs about no single table
     found: dict[str, Any],  # of the run index
@@ -115,7 +122,7 @@ def table_page(
         "title": table or "Runs about no single table",
         "mark": _mark_of(found, number),
         "total": found["closed"] * PAGE + len(found["rows"]),
-        "charts": charts_of(found["rows"]) if table and not number and found["rows"][1:] else "",
+        "charts": _drawn(found["rows"]) if table and not number else "",
         "chips": _verdicts_of(rows),
         "older": _older(table, found, number),
         "proof": next((row for row in rows if row.get("job") == "reconcile"), None),
@@ -408,7 +415,7 @@ def write_front_page(
 ) -> Path | str:  # the page
     "Write `index.html` and the pages of tables that have run, each whole or not at all. Raises `RunStoreError`."
     run_store, time = open_run_store(runs), (now or datetime.now(timezone.utc)).isoformat()
-    brought_up_to_date(run_store, write_table_pages, charts_of, afresh)
+    brought_up_to_date(run_store, write_table_pages, _drawn, afresh)
 
     def make() -> str:
         return front_page(index_of(run_store), tables, people, run_store, time, title=title)

@@ -27,6 +27,7 @@ from .report import report_html
 from .store import RunStore, locked_whole, open_run_store, write_whole
 
 if TYPE_CHECKING:
+    from jupyter_client import AsyncKernelManager
     from papermill.exceptions import PapermillExecutionError
 
     from dmscdc.runs.kernel import Watch
@@ -262,6 +263,7 @@ def run_notebook(
     command: str | None = None,  # runs it again; `dmscdc pass --only TABLE` where None
     server_death: Callable[[], str] | None = None,  # how the Spark server died; "" while it lives
     stop: threading.Event | None = None,  # set it to end the run
+    spare: AsyncKernelManager | None = None,  # a kernel that has been started for it
 ) -> Run:  # with its verdict; notebook, page and run log line are written
     "Execute a job and keep the run, however it ends. Raises `RefusedParameters` or `NoSuchJob` before the start."
     from dmscdc.runs.kernel import Watch, executed
@@ -273,7 +275,7 @@ def run_notebook(
     watch = Watch(timeout, server_death, stop)
     with run.notebook.open("xb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        error = executed(job, parameters, run.notebook, watch, env)
+        error = executed(job, parameters, run.notebook, watch, env, spare)
         run = _keep(_weighed(run, error, watch), run_store, env)
     if isinstance(error, KeyboardInterrupt):
         raise error

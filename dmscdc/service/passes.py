@@ -165,7 +165,7 @@ def _open_workers(
 ) -> Iterator[Workers]:  # closed at the end
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
-    servers = Servers(config, more.pop("classic"), more.pop("start"), more["stop"])
+    servers = Servers(config, more.pop("classic"), more.pop("start"), more["stop"], spare=True)
     keeper, owner, retry = LeaseHeartbeat(state), str(this_process(pass_id, servers.remote)), more.pop("retry")
 
     def reread(table: TableRef) -> TableStatus:
@@ -367,13 +367,14 @@ def _one_round(
         ran = held_back(workers.say, statuses, held) if held else _run_needed(workers, statuses)
         _free_idle(workers, statuses)
         tables = {str(status.table): ran.get(str(status.table)) or _left_alone(workers, status) for status in statuses}
-    if consistent and not held:
-        say_boundary(tables, routed.last, left, unread)
-    verdict = _unseen(pass_verdict(tables, stop.is_set()), list(dict.fromkeys(unread)))
-    words = "; ".join([verdict["words"], *left])
-    ended = _ended(begun, tables=tables, **{**verdict, "words": words})
-    result = _logged(log, _finish(config, ended, statuses, only), statuses)
-    return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
+        workers.servers.dismiss()  # they end while the pass is written down
+        if consistent and not held:
+            say_boundary(tables, routed.last, left, unread)
+        verdict = _unseen(pass_verdict(tables, stop.is_set()), list(dict.fromkeys(unread)))
+        words = "; ".join([verdict["words"], *left])
+        ended = _ended(begun, tables=tables, **{**verdict, "words": words})
+        result = _logged(log, _finish(config, ended, statuses, only), statuses)
+        return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-027
 def run_pass(

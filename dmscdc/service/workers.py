@@ -12,7 +12,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import LeaseLost, NotWanted
 from ..landing.files import TableRef, for_shell
@@ -29,6 +31,9 @@ from ..spark.interrupts import session_of, session_url, spoken, stop_work, this_
 from ..spark.server import SparkServer, serve
 from ..spark.session import leave_server
 from ..state.items import Lease, State
+
+if TYPE_CHECKING:
+    from jupyter_client import AsyncKernelManager
 
 # %% auto #0
 __all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'Servers', 'one_server', 'Outcome', 'without_run', 'Workers',
@@ -108,27 +113,35 @@ class LeaseHeartbeat:
 _GRAMMAR = "rfc3987_syntax"
 
 
-def _prepare() -> None:
+def _prepare(
+    begin: Callable[[], None],  # called when a kernel can be started
+) -> None:
     "Import what every run needs: for its kernel, its page, and the check for work left behind."
     is_ours = sys.modules.setdefault(_GRAMMAR, None) is None  # as if it were not there: it takes two seconds
+    import dmscdc.runs.kernel  # noqa: F401
+
+    begin()
     import nbconvert  # noqa: F401
     import pyspark.sql.connect.client  # noqa: F401
-
-    import dmscdc.runs.kernel  # noqa: F401
 
     if is_ours:
         del sys.modules[_GRAMMAR]
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-015
+_JOB = "dmscdc.history.sample, dmscdc.load.process, pyspark.sql.connect.session"  # what the notebook of a table imports
+
+
 class Servers:
     "One Spark server per table format, for all notebooks of a pass."
 
     def __init__(self, config: Config, classic: bool = False, start: Callable = serve,
                  stop: threading.Event | None = None,  # set when nobody wants a server any more
-                 brief: bool = False):  # there are seconds of work
+                 brief: bool = False,  # there are seconds of work
+                 spare: bool = False):  # start a kernel beside the server
         self.config, self.start, self.lock, self.stack = config, start, threading.Lock(), ExitStack()
         self.live: dict[str, SparkServer] = {}
-        self.stop, self.brief = stop, brief
+        self.spares: list[AsyncKernelManager] = []  # kernels for notebooks to come
+        self.stop, self.brief, self.spare = stop, brief, spare
         self.classic = classic or spark_line() < "4"  # whose wheel brings no server
         self.remote = None if self.classic else os.environ.get("SPARK_REMOTE")
 
@@ -141,11 +154,28 @@ class Servers:
             if server is None or server.poll() is not None:
                 log = open_run_store(self.config.runs).home / f"spark-{format}.log"
                 given = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
-                given |= {"places": (self.config.landing, self.config.lake, self.config.archive), "meanwhile": _prepare}
-                given |= {"stop": self.stop, "brief": self.brief}
+                given |= {"places": (self.config.landing, self.config.lake, self.config.archive)}
+                given |= {"meanwhile": partial(_prepare, self._start_spare), "stop": self.stop, "brief": self.brief}
                 given["more_env"] = {MARK: this_process().mark}
                 server = self.live[format] = self.stack.enter_context(self.start(format, **given))
             return server.url, server
+
+    def _start_spare(self) -> None:
+        "Start a kernel while Java starts; Spark's address is told it later."
+        if self.spare:
+            from dmscdc.runs.kernel import spare_kernel
+
+            self.spares.append(self.stack.enter_context(spare_kernel(_JOB, {MARK: this_process().mark})))
+
+    def take_spare(self) -> AsyncKernelManager | None:
+        "A kernel that was started ahead, for one notebook."
+        with self.lock:
+            return self.spares.pop() if self.spares else None
+
+    def dismiss(self) -> None:
+        "Tell our servers to end: the last notebook is done."
+        for server in self.live.values():
+            server.dismiss()
 
     def close(self) -> None:
         "End our servers."
@@ -356,6 +386,7 @@ def _run_beside(
             timeout=workers.config.timeout,
             run_id=run_id,
             server_death=server.death if server else None,
+            spare=workers.servers.take_spare() if server else None,
             stop=_AnyOf((workers.stop, held.lost)),
         )
     finally:

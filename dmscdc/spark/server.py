@@ -195,9 +195,13 @@ class SparkServer:
         "The reason why it ended, as a sentence; empty while it runs."
         return death_words(self.poll(), self.memory, self.log)
 
+    def dismiss(self) -> None:
+        "Tell the server to end, and do not wait for it."
+        self.process.stdin.close()
+
     def stop(self, wait: float = 30) -> None:
         "End the server, at the latest after `wait` seconds."
-        self.process.stdin.close()
+        self.dismiss()
         try:
             self.process.wait(wait)
         except subprocess.TimeoutExpired:

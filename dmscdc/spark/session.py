@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import hashlib
 import logging
 import os
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['SESSION_SETTINGS', 'MINE', 'HOME', 'cores_of', 'spark_conf', 'log_option', 'class_archive', 'archive_option',
-           'package_zip', 'with_package', 'own_python', 'python_of_batch', 'ask_worker', 'mismatch_words',
-           'check_python', 'leave_server', 'submitted_session', 'open_session']
+           'package_zip', 'with_package', 'spare_collector', 'own_python', 'python_of_batch', 'ask_worker',
+           'mismatch_words', 'check_python', 'leave_server', 'submitted_session', 'open_session']
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-006
 SESSION_SETTINGS = {  # for every session, also on a server that is not ours
@@ -174,12 +175,21 @@ def with_package(
     return os.pathsep.join(filter(None, [*python_path.split(os.pathsep), "" if is_installed else str(home)]))
 
 # %% ../../notebooks/04_spark/02_session.ipynb #ce3f7a76
+_SPARE = "import atexit, gc; gc.set_threshold(50_000); atexit.register(gc.freeze)"
+
+
+def spare_collector() -> None:
+    "Have this Python look for cycles of objects seldom, and not at its end, where it takes half a second."
+    gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
+
+
 def own_python(
     code: str,  # what it runs
     *words: str,  # its arguments in `sys.argv`
 ) -> list[str]:  # a command
     "A command for this Python that imports nothing from the current folder."
-    return [sys.executable, "-c", f"import sys; sys.path[:] = filter(None, sys.path); {code}", *words]
+    return [sys.executable, "-c", f"import sys; sys.path[:] = filter(None, sys.path); {_SPARE}; {code}", *words]
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-028
 MINE = "{}.{}".format(*sys.version_info)  # this Python

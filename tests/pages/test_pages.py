@@ -348,7 +348,7 @@ def test_without_the_packages_that_draw_pages_are_written_and_say_so(tmp_path, m
     monkeypatch.setitem(sys.modules, "altair", None)
     monkeypatch.setattr(charts.importlib.util, "find_spec", lambda name: None)
     for number in (1, 2): RunLog(tmp_path).append(a_line("shop.a", number, random.Random(number)))
-    RunLog(tmp_path).append(a_pass(1))
+    for number in (1, 2): RunLog(tmp_path).append(a_pass(number))
     for page in (write_front_page(tmp_path, []), tmp_path / "tables/shop.a.html"):
         assert "pip install 'dmscdc[notebooks]'" in page.read_text().replace("&#39;", "'") and "<svg" not in page.read_text()
 
@@ -448,16 +448,16 @@ def test_the_front_page_shows_a_whole_command_whatever_the_table_is_called(tmp_p
         assert words == [["dmscdc", "table", "set", name, "--key", "a,b"], ["dmscdc", "pass", "--only", name], ["dmscdc", "table", "rewind", name, "--reload"]], name
 
 
-def test_after_a_proof_an_idle_pass_draws_nothing(tmp_path, monkeypatch):
+def test_charts_are_drawn_where_a_second_pass_has_done_something(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)  # of the table's page
     drawn, luck, run_log = [], random.Random(4), RunLog(tmp_path)
     monkeypatch.setattr(front_page, "charts_of", lambda lines: [drawn.append(len(lines)) for _ in range("runs" in lines[0])] and "charts")
     proof = {**a_line("shop.a", 2, luck), "job": "reconcile", "verdict": "ok", "words": "equal", "rows": {}, "lag": None}
     idle = {**a_pass(3), "verdict": "nothing", "words": "1 table: 1 nothing"}
-    for lines_ in ([a_line("shop.a", 1, luck), a_pass(1)], [proof], [idle]):
+    for lines_ in ([a_line("shop.a", 1, luck), a_pass(1)], [a_line("shop.a", 2, luck), a_pass(2)], [proof], [idle]):
         for line in lines_: run_log.append(line)
         write_front_page(tmp_path, [])
-    assert drawn == [1]
+    assert drawn == [2]
 
 
 def test_the_lag_of_a_table_that_its_runs_alone_tell_of_is_that_of_the_page(tmp_path, monkeypatch):

@@ -122,6 +122,9 @@ class FakeServer:
     def death(self):
         return "the Spark server was ended by signal 9 (SIGKILL)" if self.dead.exists() else ""
 
+    def dismiss(self):
+        pass
+
 
 def quiet(line):
     pass
