@@ -66,6 +66,7 @@ def changes_command(
     table: Name,
     since: Annotated[Optional[str], typer.Option(help=_SINCE)] = None,
     until: Annotated[Optional[str], typer.Option(help="Only changes of files closed up to then")] = None,
+    between: Annotated[Optional[tuple[str, str]], typer.Option(metavar="A B", help="Both at once")] = None,
     op: Annotated[str, typer.Option(help=_OP)] = "",
     column: Annotated[str, typer.Option(help=_COLUMN)] = "",
     top: Annotated[str, typer.Option(help=_TOP)] = "",
@@ -79,7 +80,9 @@ def changes_command(
     without_pandas()
     if top not in ("", "keys", "columns"):
         raise ValueError(f"--top is keys or columns, not {top!r}")
-    begin, end = (moment_of(text)[0] if text else None for text in (since, until))
+    if between and (since or until):
+        raise ValueError("give --between, or --since and --until, not both")
+    begin, end = (moment_of(text)[0] if text else None for text in between or (since, until))
     with refusals(table):
         found, words = changes_of(config, table, begin, end, op, column)
     if top:

@@ -75,7 +75,12 @@ def test_every_change_is_told_with_what_differs(told):
     found = asked(home, "changes", "shop.item")
     assert [{**{n: one[n] for n in ("op", "file", "row")}, "key": one["key"]["id"], "cells": [c["column"] for c in one["cells"] if c["column"] != "id"]} for one in found] == [
         {**one, "cells": [name for name in one["cells"] if name != "id"]} for one in life.changes]
-    assert asked(home, "changes", "shop.item", "--op", "D", "--since", "2018-12-15T10:05Z") == [one for one in found if one["op"] == "D" and one["closed"] >= "2018-12-15T10:05"]
+    second = lambda number: f"2018-12-15T10:00:{number:02d}Z"  # in which the file was closed
+    files = lambda first, last: [f"{closed(number)}.parquet" for number in range(first, last + 1)]
+    since = asked(home, "changes", "shop.item", "--op", "D", "--since", second(4))
+    assert since and since == [one for one in found if one["op"] == "D" and one["file"] in files(4, 12)]
+    some = asked(home, "changes", "shop.item", "--between", second(4), second(8))
+    assert some and some == [one for one in found if one["file"] in files(4, 8)]
     counted = asked(home, "changes", "shop.item", "--top", "keys")
     assert {int(one["key"]): one["changes"] for one in counted} == {key: sum(one["key"] == key for one in life.changes) for key in {one["key"] for one in life.changes}}
     qty = asked(home, "changes", "shop.item", "--column", "qty")
@@ -158,7 +163,7 @@ def test_two_times_of_a_table_differ_in_what_the_source_differed(told):
 def test_what_cannot_be_asked_is_refused_in_words(told):
     home, _ = told
     for words, why in ((["find", "shop.item", "size=1"], "no file carries size"), (["as-of", "shop.item", "--where", "size>1"], "no column size; it has"), (["find", "shop.item", "qty>many"], "'many' is no int32"), (["find", "shop.item", "qty"], "a condition is written price>=100"),
-                       (["history", "shop.item"], "--where 'price > 100'"), (["blame", "shop.item", "--key", "name=x"], "by its whole key: --key id="), (["changes", "shop.item", "--op", "X"], "I, U or D"),
+                       (["history", "shop.item"], "--where 'price > 100'"), (["blame", "shop.item", "--key", "name=x"], "by its whole key: --key id="), (["changes", "shop.item", "--op", "X"], "I, U or D"), (["changes", "shop.item", "--since", "today", "--between", "yesterday", "today"], "not both"),
                        (["changes", "shop.item", "--top", "rows"], "--top is keys or columns"), (["changes", "shop.item", "--column", "size"], "no change carries the column size")):
         done = CliRunner().invoke(app, [*words, "--folder", str(home)])
         assert done.exit_code == 2 and why in " ".join(done.output.split()), done.output
