@@ -1,8 +1,10 @@
 """How long change files take as CSV and as Parquet: the same million changes of a table of a million rows, in turn, in one session.
 
     .venv/bin/python bench/csv_files.py [CHANGES]
+    .venv/bin/python bench/csv_files.py --large
 
-It prints seconds of each load and batch, their ratio, and the memory that reading the CSV took at most.
+It prints seconds of each load and batch, their ratio, and the memory that reading the CSV took at most. With --large it loads one CSV file of 16 million rows
+(1.3 GB) with a driver of 2 GB.
 """
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.csv import WriteOptions, write_csv
 
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.load.process import process_table
@@ -61,5 +64,24 @@ def main(changes: int) -> None:
     print(f"this process had {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB at most, the raw rows of the bench among them")
 
 
+def large(millions: int = 16) -> None:
+    spark = open_session("bench", master="local[2]", conf={"spark.driver.memory": "2g"})
+    with tempfile.TemporaryDirectory() as root:
+        SqliteState(f"{root}/state.db").put_settings(T, key="id", columns=COLUMNS)
+        load = Path(root, "landing", str(T).replace(".", "/"), "LOAD00000001.csv")
+        load.parent.mkdir(parents=True)
+        with load.open("wb") as file:
+            for million in range(millions):
+                some = rows(ROWS, 0)
+                some = some.set_column(0, "id", pa.array(np.arange(ROWS) + million * ROWS, pa.int32()))
+                some = some.set_column(4, "at", some["at"].cast(pa.timestamp("us")))  # without a zone, as DMS writes it
+                write_csv(some, file, WriteOptions(include_header=False))
+        begun = time.perf_counter()
+        done = process_table(str(T), f"{root}/landing", f"{root}/lake", f"sqlite:{root}/state.db", settle=0, spark=lambda: spark)
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{load.stat().st_size / 1e6:,.0f} MB: {done.verdict}, {done.words}, in {time.perf_counter() - begun:.0f} s; this process had {most:,.0f} MB at most")
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 1_000_000)
+    if sys.argv[1:] == ["--large"]: large()
+    else: main(int(sys.argv[1]) if sys.argv[1:] else 1_000_000)

@@ -245,6 +245,7 @@ class TableQuestion:
     archive: str  # "" for none
     item: TableItem | None = None  # its settings
     aside: str = ""  # the folder of its lists of rows put aside
+    reloads: str = ""  # the folder of the differences of its reloads
 
     @property
     def position(self) -> Position | None:
@@ -260,6 +261,7 @@ class TableQuestion:
         csv = format_from(item.columns, item.csv, position.csv if position else None)
         kept = tuple(c.name for c in self.head.schema) if self.head and item.schema_policy == "keep" else ()
         more = {"archive": self.archive, "position": position, "csv": csv, "aside": self.aside, "columns": kept}
+        more["reloads"] = self.reloads
         return open_changelog(self.landing, self.table, **more)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-009
@@ -269,6 +271,7 @@ def asked(
 ) -> TableQuestion:
     "The table with its key. Raises `UnknownTable` if it has no key yet, or if there is no such table."
     from dmscdc.changes.quarantine import aside_folder
+    from dmscdc.state.position import reload_folder
     from dmscdc.service.status import check_here
     from dmscdc.lake.table import open_lake
 
@@ -280,9 +283,10 @@ def asked(
         check_here(config, ref)
     if not head and not (item and (item.key or item.insert_only)):
         raise UnknownTable(f"{ref} has no key yet: dmscdc table set {for_shell(ref)} --key … (or --insert-only)")
-    aside = aside_folder((item.out_path if item else "") or config.lake, ref)
+    there = (item.out_path if item else "") or config.lake
     key = head.key if head else item.key
-    return TableQuestion(ref, key, lake, head, config.landing, config.archive, item, aside)
+    beside = (aside_folder(there, ref), reload_folder(there, ref))
+    return TableQuestion(ref, key, lake, head, config.landing, config.archive, item, *beside)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-010-0
 @contextmanager

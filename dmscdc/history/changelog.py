@@ -48,6 +48,7 @@ class Changelog:
     position: Position | None = None  # of the lake's newest commit
     aside: str = ""  # the folder of the table's lists of rows put aside
     columns: tuple[str, ...] = ()  # those that the table keeps, where it leaves others out; () for all
+    reloads: str = ""  # the folder of the differences of its reloads; "": nobody has written them down
 
     @property
     def files(self) -> tuple[RawFile, ...]:
@@ -273,6 +274,7 @@ def open_changelog(
     csv: CsvFormat | None = None,  # how CSV files are read; None: as that commit has read them
     aside: str = "",  # the folder of the table's lists of rows put aside; "": they are read as the files have them
     columns: tuple[str, ...] = (),  # those that the table keeps (schema policy `keep`); () for all
+    reloads: str = "",  # the folder of the differences of the table's reloads
 ) -> Changelog:
     "The changelog of a table, from one listing of landing and archive. Raises `NoPast` or `LandingUnreachable`."
     here, there = open_landing(landing), open_landing(archive) if archive else None
@@ -292,7 +294,7 @@ def open_changelog(
     past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
     gaps = (*lost, *gone, *_overwritten(table, number, before))
-    past = replace(past, gaps=gaps, position=position, aside=aside, columns=columns)
+    past = replace(past, gaps=gaps, position=position, aside=aside, columns=columns, reloads=reloads)
     if aside and position and position.aside:
         past = replace(past, hidden=rows_aside(past, position.aside))
     return _without_unread(past, position.unread if position else ())

@@ -19,6 +19,7 @@ from .replay import (AFTER, BEFORE, LAST, POSITION, can_apply, every_state, is_p
                                    states, touched)
 from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_names, span
 from ..state.position import Position
+from ..storage.filesystem import read_url
 
 # %% auto #0
 __all__ = ['feed']
@@ -107,6 +108,20 @@ def _told_rows(
         return _images(_net_changes(moved, key, files, sequence, number), gone)
     return _images(_full_changes(states(moved, key, files, sequence, number), key), gone)
 
+# %% ../../notebooks/10_history/11_feed.ipynb #3ef91cc0
+def _reloaded(
+    spark: SparkSession,
+    between: Span,
+) -> Feed:
+    "What a reload has changed for the reader."
+    pairs = spark.read.parquet(read_url(between.difference))
+    place = F.concat(F.lit(f"{between.line.number:06d}/0/"), F.coalesce(FILE, F.lit("")), F.lit("/"),
+                     F.lpad(F.coalesce(ROW, F.lit(0)).cast("string"), 12, "0"))
+    told = pairs.select(F.col("was").alias(BEFORE), F.col("now").alias(AFTER), place.alias(POSITION),
+                        F.lit(None).cast("timestamp").alias(COMMIT_TIME), FILE, ROW)
+    rows = _images(told, F.col(BEFORE)).orderBy(PLACE, F.desc(CHANGE_TYPE))
+    return Feed(rows, between, True, between.line.gaps, {}, pairs.count())
+
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-032
 def feed(
     spark: SparkSession,
@@ -119,6 +134,8 @@ def feed(
 ) -> Feed:
     "The changes between two positions. Raises `NoPast` if there would be a gap."
     between = span(past, since, until)
+    if between.difference:
+        return _reloaded(spark, between)
     if not between.line.files:
         raise NoFeed(f"{past.table}: there is nothing to tell before its first file")
     rows, files = read_changelog(spark, between.line, between.known, key)

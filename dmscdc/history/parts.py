@@ -86,7 +86,7 @@ def choose(
 ) -> Cursor | None:  # with a part noted; None where nothing has happened
     "The next part, named after where it ends: the same part has the same name, and names sort by where parts end."
     between = span(past, cursor.position, until)
-    if not between.reset and len(between.known) < cursor.files:
+    if not (between.reset or between.difference) and len(between.known) < cursor.files:
         held = f"the cursor has read {cursor.files:,} change files of load {between.line.number}"
         hint = "Name the folder to which old ones were moved (--archive), or start again with another --cursor"
         raise NoFeed(f"{past.table}: {held}, of which {len(between.known):,} are still there. {hint}")
@@ -230,7 +230,8 @@ def follow(
     if cursor.part:
         done.append(deliver(spark, past, key, out, cursor, time_column, most))
         cursor = _move_on(url, cursor)
-    if noted := choose(url, cursor, past, until, net):
-        done.append(deliver(spark, past, key, out, noted, time_column, most))
-        _move_on(url, noted)
+    for _ in range(2):  # the difference of a reload, and what came after it
+        if noted := choose(url, cursor, past, until, net):
+            done.append(deliver(spark, past, key, out, noted, time_column, most))
+            cursor = _move_on(url, noted)
     return done

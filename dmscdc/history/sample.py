@@ -20,7 +20,7 @@ from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Span
 from ..changes.schema import FILE, ROW, in_python
 from ..lake.table import NEW, SAMPLE, open_lake, shown_row
 from ..landing.files import TableRef
-from ..state.position import Position
+from ..state.position import Position, reload_folder
 from ..state.registry import open_state
 
 # %% auto #0
@@ -84,5 +84,6 @@ def _opened(
     position = Position.from_json(dict(head.position))
     columns = tuple(c.name for c in head.schema) if item.schema_policy == "keep" else ()
     csv = format_from(item.columns, item.csv, position.csv)
-    more = {"csv": csv, "aside": aside_folder(item.out_path or lake, table), "columns": columns}
+    there = item.out_path or lake
+    more = {"csv": csv, "aside": aside_folder(there, table), "columns": columns, "reloads": reload_folder(there, table)}
     return open_changelog(landing, table, archive=archive, position=position, **more), head.key

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ..changes.read import ChangeFiles, check_key
 from ..changes.schema import FILE, ROW, arrow_type
@@ -24,6 +25,7 @@ from .row import RawChange, Row, after, find_rows, same
 from .small import applicable, by_sequence, named_keys, rows_of
 from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_names, span
 from ..state.position import Position
+from ..storage.filesystem import fs_and_path
 
 # %% auto #0
 __all__ = ['feed_between', 'small_feed']
@@ -190,6 +192,34 @@ def _told(
     source = [name for name in names if name not in _OURS]
     return _net(_states(had, between.line.number, clock), states, source)
 
+# %% ../../notebooks/10_history/12_small_feed.ipynb #614b9173
+def _reloaded(between: Span, key: Sequence[str]) -> Feed:
+    "What a reload has changed for the reader."
+    line, (fs, path) = between.line, fs_and_path(between.difference)
+    schema = changelog_files(line, (), key).schema
+    types = {CHANGE_TYPE: _OURS[CHANGE_TYPE], **{c.name: c.type for c in schema}, **_OURS}
+    wanted = pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])
+    pairs = pq.read_table(path, filesystem=fs)
+    parts = []
+    for kind, side, ops in _SIDES:
+        some = pairs.filter(pc.is_in(pairs["what"], value_set=pa.array(ops)))
+        images = some[side].combine_chunks()
+        places = zip(some[FILE].to_pylist(), some[ROW].to_pylist())
+        where = [f"{name or ''}/{row or 0:012d}" for name, row in places]
+        ours = {CHANGE_TYPE: pa.repeat(kind, len(some)), FILE: some[FILE], ROW: some[ROW],
+                PLACE: pa.array([f"{line.number:06d}/0/{one}" for one in where], pa.string())}
+        values = {c.name: pc.struct_field(images, c.name) for c in schema} | ours
+        each = [values[f.name].cast(f.type) if f.name in values else pa.nulls(len(some), f.type) for f in wanted]
+        parts.append(pa.table(each, schema=wanted))
+    rows = pa.concat_tables(parts).sort_by([(PLACE, "ascending"), (CHANGE_TYPE, "descending")])
+    return Feed(rows, between, True, line.gaps, {}, len(pairs), types)
+
+
+_SIDES = [  # rows of the feed: from which side of a pair, and of which pairs
+    ("insert", "now", ["I"]), ("delete", "was", ["D"]), ("update_preimage", "was", ["U"]),
+    ("update_postimage", "now", ["U"]),
+]
+
 # %% ../../notebooks/10_history/12_small_feed.ipynb #6a48eefe
 _OURS = {CHANGE_TYPE: "string", PLACE: "string", COMMIT_TIME: "timestamp", FILE: "string", ROW: "bigint"}
 
@@ -209,6 +239,8 @@ def feed_between(
 ) -> Feed:
     "The changes of a span. Raises `NoFeed` if no file lies there, `Refused` for a file that cannot be read."
     line, table = between.line, str(between.line.table)
+    if between.difference:
+        return _reloaded(between, key)
     if not line.files:
         raise NoFeed(f"{table}: there is nothing to tell before its first file")
     files = changelog_files(line, between.known, key)

@@ -14,7 +14,8 @@ from ..changes.read import ChangeFiles
 from ..errors import NoFeed, Refused
 from .changelog import Changelog, held_by, lost_of, stands_on
 from ..landing.files import RawFile, change_order, day_before
-from ..state.position import Position, reread, tally
+from ..state.position import Position, reload_name, reread, tally
+from ..storage.filesystem import fs_and_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +50,7 @@ class Span:
     until: Position  # the later one
     shown: Mapping[str, frozenset[int] | None] = field(default_factory=dict)  # path -> rows, None for all of them, that
     # the earlier one did not hold, because they had been put aside
+    difference: str = ""  # where that between the earlier one and the load of the later one lies; nothing else is told
 
     @property
     def new(self) -> tuple[RawFile, ...]:
@@ -58,7 +60,7 @@ class Span:
     @property
     def is_empty(self) -> bool:
         "There are no changes."
-        return not self.reset and not self.new and not self.shown
+        return not self.reset and not self.new and not self.shown and not self.difference
 
 
 def _whole(
@@ -72,6 +74,22 @@ def _whole(
     if words := [*missing, *gone[:1], *past.gaps[:not past.is_whole]]:
         raise NoFeed(f"{'; '.join(words)}. Bring it back, name the folder it was moved to (--archive), or start again")
     return held
+
+# %% ../../notebooks/10_history/10_span.ipynb #bdc08d70
+def _difference(
+    past: Changelog,
+    since: Position | None,
+) -> Span | None:  # None where nobody has written it down for this reader
+    "From a position on the load before to the load that is there."
+    name = reload_name(since, past.load) if since and past.reloads else ""
+    if not name:
+        return None
+    url = f"{past.reloads}/{name}"
+    fs, path = fs_and_path(f"{url}/_SUCCESS")
+    if not fs.get_file_info(path).is_file:
+        return None
+    line = replace(past, changes=(), number=max(past.number, since.load + 1))
+    return Span(line, frozenset(), False, replace(landed(line), load=line.number), difference=url)
 
 # %% ../../notebooks/10_history/10_span.ipynb #cell-015
 def _shown(
@@ -94,6 +112,8 @@ def span(
     "The files between two positions. Raises `NoPast` if they are not known."
     until = until or landed(past)
     line, reset = _whole(past, until), since is None or not stands_on(since, past.load)
+    if reset and (found := _difference(past, since)):
+        return found
     again = {} if reset else reread(until, since)
     reset = reset or not all(listed for listed, _ in again.values())  # what another file held then is not known
     known = frozenset() if reset else frozenset(f.path for f in _whole(past, since).changes)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..changes.csv import is_csv
+from ..changes.difference import Difference, stage_difference
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import SetAside
@@ -27,7 +28,8 @@ from .plan import note_replaced
 from .raw_files import after_drop, changed_elsewhere, files_of, load_rows_aside, open_files
 from .raw_files import put_aside, read_by, rows_aside, unreadable, without_aside
 from .results import LoadResult, OpenSession, PendingLoad, Task, note_too_fine
-from ..state.position import Position
+from ..state.position import Position, reload_name
+from ..storage.filesystem import new_fs_and_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
@@ -148,6 +150,50 @@ def after_load(plan: Plan) -> Position:
     load = Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
     return replace(load, applied=(0, 0))
 
+# %% ../../notebooks/08_load/05_loader.ipynb #e240eabc
+def _takes_difference(task: Task, plan: Plan, head: Commit | None, schema: Schema) -> bool:
+    "Whether a new load is compared with the table instead of replacing it."
+    if task.reload != "difference" or not (head and head.rows and task.key):
+        return False
+    if set(plan.load) <= set(Position.from_json(head.position).load_files):
+        return False
+    is_laid_out = (sorted(head.key), tuple(head.partition)) == (sorted(task.key), tuple(task.partition))
+    return is_laid_out and not replaced_columns(head, schema)
+
+
+def _difference(
+    spark: SparkSession, task: Task, plan: Plan, transaction: Transaction, load: ChangeFiles, aside: int
+) -> Difference:
+    "The load against the table, written down for those who follow the table."
+    check_sound(spark, load.urls, load.bytes)
+    rows = _load_rows(without_aside(task, load, read_changes(spark, load), aside), load.schema, plan.load_number)
+    name = reload_name(Position.from_json(transaction.base.position), plan.load)
+    fs, path = new_fs_and_path(task.reloads)
+    fs.delete_dir_contents(path, missing_dir_ok=True)  # of the load before, whose files are overwritten
+    pairs = f"{task.reloads}/{name}" if name else ""
+    url = f"{task.lake.staging_dir(transaction)}/staged"
+    return stage_difference(spark, task.lake.read(spark), rows, task.key, load.schema, url, pairs)
+
+
+def _pending_difference(
+    spark: SparkSession, task: Task, plan: Plan, transaction: Transaction, found: Difference, load: ChangeFiles,
+    clock: Clock, note: str, aside: int,
+) -> PendingLoad:
+    "The difference as a batch, or only the position where there is none."
+    is_same = not found.batch.folded.keys
+    lake, rows = task.lake, load.rows - aside
+    pending = lake.advance(transaction, lambda: spark) if is_same else lake.apply(spark, found.batch, transaction)
+
+    def result(written: Written) -> LoadResult:
+        files = files_of(plan.load, load.footers, {f.path: "load" for f in plan.load})
+        same = rows - found.inserted - found.updated
+        written = replace(written, unchanged=written.unchanged + same)
+        notes = tuple(filter(None, [note, note_too_fine(task.table, written.commit)]))
+        seconds = clock.seconds | written.seconds
+        return LoadResult(written, files, load.rows, rows + found.deleted, (), notes, seconds, aside=aside)
+
+    return PendingLoad(pending, result)
+
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-012
 def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
     "The table becomes the load set. Raises `Refused`."
@@ -168,6 +214,10 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
     position = read_by(after_load(plan) if plan.changes else plan.after, opened)
     position, note = put_aside(task, position, head, Position(), (), aside)
     transaction = Transaction(head, position.to_commit(), task.run, schema, task.key, task.partition)
+    if _takes_difference(task, plan, head, schema):
+        with clock.step("compare with the table", load.rows):
+            found = _difference(spark(), task, plan, transaction, load, len(aside))
+        return _pending_difference(spark(), task, plan, transaction, found, load, clock, note, len(aside))
     pending = replace_table(spark(), task, transaction, load, plan.load_number, len(aside))
 
     def result(written: Written) -> LoadResult:

@@ -34,7 +34,7 @@ from .table_state import load_state, plan_state
 from ..spark.session import open_session
 from ..state.items import State, TableItem
 from ..state.registry import open_state
-from ..state.position import Position
+from ..state.position import Position, reload_folder
 
 # %% ../../notebooks/08_load/08_process.ipynb #cell-020
 def check_inputs(landing: FolderLanding, plan: Plan) -> None:
@@ -244,5 +244,6 @@ def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake
     csv = format_from(item.columns, item.csv, position.csv if position else None)
     aside = aside_folder(item.out_path or lake, item.table) if item.bad_rows == "aside" else ""
     more = {"run": run, "csv": csv, "aside": aside, "schema_policy": item.schema_policy}
+    more |= {"reload": item.reload, "reloads": reload_folder(item.out_path or lake, item.table)}
     more["from_stream"] = bool(item.status.get("stream"))
     return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", **more)

@@ -64,6 +64,8 @@ class Task:
     csv: CsvFormat = CsvFormat()  # how its CSV files are read
     aside: str = ""  # where rows that cannot be applied are written down; "": they refuse their batch
     schema_policy: str = "evolve"  # or strict, keep
+    reload: str = "replace"  # or difference: of a new load only the rows that differ are written
+    reloads: str = ""  # where the differences of its reloads are written down
     from_stream: bool = False  # its change files were staged from a stream: they overlap, and the sequence orders them
 
     @property

@@ -18,7 +18,8 @@ from ..landing.files import Listing, RawFile, TableRef, change_order, parse_name
 
 # %% auto #0
 __all__ = ['LIMIT', 'Again', 'MARKS', 'Position', 'pack_names', 'unpack_names', 'fit_window', 'read_again', 'reread', 'tally',
-           'less', 'plus', 'identify_applied', 'check_instruction', 'bound', 'take_over']
+           'less', 'plus', 'reload_folder', 'reload_name', 'identify_applied', 'check_instruction', 'bound',
+           'take_over']
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -201,6 +202,24 @@ def less(whole: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
 def plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     "The tally of two sets together."
     return one[0] + other[0], (one[1] + other[1]) % MARKS
+
+# %% ../../notebooks/06_state/01_position.ipynb #c9cc164c
+def reload_folder(lake: str,  # where lake tables lie
+                  table: TableRef
+                  ) -> str:
+    "Where the differences of a table's reloads lie."
+    return f"{lake.rstrip('/')}/_reloads/{table.schema}/{table.name}"
+
+
+def reload_name(before: Position,  # of the table, or of a reader
+                load: Sequence[RawFile]  # that came then
+                ) -> str:  # of a folder; "" where the position does not say what it has applied
+    "The name of what a reload has changed for those who stood at a position."
+    if before.applied is None:
+        return ""
+    had, came = (sorted((f.path, f.size, f.time) for f in files) for files in (before.load_files, load))
+    told = json.dumps([had, before.applied, sorted(before.redone.items()), came])
+    return blake2b(told.encode(errors="surrogateescape"), digest_size=12).hexdigest()
 
 # %% ../../notebooks/06_state/01_position.ipynb #tally-05
 _CHOICES = 20_000  # most choices tried: with 10,000 files, a wrong one fits at most once in a million

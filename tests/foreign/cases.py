@@ -148,3 +148,14 @@ DRIFTS = {
     "another order": (f"{AUTOCDC}/KeyDriftSuite reorder", "a,b", "b,a", False),
     "one of two is another": (f"{AUTOCDC}/KeyDriftSuite swap", "a,b", "a,c", True),
 }
+
+# Rows of a load, changes of them, the rows of the next load, and what a follower is told of it.
+_DIFF = f"{MOJ}/job/batchprocessing/ReloadDiffProcessorTest"
+RELOADED = {
+    "the same again": (_DIFF, {1: "a", 2: "b"}, (), {1: "a", 2: "b"}, []),
+    "nothing was there": (_DIFF, {}, (), {1: "a", 2: "b"}, [("insert", 1, "a"), ("insert", 2, "b")]),
+    "gone, with its newest values": (_DIFF, {1: "1", 2: "2"}, (("U", 2, "2a"),), {1: "1"}, [("delete", 2, "2a")]),
+    "only in the new load": (_DIFF, {1: "a"}, (), {1: "a", 3: "c"}, [("insert", 3, "c")]),
+    "another value": (_DIFF, {1: "a"}, (), {1: "b"}, [("update_postimage", 1, "b"), ("update_preimage", 1, "a")]),
+    "deleted already": (_DIFF, {1: "a", 5: "e"}, (("D", 5, "e"),), {1: "a"}, []),
+}

@@ -10,14 +10,17 @@ import pytest
 
 from dmscdc.capture.writer import DmsSettings, change_sequence
 from dmscdc.changes.schema import columns
+from dmscdc.history.changelog import open_changelog
+from dmscdc.history.small_feed import small_feed
 from dmscdc.lake.table import Commit, set_otherwise
 from dmscdc.landing.files import TableRef
 from dmscdc.reconcile.canonical import rules_of
 from dmscdc.reconcile.compare import examine, find, spark_side
 from dmscdc.reconcile.source import address, columns_of, snapshot, source_side
 from dmscdc.scd2.update import read_versions, update_versions
+from dmscdc.state.position import Position, reload_folder
 
-from cases import APPLIED, COMPARED, DRIFTS, PARTIAL, VERSIONED
+from cases import APPLIED, COMPARED, DRIFTS, PARTIAL, RELOADED, VERSIONED
 from world import DAY, World
 
 DAWN = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)
@@ -129,3 +132,21 @@ def test_a_key_is_said_to_be_another_where_others_say_so(what):
     source, written, now, expected = DRIFTS[what]
     head = Commit(1, {}, "run", (), tuple(written.split(",")), (), 5, "2018-12-15T10:00:00Z")
     assert bool(set_otherwise(TableRef("shop", "t"), head, tuple(now.split(",")), (), True)) == expected, source
+
+
+@pytest.fixture(scope="module")
+def reloaded(spark, tmp_path_factory) -> list[tuple]:
+    "What a follower is told of the next load."
+    w = World(tmp_path_factory.mktemp("reloaded"), spark, {"what": "string", "a": "int", "v": "string"}).set(key="what,a", reload="difference")
+    w.load([(what, key, v) for what, case in RELOADED.items() for key, v in case[1].items()], time=DAWN)
+    w.changes(1, [(op, what, key, v) for what, case in RELOADED.items() for op, key, v in case[2]], time=DAWN.replace(hour=10, second=3)).go()
+    stood = Position.from_json(w.lake_table.head().position)
+    w.load([(what, key, v) for what, case in RELOADED.items() for key, v in case[3].items()], time=DAWN.replace(hour=11)).go()
+    past = open_changelog(str(w.landing), w.ref, position=Position.from_json(w.lake_table.head().position), reloads=reload_folder(w.places[2], w.ref))
+    told = small_feed(past, ["what", "a"], stood).rows.to_pylist()
+    return [(row["what"], (row["_change_type"], row["a"], row["v"])) for row in told]
+
+
+@pytest.mark.parametrize("what", RELOADED)
+def test_a_follower_is_told_of_a_new_load_what_others_write(reloaded, what):
+    assert sorted(told for which, told in reloaded if which == what) == RELOADED[what][4], RELOADED[what][0]
