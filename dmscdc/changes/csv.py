@@ -37,8 +37,8 @@ from ..storage.filesystem import fs_and_path, new_fs_and_path
 
 # %% auto #0
 __all__ = ['Fields', 'MOST', 'CsvFormat', 'check_csv', 'format_from', 'format_to_json', 'version_at', 'valid_from', 'in_words',
-           'read_rows', 'head_of', 'CsvLayout', 'layout_of', 'BadRow', 'place_of', 'CsvFiles', 'is_csv',
-           'needs_parquet', 'as_parquet', 'CsvUrls', 'first_rows']
+           'read_rows', 'head_of', 'CsvLayout', 'layout_of', 'BadRow', 'place_of', 'name_now', 'names_now', 'CsvFiles',
+           'is_csv', 'needs_parquet', 'as_parquet', 'CsvUrls', 'first_rows']
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #78684a59
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class CsvFormat:
     inserts: bool = False  # change files without `Op`, of either format, hold inserts only (CdcInsertsOnly)
     marker: str = ""  # text of a value that the source's log did not have (CsvNoSupValue); "" for none
     unlogged: tuple[str, ...] = ()  # columns, in either format, in which a null of an update means that; "*" for all
-
+    renamed: tuple[str, ...] = ()  # columns that got another name, in either format: old, new, old, new, in order
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #9cd24702
 _KINDS = {"delimiter": str, "quote": str, "nulls": (list, tuple), "header": (bool, type(None)), "timestamp": str,
-          "more": (list, tuple), "inserts": bool, "marker": str, "unlogged": (list, tuple)}
+          "more": (list, tuple), "inserts": bool, "marker": str, "unlogged": (list, tuple), "renamed": (list, tuple)}
 
 
 def check_csv(given: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuples
@@ -101,7 +101,6 @@ def format_to_json(how: CsvFormat) -> dict[str, Any]:  # of plain JSON values, w
     later = [[since, [[c.name, c.type] for c in columns]] for since, columns in how.versions]
     return told | listed | ({"versions": later} if later else {})
 
-
 # %% ../../notebooks/05_changes/10_csv.ipynb #b7ee99c5
 def version_at(
     how: CsvFormat,
@@ -134,8 +133,10 @@ def in_words(
     header = " a header," if how.header else ""
     inserts = ", every row of a change file an insert" if how.inserts else ""
     marker = f", {how.marker!r} for a value that was not logged" if how.marker else ""
-    return f"{named},{header} fields separated by {how.delimiter!r}, {quote}, {nulls} for null{marker}{inserts}"
-
+    pairs = [f"{old} as {new}" for old, new in zip(how.renamed[::2], how.renamed[1::2])]
+    renamed = f", {' and '.join(pairs)}" if pairs else ""
+    told = f"fields separated by {how.delimiter!r}, {quote}, {nulls} for null{marker}{inserts}{renamed}"
+    return f"{named},{header} {told}"
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #9827a248
 _GZIP, _UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")
@@ -632,6 +633,33 @@ def _without_header(work: _Work, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     return batch.take(pa.array(range(1, batch.num_rows), pa.int64()))  # `if_else` of pyarrow 22 spoils texts of a slice
 
+# %% ../../notebooks/05_changes/10_csv.ipynb #aab31671
+def name_now(
+    name: str,  # of a column, as a file has it
+    renamed: Sequence[str],  # old, new, old, new
+) -> str:
+    "The name that a column has today."
+    for old, new in zip(renamed[::2], renamed[1::2]):
+        name = {old: new, f"{_IMAGE}{old}": f"{_IMAGE}{new}"}.get(name, name)
+    return name
+
+
+def names_now(
+    path: str,  # for messages
+    names: Sequence[str],  # as a file has them
+    how: CsvFormat,
+) -> list[str]:
+    "The names that columns of a file have today. Raises `Refused` where two would have one."
+    now = [name_now(name, how.renamed) for name in names]
+    twice = [name for name in now if now.count(name) > 1 and now != list(names)]
+    if twice:
+        both = " and ".join(name for name, new in zip(names, now) if new == twice[0])
+        raise Refused(
+            f"{path} has {both}, which are said to be one column under two names. Take that back: "
+            "dmscdc table rename TABLE --undo"
+        )
+    return now
+
 # %% ../../notebooks/05_changes/10_csv.ipynb #7e1f9d7a
 def _lacks_op(path: str, names: Sequence[str], how: CsvFormat) -> bool:
     "Whether a file is one of inserts, as a person has said, that does not say so itself."
@@ -721,10 +749,11 @@ def _make(work: _Work, batch: pa.RecordBatch) -> pa.Table:
         put = pa.array(places, mask=places < 0)
         made, masks = [values.take(put) for values in made], {name: mask.take(put) for name, mask in masks.items()}
     work.at += len(places)
-    made = pa.table(list(made), [c.name for c in work.layout.columns])
+    names = [c.name for c in work.layout.columns]
+    now = names_now(work.path, names, work.how)
+    made, masks = pa.table(list(made), now), {now[names.index(name)]: mask for name, mask in masks.items()}
     made = _inserted(made) if _lacks_op(work.path, made.column_names, work.how) else made
     return _marked(made, masks, work.how, work.unlogged) if _may_lack(work.path, work.how) else made
-
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #f3b2684b
 def _none(layout: CsvLayout) -> pa.RecordBatch:
@@ -776,10 +805,12 @@ def needs_parquet(url: str, path: str, how: CsvFormat) -> bool:
     "Whether a file cannot be read as it is: CSV, or Parquet that lacks `Op` or values, as a person has told us."
     if is_csv(path):
         return True
-    if not (how.inserts or how.unlogged and _may_lack(path, how)):
+    if not (how.inserts or how.renamed or how.unlogged and _may_lack(path, how)):
         return False
     file = open_raw(url, path)
-    return _lacks_op(path, file.schema_arrow.names, how) or _may_lack(path, how) and _has_nulls(file, how)
+    names = file.schema_arrow.names
+    is_other = _lacks_op(path, names, how) or names_now(path, names, how) != names
+    return is_other or _may_lack(path, how) and _has_nulls(file, how)
 
 
 def _has_nulls(file: pq.ParquetFile, how: CsvFormat) -> bool:
@@ -787,16 +818,17 @@ def _has_nulls(file: pq.ParquetFile, how: CsvFormat) -> bool:
     there = file.schema_arrow.names
     if len(set(there)) < len(there):  # refused as it is
         return False
-    names = there if "*" in how.unlogged else [n for n in how.unlogged if n in there]
+    names = there if "*" in how.unlogged else [n for n in there if name_now(n, how.renamed) in how.unlogged]
     return any(number != 0 for number in promised_nulls(file, names).values())
 
 
 def _write_again(url: str, path: str, how: CsvFormat, out: str) -> None:
-    "Write a Parquet file again, with `Op` where it is one of inserts, else with what each row lacks."
+    "Write a Parquet file again: names of today, `Op` where it is one of inserts, else what each row lacks."
     rows, more, names = plain(read_raw(open_raw(url, path), path)), {}, set()
+    rows = rows.rename_columns(names_now(path, rows.column_names, how))
     if _lacks_op(path, rows.column_names, how):
         rows = _inserted(rows)
-    elif OP in rows.column_names:
+    elif OP in rows.column_names and _may_lack(path, how):
         rows = _marked(rows, {}, how, names)
         more = {UNLOGGED_IN: json.dumps(sorted(names)).encode()}
     fs, there = new_fs_and_path(out)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['tables', 'LISTED', 'BEFORE', 'NEW', 'CHANGES', 'table_list', 'of_deleted', 'of_lake', 'table_set', 'table_columns',
-           'table_rewind', 'table_replay', 'table_accept', 'table_migrate', 'table_rebuild', 'table_forget',
-           'table_init']
+           'table_rewind', 'rename_column', 'undo_renaming', 'table_rename', 'table_replay', 'table_accept',
+           'table_migrate', 'table_rebuild', 'table_forget', 'table_init']
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-005
 tables = typer.Typer(help="Settings of tables, and instructions for their next pass.", no_args_is_help=True)
@@ -266,7 +267,7 @@ def _merged_csv(
     if unlogged is not None:
         had["unlogged"] = _unlogged(unlogged)
     if given and not (found := _csv_settings(given)):  # as usual
-        return {name: had[name] for name in ("versions", "unlogged") if name in had}
+        return {name: had[name] for name in ("versions", "unlogged", "renamed") if name in had}
     return {**had, **(found if given else {})}
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #4e6361ca
@@ -468,6 +469,71 @@ def table_rewind(
         raise BadSetting("rewind needs either --to FILE or --reload")
     again = {"kind": "reload", "changes": "keep" if changes else "supersede"}
     _instruct(config, table, again if reload else {"kind": "rewind", "to": to})
+
+# %% ../../notebooks/17_cli/03_tables.ipynb #8ba23a96
+def _renamed_key(
+    names: Sequence[str],
+    old: str,
+    new: str,
+) -> list[str]:
+    "The key or the partition with the name of today."
+    return [new if name == old else name for name in names]
+
+
+def rename_column(
+    item: TableItem,
+    carried: set[str],  # columns of the files, by their names of today; empty where they are not known
+    old: str,
+    new: str,
+) -> dict[str, Any]:  # settings
+    "What is set when a column has got another name. Raises `BadSetting`."
+    if missing := [name for name in (old, new) if carried and name not in carried]:
+        raise BadSetting(f"{item.table} has no column {missing[0]}; its files have {', '.join(sorted(carried))}")
+    if old == new:
+        raise BadSetting(f"{item.table}: column {old} has this name already")
+    csv = {**item.csv, "renamed": [*item.csv.get("renamed", ()), old, new]}
+    told = {"key": _renamed_key(item.key, old, new), "partition": _renamed_key(item.partition, old, new)}
+    return {"csv": csv, **{name: names for name, names in told.items() if names}}
+
+
+def undo_renaming(
+    item: TableItem,
+) -> dict[str, Any]:  # settings
+    "What is set when the last renaming is taken back. Raises `BadSetting`."
+    *kept, old, new = item.csv.get("renamed") or (None, None)
+    if new is None:
+        raise BadSetting(f"{item.table}: no column has been renamed")
+    told = {"key": _renamed_key(item.key, new, old), "partition": _renamed_key(item.partition, new, old)}
+    return {"csv": {**item.csv, "renamed": kept}, **{name: names for name, names in told.items() if names}}
+
+
+@tables.command("rename", epilog="Example: dmscdc table rename sampledb.product qty quantity")
+@with_config
+def table_rename(
+    config: Config,
+    table: Name,
+    old: Annotated[str, typer.Argument(help="The name of the column in older files")] = "",
+    new: Annotated[str, typer.Argument(help="Its name in newer ones")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Take back the last renaming")] = False,
+) -> None:
+    "The source has renamed a column: read all files with its new name, and load the table again."
+    from dmscdc.lake.table import open_lake
+    from dmscdc.scd2.plan import versions_of
+
+    if undo == bool(old and new):
+        raise BadSetting("rename needs the old and the new name of a column, or --undo")
+    state, ref = open_state(config.state, config.landing), TableRef.parse(table)
+    item = state.get(ref) or TableItem(ref)
+    _check_known(config, state, item)
+    given = undo_renaming(item) if undo else rename_column(item, _columns_of(config, item, {old, new}), old, new)
+    state.put_settings(ref, **given)
+    pairs = given["csv"]["renamed"]
+    told = [f"{before} is read as {after}" for before, after in zip(pairs[::2], pairs[1::2])]
+    print(f"{ref}: {'; '.join(told) or 'every column is read under the name that its file has'}")
+    if item.commit:
+        _instruct(config, table, {"kind": "reload", "changes": "keep"})
+    if open_lake(replace(item, table=versions_of(ref), folder=""), config.lake, config.catalog).head():
+        print(f"Its type-2 table keeps both columns until: dmscdc scd2 {for_shell(ref)} --rebuild")
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-029
 @tables.command("replay", epilog="Example: dmscdc table replay sampledb.product 20181215-100311204.parquet")

@@ -288,7 +288,7 @@ def open_changelog(
     before, number = obsolete(load, changes, position, moved), _number_of(load, position)
     urls = {f.path: (there if f.path in moved else here).url(table, f.path) for f in (*load, *changes)}
     how = csv or format_from(before=position.csv if position else None)
-    if how.inserts or how.unlogged or any(is_csv(path) for path in urls):
+    if how.inserts or how.unlogged or how.renamed or any(is_csv(path) for path in urls):
         urls = CsvUrls(str(table), urls, how)
     lost = _lost_load(table, position, load)
     past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)

@@ -368,7 +368,30 @@ def _note_disorder(task: Task, batch: Batch) -> str:
     )
 
 # %% ../../notebooks/08_load/05_loader.ipynb #750a18b1
-def _note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[Footer]) -> list[str]:
+_ENOUGH = 0.5  # of the rows that have both columns hold one value in both: a renaming
+
+
+def _likely_renaming(
+    spark: OpenSession, task: Task, schema: Schema, gone: Sequence[str], added: Sequence[str]
+) -> tuple[str, str, int, int] | None:  # old and new name; rows with both columns, and those where they are equal
+    "The pair of one type whose values are equal in most rows that were written since."
+    from pyspark.sql import functions as F
+
+    types = {c.name: c.type for c in schema}
+    pairs = [(old, new) for old in gone for new in added if types.get(old) == types.get(new)]
+    if not pairs:
+        return None
+    both = [F.col(quoted(old)).isNotNull() & F.col(quoted(new)).isNotNull() for old, new in pairs]
+    equal = [each & (F.col(quoted(old)) == F.col(quoted(new))) for each, (old, new) in zip(both, pairs)]
+    row = task.lake.read(spark()).agg(*[F.count_if(one) for each in zip(both, equal) for one in each]).first()
+    found = [(*pair, row[2 * n], row[2 * n + 1]) for n, pair in enumerate(pairs)]
+    best = max(found, key=lambda one: one[3] / max(one[2], 1))
+    return best if best[2] and best[3] > _ENOUGH * best[2] else None
+
+
+def _note_renamed(
+    spark: OpenSession, task: Task, base: Commit, grown: Evolution, footers: Sequence[Footer]
+) -> list[str]:
     "Columns that came in the file in which others went: a renaming, as likely as not. At most one note."
     old, before = {c.name for c in base.schema}, Position.from_json(base.position).absent
     carried = [{c.name for c in f.schema} for f in footers]
@@ -387,11 +410,15 @@ def _note_renamed(task: Task, base: Commit, grown: Evolution, footers: Sequence[
             f"dmscdc table set {for_shell(task.table)} --schema-policy evolve, then "
             f"dmscdc table rewind {for_shell(task.table)} --reload"
         ]
-    return [
-        f"column {', '.join(gone)} comes no more and {', '.join(added)} is new{letters}. If this is a renaming, rows "
-        f"that have not changed since hold their values under the old name and null under the new one. "
-        f"A reload makes them whole: dmscdc table rewind {for_shell(task.table)} --reload"
-    ]
+    told = f"column {', '.join(gone)} comes no more and {', '.join(added)} is new{letters}"
+    whole = "Rows that have not changed since hold their values under the old name and null under the new one"
+    if likely := _likely_renaming(spark, task, grown.schema, gone, added):
+        old, new, rows, equal = likely
+        seen = f"{equal:,} of {count(rows, 'row')} that {'has' if rows == 1 else 'have'} both hold one value in both"
+        way = f"dmscdc table rename {for_shell(task.table)} {for_shell(old)} {for_shell(new)}"
+        return [f"{told}: {old} was renamed {new}, as type and values say ({seen}). {whole}. Make them one: {way}"]
+    way = f"dmscdc table rename {for_shell(task.table)} {for_shell(gone[0])} {for_shell(added[0])}"
+    return [f"{told}. If this is a renaming, make them one: {way}. {whole}"]
 
 # %% ../../notebooks/08_load/05_loader.ipynb #c1d86e07
 def _note_clashes(task: Task, written: Written) -> str:
@@ -503,7 +530,7 @@ def _prepare_batch(
         read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
         came_late = [f for f in plan.late if f.path not in dict(before.window)]  # a file read again was in time once
         notes = _batch_notes(task, head, batch, written, came_late, grown.left_out)
-        notes = (*notes, *_note_renamed(task, head, grown, footers))
+        notes = (*notes, *_note_renamed(spark, task, head, grown, footers))
         notes = (*filter(None, [note, replaced]), *notes)
         applied = files_of(files, footers, kinds, batch.folded.by_file)
         seconds = clock.seconds | written.seconds

@@ -81,7 +81,7 @@ def test_a_column_that_comes_no_more_is_told_once_and_a_renaming_is_attention(tm
     renamed = {"id": "int", "Name": "string", "size": "int"}
     w.changes(4, [("U", 2, "B", 2)], renamed)
     done = w.go()
-    assert done.verdict == "attention" and "column name comes no more and Name is new (another letter case). If this is a renaming" in done.words and "dmscdc table rewind shop.item --reload" in done.words
+    assert done.verdict == "attention" and "column name comes no more and Name is new (another letter case). If this is a renaming" in done.words and "dmscdc table rename shop.item name Name" in done.words
     assert [s.split(" by ")[0] for s in done.schema] == ["column Name string added", f"column name is absent from {closed(4)}.parquet; rows keep the values they have"]
     w.changes(5, [("U", 2, "B2", 2)], renamed)
     assert (done := w.go()).verdict == "ok" and done.schema == ()
