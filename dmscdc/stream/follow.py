@@ -29,7 +29,7 @@ from ..storage.filesystem import fs_and_path
 from ..storage.log_store import open_store
 from .first import items_of, write_first
 from .fetch import in_spark
-from .shards import client_of, read_window, shards_of, start_from
+from .shards import client_of, read_window, shards_of, start_from, unread_and_gone
 from .stage import Manifest, keep, newest, stage_window
 
 if TYPE_CHECKING:
@@ -80,17 +80,22 @@ def lost_words(
     before: Manifest,
     now: float,  # epoch seconds
 ) -> str:  # "" where nothing can be lost
-    "What is said where the stream was not read for longer than it keeps its records."
+    "What is said where records may have expired before they were read."
     if not before.number:
         return ""
+    again = "Compare the table with DynamoDB, or load it anew"
+    if gone := unread_and_gone(client, stream, before.positions):
+        return (
+            f"the stream {stream} no longer has {', '.join(gone)}, which {'was' if len(gone) == 1 else 'were'} not read "
+            f"to the end: changes since {clock(before.read_at)} may be missing. {again}"
+        )
     hours = client.describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]["RetentionPeriodHours"]
     if now - before.read_at <= hours * 3600:
         return ""
     shards = ", ".join(sorted(name for name, at in before.positions.items() if not at.get("closed")))
     return (
         f"the stream {stream} was not read from {clock(before.read_at)} to {clock(now)}, and keeps its records for "
-        f"{hours:,} hours: changes of that time may be missing ({shards}). Compare the table with DynamoDB, or load it "
-        "anew"
+        f"{hours:,} hours: changes of that time may be missing ({shards}). {again}"
     )
 
 

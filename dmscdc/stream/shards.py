@@ -19,8 +19,8 @@ from ..errors import BadSetting
 from ..storage.filesystem import client, code_of, iso_time
 
 # %% auto #0
-__all__ = ['Reading', 'shards_of', 'readable', 'start_from', 'read_shard', 'Part', 'read_part', 'in_threads', 'Window',
-           'read_window', 'TableStream', 'client_of']
+__all__ = ['Reading', 'shards_of', 'readable', 'start_from', 'read_shard', 'unread_and_gone', 'Part', 'read_part', 'in_threads',
+           'Window', 'read_window', 'TableStream', 'client_of']
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #389cce5a
 def shards_of(client: Any, stream: str) -> list[dict[str, Any]]:
@@ -110,6 +110,16 @@ def read_shard(
             threading.Event().wait(_PAUSE)
     at["closed"] = True
 
+# %% ../../notebooks/15_stream/02_shards.ipynb #cb5b2321
+def unread_and_gone(
+    client: Any,  # of Kinesis
+    stream: str,
+    positions: Mapping[str, Mapping[str, Any]],  # by shard, see `readable`
+) -> list[str]:
+    "The shards that are in no list any more and were not read to their ends."
+    there = {one["ShardId"] for one in shards_of(client, stream)}
+    return sorted(name for name, at in positions.items() if not at.get("closed") and name not in there)
+
 # %% ../../notebooks/15_stream/02_shards.ipynb #d729bfb4
 @dataclass(frozen=True)
 class Part:
@@ -174,6 +184,8 @@ def read_window(
     found: list[tuple[str, str, bytes]] = []
     now, size, done, late = {name: dict(at) for name, at in positions.items()}, 0, set(), {}
     read = read or in_threads(client, stream, start)
+    for name in unread_and_gone(client, stream, positions):
+        now[name]["closed"] = True  # there is no more of it
     while size < most and (todo := [name for name in readable(shards_of(client, stream), now) if name not in done]):
         asked = {name: now.get(name) or {"number": "", "closed": False} for name in todo}
         for part in read(asked, max(1, (most - size) // len(todo))):

@@ -159,3 +159,17 @@ RELOADED = {
     "another value": (_DIFF, {1: "a"}, (), {1: "b"}, [("update_postimage", 1, "b"), ("update_preimage", 1, "a")]),
     "deleted already": (_DIFF, {1: "a", 5: "e"}, (("D", 5, "e"),), {1: "a"}, []),
 }
+
+# What was read of each shard of a stream (number of its last record, read to its end), which shards are there, hours since the last round; whether records are said to be lost.
+_SHARDS = "apache/hudi hudi-utilities/src/test/java/org/apache/hudi/utilities/sources/helpers/TestKinesisDataLossChecks"
+LOST = {
+    "closed, read to its end, gone": (_SHARDS, {"a": ("9", True)}, [], 1, False),
+    "closed, not read to its end, gone": (_SHARDS, {"a": ("5", False)}, [], 1, True),
+    "open, and expired": (_SHARDS, {"a": ("5", False)}, ["b"], 1, True),
+    "nothing was read of it, and gone": (_SHARDS, {"a": ("", False), "b": ("3", False)}, ["b"], 1, True),
+    "the oldest record is younger than the last one read": (_SHARDS, {"a": ("5", False)}, ["a"], 30, True),
+    "the oldest record is the last one read": (_SHARDS, {"a": ("5", False)}, ["a"], 24, False),
+    "a new shard beside a read one": (_SHARDS, {"a": ("5", False)}, ["a", "b"], 1, False),
+    "a parent that was read and is gone, and its child": (_SHARDS, {"a": ("5", True)}, ["child"], 1, False),
+    "no checkpoint at all": (_SHARDS, {}, ["a"], 1, False),  # theirs says that records are lost; our first window begins at the oldest record, and nothing is promised of before
+}

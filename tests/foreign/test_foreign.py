@@ -19,8 +19,10 @@ from dmscdc.reconcile.compare import examine, find, spark_side
 from dmscdc.reconcile.source import address, columns_of, snapshot, source_side
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position, reload_folder
+from dmscdc.stream.follow import lost_words
+from dmscdc.stream.stage import Manifest
 
-from cases import APPLIED, COMPARED, DRIFTS, PARTIAL, RELOADED, VERSIONED
+from cases import APPLIED, COMPARED, DRIFTS, LOST, PARTIAL, RELOADED, VERSIONED
 from world import DAY, World
 
 DAWN = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)
@@ -150,3 +152,15 @@ def reloaded(spark, tmp_path_factory) -> list[tuple]:
 @pytest.mark.parametrize("what", RELOADED)
 def test_a_follower_is_told_of_a_new_load_what_others_write(reloaded, what):
     assert sorted(told for which, told in reloaded if which == what) == RELOADED[what][4], RELOADED[what][0]
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_a_stream_that_may_have_lost_records_says_so_where_others_do(what):
+    source, read, there, hours, expected = LOST[what]
+
+    class Kinesis:
+        def list_shards(self, **asked): return {"Shards": [{"ShardId": shard} for shard in there]}
+        def describe_stream_summary(self, StreamName): return {"StreamDescriptionSummary": {"RetentionPeriodHours": 24}}
+
+    before = Manifest(number=len(read), positions={shard: {"number": number, "closed": closed} for shard, (number, closed) in read.items()}, read_at=1e9)
+    assert bool(lost_words(Kinesis(), "customers", TableRef("shop", "customer"), before, 1e9 + hours * 3600)) == expected, source

@@ -235,6 +235,18 @@ def test_a_stream_that_was_not_read_for_longer_than_it_keeps_records_wants_atten
     assert done.verdict == "attention" and words in done.words and lake(tmp_path) == items.rows()
 
 
+def test_a_shard_that_is_gone_before_it_was_read_to_its_end_is_said_once_and_the_others_go_on(run, tmp_path):
+    kinesis, items = Kinesis(2), Items(random.Random(3), micros=True)
+    kinesis.put("shard-0", items.change()[1])
+    assert run(kinesis).verdict == "ok"
+    del kinesis.held["shard-0"]
+    kinesis.put("shard-1", items.change()[1])
+    done = run(kinesis)
+    assert done.verdict == "attention" and "no longer has shard-0, which was not read to the end" in done.words and lake(tmp_path) == items.rows()
+    (*_, newest) = sorted(tmp_path.glob("lake/_dmscdc/_streams/customers/shop/customer/*.json"))
+    assert json.loads(newest.read_text())["positions"]["shard-0"]["closed"]
+
+
 def told(run, tmp_path: Path, *records: bytes, **more: object) -> tuple[object, list[str]]:
     "One window of these records, and what was said."
     kinesis, said = Kinesis(1), []
