@@ -106,7 +106,7 @@ SWEEPS = (  # ids that repeat another test for one more name, table, moment or w
     r"crashes/test_disks.py::test_an_input.*\[(?!incremental)",
     r"formats/test_format_kills.py::test_a_run_killed_at_any.*\[(?!0)",
     r"jobs/test_working_folder.py::test_a_pass_imports",
-    r"loading/test_(columns|damage|inserts|names|partitions|reload_difference|rename|times|values|when_gone).py::.*\[shuffled",
+    r"loading/test_(columns|damage|inserts|names|partitions|reload_difference|rename|times|values|when_gone|without_key).py::.*\[shuffled",
     r"loading/test_damage.py::test_a_damaged_change_file.*\[direct-site",
     r"loading/test_damaged_loads.py::test_a_damaged_load_file.*\[(?!{'key': 'id,site', 'partition)",
     r"loading/test_fold.py::test_passes_cut.*\[(?!direct-key1|shuffled-key2)",

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'ChangeFiles',
-           'before_images', 'change_files', 'quoted', 'value_of', 'logs', 'read_group', 'read_changes', 'refuse_lost',
-           'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column', 'check_key',
-           'check_ops']
+           'before_images', 'images_of_all', 'change_files', 'quoted', 'value_of', 'logs', 'read_group', 'read_changes',
+           'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column',
+           'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -84,6 +84,21 @@ def _has_values(path: str, url: str, names: Iterable[str]) -> bool:
         return False
     there = [name for name in names if name in raw.schema_arrow.names]
     return any(nulls not in (None, raw.metadata.num_rows) for nulls in promised_nulls(raw, there).values())
+
+# %% ../../notebooks/05_changes/03_read.ipynb #af943b44
+_BEFORE = "BI_"  # before the name of a column: its value before an update
+
+
+def images_of_all(
+    schema: Schema,  # of the table
+    files: Sequence[Schema],  # of change files
+) -> dict[str, str]:  # column -> column of its value before an update; empty where not all are there
+    "The before images of all columns, if every file has them."
+    names = {c.name for c in schema}
+    source = [c.name for c in schema if not (c.name.startswith(_BEFORE) and c.name[len(_BEFORE) :] in names or c.of)]
+    found = {name: f"{_BEFORE}{name}" for name in source}
+    carried = [{c.name for c in file} for file in files]
+    return found if files and all(names >= {*found, *found.values()} for names in carried) else {}
 
 # %% ../../notebooks/05_changes/03_read.ipynb #dcdd47c9
 def change_files(

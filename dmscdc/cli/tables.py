@@ -53,6 +53,7 @@ def _settings_of(
         "schema_policy": item.schema_policy,
         "when_gone": item.when_gone,
         "reload": item.reload,
+        "duplicates": item.duplicates,
         "losses": item.status.get("losses", []),
         "active": item.active,
         "format": item.format,
@@ -244,6 +245,7 @@ _LAYOUT = "Columns that lay out the lake: a,b; also right(id,1), left(a,2), date
 _POLICY = "evolve: take other columns; strict: refuse them; keep: leave new ones out"
 _GONE = "Its folder holds no file any more: stop: a person must look; keep: it stays; empty: it loses all rows"
 _RELOAD = "A new load: replace: the table is written anew; difference: only the rows that differ"
+_DOUBLES = "No key: inserts just after the load that are equal to rows of it: keep both, or drop (put aside)"
 _UNLOGGED = "keep:a,b or keep:*: in updates, a null there means that the log had no value; null: it is a value"
 _BAD = "stop: rows that cannot be applied refuse their batch; aside: see dmscdc quarantine"
 
@@ -284,6 +286,7 @@ def table_set(
     schema_policy: Annotated[Optional[str], typer.Option(help=_POLICY)] = None,
     when_gone: Annotated[Optional[str], typer.Option(help=_GONE)] = None,
     reload: Annotated[Optional[str], typer.Option(help=_RELOAD)] = None,
+    duplicates: Annotated[Optional[str], typer.Option(help=_DOUBLES)] = None,
     active: Annotated[Optional[bool], typer.Option("--active/--paused", help=_ACTIVE)] = None,
     unlogged: Annotated[Optional[str], typer.Option(help=_UNLOGGED)] = None,
     csv: Annotated[Optional[list[str]], typer.Option(help=_CSV)] = None,
@@ -294,6 +297,7 @@ def table_set(
 
     asked = {"key": key, "insert_only": insert_only or None, "partition": partition, "delete": delete, "active": active}
     asked |= {"bad_rows": bad_rows, "schema_policy": schema_policy, "when_gone": when_gone, "reload": reload}
+    asked["duplicates"] = duplicates
     given = {name: value for name, value in asked.items() if value is not None}
     given |= {"format": config.format} if config.format != "parquet" or not given else {}
     check_format(config.format, table)

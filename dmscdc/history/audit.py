@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..changes.read import quoted
+from ..changes.read import images_of_all, quoted
 from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, time_from
 from ..errors import NoPast
 from .changelog import Changelog, held_by, is_held, moment, open_changelog, stands_on, rows_aside
@@ -335,12 +335,13 @@ def _beside(
 ) -> tuple[str, str, tuple[Difference, ...]]:
     "Files and lake compared."
     rows = [row for row in rows if row.file in {*line.files}]
+    if not head.key and images_of_all(head.schema, [head.schema]):
+        return OPEN, "without a key an update or delete takes one equal row, whichever file brought it", ()
     if not head.key and there is not None:
         inserted = {(row.name, row.row): row.values for row in rows if row.op == "I"}
         return verdict_of_each(head, inserted, there, line.is_whole)
     steps = steps_of(line, rows, ())
     return verdict(head, steps[-1].state if steps else None, there, line.is_whole)
-
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-026
 def audit_of(

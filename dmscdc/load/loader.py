@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from ..changes.csv import is_csv
 from ..changes.difference import Difference, stage_difference
+from ..changes.equal_rows import AT, doubles, stage_met
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import SetAside
 from ..changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
-from ..changes.read import sequence_column
+from ..changes.read import images_of_all, sequence_column
 from ..changes.schema import FILE, OP, ROW, Evolution, Footer, Schema, by_policy, check_same, evolve
 from ..changes.schema import read_footers
-from ..changes.stage import Batch, refuse_bad, stage
+from ..changes.stage import Batch, batch_frame, refuse_bad, stage
 from ..changes.tasks import check_sound
 from ..errors import LostRows, Refused, Unreadable
 from ..lake.table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Written
@@ -29,7 +31,7 @@ from .raw_files import after_drop, changed_elsewhere, files_of, load_rows_aside,
 from .raw_files import put_aside, read_by, rows_aside, unreadable, without_aside
 from .results import LoadResult, OpenSession, PendingLoad, Task, note_too_fine
 from ..state.position import Position, reload_name
-from ..storage.filesystem import new_fs_and_path
+from ..storage.filesystem import new_fs_and_path, spark_url
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
@@ -316,6 +318,86 @@ def note_left_out(task: Task, batch: Batch) -> str:
         f"then reload: `dmscdc table rewind {for_shell(task.table)} --reload`"
     )
 
+# %% ../../notebooks/08_load/05_loader.ipynb #c13f3d08
+_SHORTLY = timedelta(minutes=15)  # after the load, in which DMS still writes files of changes from before its end
+
+
+def _ordered(spark: SparkSession, files: ChangeFiles) -> DataFrame:
+    "The rows of change files, and `_cdc_at`, their order."
+    from pyspark.sql import functions as F
+
+    places = [(f.path, n) for n, f in enumerate(files.footers)]
+    numbers = spark.createDataFrame(places, f"{FILE} string, _cdc_number bigint")
+    rows = read_changes(spark, files).join(F.broadcast(numbers), FILE)
+    return rows.withColumn(AT, F.col("_cdc_number") * 2**40 + F.col(ROW)).drop("_cdc_number")
+
+
+def _repeated(
+    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, raw: Sequence[RawFile]
+) -> list[tuple[str, int]]:  # path and row
+    "Inserts of a table without a key that are equal to rows of its load, in files closed until shortly after it."
+    load = Position.from_json(head.position)
+    ended = datetime.fromtimestamp(max((f.time for f in load.load_files), default=0.0), timezone.utc)
+    near = {f.path for f in raw if f.stamp and f.stamp <= ended + _SHORTLY}
+    some = replace(files, footers=tuple(f for f in files.footers if f.path in near))
+    if not some.footers or not load.load_files:
+        return []
+    carried = {c.name for f in read_footers(_load_file(task, load.load_files)) for c in f.schema}
+    there = [c.name for c in head.schema if not c.of and c.name != task.csv.timestamp]
+    names = [name for name in there if not carried or name in carried]
+    rows = task.lake.read(spark)
+    return doubles(_ordered(spark, some), rows.where(rows[FILE].endswith(f"#{load.load}")), names)
+
+
+def _without_key(
+    spark: SparkSession, task: Task, is_again: bool, files: ChangeFiles, batch: Batch,
+    left: Sequence[tuple[str, int]], staged: str,
+) -> tuple[Batch, int]:  # updates and deletes that met no row
+    "The batch of a table without a key: updates and deletes applied to equal rows, and without what repeats the load."
+    from pyspark.sql import functions as F
+
+    images = images_of_all(files.schema, [f.schema for f in files.footers]) if batch.folded.left_out else {}
+    hidden = {path: frozenset(row for one, row in left if one == path) for path, _ in left}
+    if images and is_again:
+        raise Refused(
+            f"{task.table} has no key, and its updates and deletes took rows that were equal to theirs: they cannot be "
+            f"applied again. Load it again: dmscdc table rewind {for_shell(task.table)} --reload"
+        )
+    if images:
+        changes = _ordered(spark, replace(files, without={**files.without, **hidden}))
+        done = stage_met(spark, changes, task.lake.read(spark), batch.folded, files.schema, images, f"{staged}/met")
+        return done.batch, done.misses
+    if not hidden:
+        return batch, 0
+    rows = batch_frame(spark, batch)
+    for path, some in hidden.items():
+        rows = rows.where(~((F.col(FILE) == path) & F.col(ROW).isin(sorted(some))))
+    rows.write.parquet(spark_url(f"{staged}/once"))
+    folded = replace(batch.folded, keys=batch.folded.keys - len(left), writes=batch.folded.writes - len(left))
+    return replace(batch, url=f"{staged}/once", folded=folded), 0
+
+
+def _note_repeated(task: Task, many: int) -> list[str]:
+    "Rows that stand in the load and behind it."
+    if not many:
+        return []
+    are = "is" if many == 1 else "are"
+    return [
+        f"{count(many, 'inserted row')} {are} equal to rows of the load and came shortly after it: as likely as not "
+        f"changes during the load, which stand in both. They are kept. To leave them out: dmscdc table set "
+        f"{for_shell(task.table)} --duplicates drop, then dmscdc table rewind {for_shell(task.table)} --reload"
+    ]
+
+
+def _note_missed(task: Task, many: int) -> list[str]:
+    "Updates and deletes that met no equal row."
+    if not many:
+        return []
+    return [
+        f"{many:,} updates and deletes met no row that is equal to what it was before; what updates made of such rows "
+        f"was inserted. A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
+    ]
+
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-024
 def _with_high_watermark(
     position: Position,  # after the batch, as the plan has it
@@ -516,13 +598,21 @@ def _prepare_batch(
     with clock.step("fold", sum(f.rows for f in footers)):
         chosen = change_files(footers, urls, grown.schema, kinds, task.key, _load_file(task, plan.after.load_files))
         batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files, head.schema)
-    before = Position.from_json(head.position)
+        before, same, misses = Position.from_json(head.position), [], 0
+        if not task.key:
+            same = _repeated(spark(), task, head, chosen, files)
+            left = same if task.doubles else []
+            known, asked = dict(before.window), (plan.instruction or {}).get("kind")
+            is_again = asked in ("replay", "rewind") or any(f.path in known for f in footers)
+            batch, misses = _without_key(spark(), task, is_again, chosen, batch, left, staged)
     after = replace(plan.after, redone=before.redone)
     position = read_by(_with_high_watermark(after, before, batch, grown), opened, before)
     bad = [*rows_aside(spark, task, chosen, batch, opened.bad), *(SetAside(p, None, why) for p, why in whole.items())]
     others = changed_elsewhere(task, before, files, urls)
     batch_paths = {*kinds, *whole, *urls}
-    position, note = put_aside(task, position, head, after_drop(before, plan), batch_paths, bad, others, urls)
+    bad += [SetAside(path, row, "equal to a row of the load (--duplicates drop)") for path, row in same if task.doubles]
+    lists = replace(task, aside=task.aside or task.doubles)
+    position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls)
     replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
     pending = task.lake.apply(spark(), batch, replace(transaction, position=position.to_commit()))
 
@@ -531,7 +621,9 @@ def _prepare_batch(
         came_late = [f for f in plan.late if f.path not in dict(before.window)]  # a file read again was in time once
         notes = _batch_notes(task, head, batch, written, came_late, grown.left_out)
         notes = (*notes, *_note_renamed(spark, task, head, grown, footers))
-        notes = (*filter(None, [note, replaced]), *notes)
+        first = [path for path, _ in same if path not in dict(before.window)]  # else it was said
+        doubled = [] if task.doubles else _note_repeated(task, len(first))
+        notes = (*filter(None, [note, replaced]), *notes, *doubled, *_note_missed(task, misses))
         applied = files_of(files, footers, kinds, batch.folded.by_file)
         seconds = clock.seconds | written.seconds
         doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch), replaced]))

@@ -244,6 +244,7 @@ def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake
     csv = format_from(item.columns, item.csv, position.csv if position else None)
     aside = aside_folder(item.out_path or lake, item.table) if item.bad_rows == "aside" else ""
     more = {"run": run, "csv": csv, "aside": aside, "schema_policy": item.schema_policy}
+    more["doubles"] = aside_folder(item.out_path or lake, item.table) if item.duplicates == "drop" else ""
     more |= {"reload": item.reload, "reloads": reload_folder(item.out_path or lake, item.table)}
     more["from_stream"] = bool(item.status.get("stream"))
     return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", **more)

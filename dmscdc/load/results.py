@@ -66,6 +66,7 @@ class Task:
     schema_policy: str = "evolve"  # or strict, keep
     reload: str = "replace"  # or difference: of a new load only the rows that differ are written
     reloads: str = ""  # where the differences of its reloads are written down
+    doubles: str = ""  # where inserts that repeat rows of the load are put aside; "": they are kept
     from_stream: bool = False  # its change files were staged from a stream: they overlap, and the sequence orders them
 
     @property

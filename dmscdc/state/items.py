@@ -69,6 +69,7 @@ class TableItem:
     schema_policy: str = "evolve"  # other columns: "evolve" takes them, "strict" refuses, "keep" leaves new ones out
     when_gone: str = "stop"  # where its folder holds no file any more: "stop" asks, "keep" goes on, "empty" empties it
     reload: str = "replace"  # a new load: "replace" writes the table anew, "difference" only the rows that differ
+    duplicates: str = "keep"  # without a key: inserts that are equal to rows of the load, shortly after it; or "drop"
     active: bool = False  # passes load it
     format: str = "parquet"  # of the lake table
     columns: tuple[tuple[str, str], ...] = ()  # of the source, for CSV: name and type, e.g. ("id", "int")
@@ -93,7 +94,8 @@ ATTRIBUTES = (
     "path", "folder", "PrimaryKey", "PartitionKey", "LastFullLoadDate", "LastIncrementalFile",
     "ActiveFlag", "out_path",
     "insert_only", "delete_mode", "format", "position", "commit_number", "instruction", "intent", "status",
-    "columns", "csv", "bad_rows", "schema_policy", "when_gone", "reload")
+    "columns", "csv", "bad_rows", "schema_policy", "when_gone", "reload",
+    "duplicates")
 
 
 def table_path(table: TableRef) -> str:
@@ -132,7 +134,7 @@ def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts an
             "PrimaryKey": ",".join(item.key) or "null", "PartitionKey": ",".join(item.partition) or "null",
             "out_path": item.out_path or "null", "delete_mode": item.delete, "format": item.format,
             "commit_number": item.commit, "bad_rows": item.bad_rows, "schema_policy": item.schema_policy,
-            "when_gone": item.when_gone, "reload": item.reload,
+            "when_gone": item.when_gone, "reload": item.reload, "duplicates": item.duplicates,
             **{name: json.dumps(value, sort_keys=True) for name, value in texts.items()}}
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-018
@@ -171,6 +173,7 @@ def _by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" if the 
 _NUMBER, _NONE = (int, float), type(None)
 _ITEM_KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str, "format": str, "out_path": str,
                "bad_rows": str, "schema_policy": str, "when_gone": str, "reload": str,
+               "duplicates": str,
                "commit": int, "instruction": (dict, _NONE), "intent": (dict, _NONE), "status": dict, "csv": dict}
 _STATUS_KINDS = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
                  "refused": (dict, _NONE), "full_at": _NUMBER, "doubts": list, "accepted": int,
@@ -203,7 +206,7 @@ def checked(item: TableItem  # as read
 # %% ../../notebooks/06_state/02_items.ipynb #cell-021
 # of an item that an earlier version has stored
 _OF_NONE = {"columns": "[]", "csv": "{}", "bad_rows": "stop", "schema_policy": "evolve", "when_gone": "stop",
-            "reload": "replace"}
+            "reload": "replace", "duplicates": "keep"}
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -222,7 +225,7 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
         key=_names(stored["PrimaryKey"]), partition=_names(stored["PartitionKey"]),
         delete=stored["delete_mode"], active=json.loads(stored["ActiveFlag"]), format=stored["format"],
         bad_rows=stored["bad_rows"], schema_policy=stored["schema_policy"], when_gone=stored["when_gone"],
-        reload=stored["reload"],
+        reload=stored["reload"], duplicates=stored["duplicates"],
         out_path="" if stored["out_path"] == "null" else stored["out_path"],
         position=Position.from_json(position) if position else None, commit=stored["commit_number"],
         columns=tuple((str(name), str(kind)) for name, kind in json.loads(stored["columns"])),
@@ -232,8 +235,8 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-027
 SETTINGS = (
-    "key", "partition", "insert_only", "delete", "bad_rows", "schema_policy", "when_gone", "reload", "active",
-    "format", "out_path", "columns", "csv")
+    "key", "partition", "insert_only", "delete", "bad_rows", "schema_policy", "when_gone", "reload", "duplicates",
+    "active", "format", "out_path", "columns", "csv")
 
 
 def _columns(table: TableRef, what: str, given: str | Iterable[str]) -> tuple[str, ...]:
@@ -274,6 +277,9 @@ def with_settings(item: TableItem,
     if result.reload not in ("replace", "difference"):
         raise BadSetting(f"{item.table}: a new load is to replace the table, or to write the difference only, "
                          f"not {result.reload!r}")
+    if result.duplicates not in ("keep", "drop"):
+        raise BadSetting(f"{item.table}: inserts that repeat rows of the load are for keep (both stay) or drop, "
+                         f"not {result.duplicates!r}")
     first = not (item.key or item.insert_only) and "active" not in given
     return replace(result, active=True) if first and (result.key or result.insert_only) else result
 

@@ -86,8 +86,8 @@ def lost_words(
     again = "Compare the table with DynamoDB, or load it anew"
     if gone := unread_and_gone(client, stream, before.positions):
         return (
-            f"the stream {stream} no longer has {', '.join(gone)}, which {'was' if len(gone) == 1 else 'were'} not read "
-            f"to the end: changes since {clock(before.read_at)} may be missing. {again}"
+            f"the stream {stream} no longer has {', '.join(gone)}, of which not all was read: changes since "
+            f"{clock(before.read_at)} may be missing. {again}"
         )
     hours = client.describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]["RetentionPeriodHours"]
     if now - before.read_at <= hours * 3600:

@@ -12,7 +12,7 @@ COLUMNS = "id, name, _cdc_file, _cdc_row"
 def test_replay_rewind_and_late_files_never_double_a_row_and_updates_are_counted(tmp_path, spark):
     w = World(tmp_path, spark, SCHEMA).set(insert_only=True)
     w.load([(1, "a"), (1, "a")]).changes(2, [("I", 1, "a"), ("I", 1, "a"), ("I", 3, None)]).changes(4, [("I", 4, "b")])
-    assert w.go().verdict == "ok"
+    assert "2 inserted rows are equal to rows of the load" in w.go().words  # whose file is younger than the change files
     rows = [(1, "a", "20181215-100002000.parquet", 0), (1, "a", "20181215-100002000.parquet", 1), (1, "a", "LOAD00000001.parquet#1", 0), (1, "a", "LOAD00000001.parquet#1", 1),
             (3, None, "20181215-100002000.parquet", 2), (4, "b", "20181215-100004000.parquet", 0)]
     assert w.lake(COLUMNS) == rows

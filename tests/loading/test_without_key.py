@@ -1,0 +1,97 @@
+"A table without a key: updates and deletes take one equal row, where the files say what a row was before; and rows that stand in the load and behind it."
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from typer.testing import CliRunner
+
+from dmscdc.cli.main import app
+from dmscdc.service.config import write_config
+from readers import FORMAT
+from world import World
+
+ITEM = {"item": "string", "price": "int"}
+BOTH = {**ITEM, "BI_item": "string", "BI_price": "int"}
+DAWN = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)
+
+
+def typed(one: World, *words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, [*words, "--folder", str(one.root)])
+    assert done.exit_code == code, done.output
+    return " ".join(done.output.split())
+
+
+@pytest.fixture
+def one(tmp_path, spark) -> World:
+    write_config(tmp_path, landing="landing", lake="lake", settle=0, format=FORMAT)
+    return World(tmp_path, spark, ITEM)
+
+
+def lake(one: World) -> Counter: return Counter((row["item"], row["price"]) for row in one.lake_table.read(one.spark).collect())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_lake_has_each_row_as_often_as_the_source(one, seed):
+    luck = random.Random(seed)
+    drawn = lambda: (luck.choice(["lamp", "desk", None]), luck.choice([1, 2, None]))  # noqa: E731
+    source = [drawn() for _ in range(8)]
+    one.load(source, time=DAWN)
+    typed(one, "table", "set", "shop.item", "--insert-only", "--format", FORMAT)
+    assert one.go().verdict == "ok"
+    for file in range(1, 5):
+        lines = []
+        for _ in range(luck.randrange(1, 9)):
+            op, place = luck.choice("IUUD") if source else "I", luck.randrange(len(source) or 1)
+            new = drawn()
+            lines.append((op, *(source[place] if op == "D" else new), *(source[place] if op == "U" else (None, None))))
+            if op == "I": source.append(new)
+            elif op == "U": source[place] = new
+            else: del source[place]
+        one.changes(file, lines, BOTH)
+        done = one.go()
+        assert done.verdict == "ok", done.words
+        assert lake(one) == Counter(source) and one.lake_table.head().rows == len(source)
+        assert done.rows["left_out"] == 0
+    life = json.loads(typed(one, "history", "shop.item", "--key", "item=lamp", "--key", "price=1", "--json"))["lives"]
+    assert all(one_["lake"]["verdict"] != "differs" for one_ in life)
+
+
+def test_what_meets_no_equal_row_is_counted_and_changes_without_before_images_are_left_out_as_before(one):
+    one.load([("lamp", 1)], time=DAWN).set(insert_only=True).go()
+    one.changes(1, [("D", "desk", 9, None, None), ("U", "lamp", 2, "lamp", 1), ("U", "tent", 5, "sofa", 5)], BOTH)
+    done = one.go()
+    assert done.verdict == "attention" and "2 updates and deletes met no row that is equal" in done.words
+    assert lake(one) == Counter([("lamp", 2), ("tent", 5)])
+    one.state.instruct(one.ref, {"kind": "replay", "files": ["20181215-100001000.parquet"]})
+    done = one.go()
+    assert done.verdict == "refused" and "they cannot be applied again" in done.words and lake(one)["tent", 5] == 1
+    typed(one, "table", "rewind", "shop.item", "--reload")
+    one.go()
+    assert lake(one) == Counter([("lamp", 2), ("tent", 5)])
+    one.changes(2, [("D", "lamp", 2)])
+    done = one.go()
+    assert done.verdict == "attention" and "1 update or delete was not applied" in done.words and lake(one)["lamp", 2] == 1
+
+
+def test_inserts_shortly_after_the_load_that_repeat_its_rows_are_said_and_left_out_on_request(one):
+    near, far = ((DAWN + timedelta(minutes=minutes)) for minutes in (5, 50))
+    one.load([("lamp", 9), ("desk", None), ("desk", None)], time=DAWN).set(insert_only=True).go()
+    one.changes(f"{near:%Y%m%d-%H%M%S}000", [("I", "lamp", 9), ("I", "lamp", 9), ("I", "desk", None), ("I", "tent", 1)], time=near)
+    done = one.go()
+    assert done.verdict == "attention" and "2 inserted rows are equal to rows of the load" in done.words and "--duplicates drop" in done.words
+    assert lake(one) == Counter({("lamp", 9): 3, ("desk", None): 3, ("tent", 1): 1})
+    one.changes(f"{far:%Y%m%d-%H%M%S}000", [("I", "lamp", 9)], time=far)
+    assert one.go().verdict == "ok"  # that is no change during the load
+    typed(one, "table", "set", "shop.item", "--duplicates", "drop")
+    typed(one, "table", "rewind", "shop.item", "--reload")
+    for _ in range(2): done = one.go()
+    wanted = Counter({("lamp", 9): 3, ("desk", None): 2, ("tent", 1): 1})
+    assert lake(one) == wanted
+    shown = json.loads(CliRunner().invoke(app, ["quarantine", "show", "shop.item", "--json", "--folder", str(one.root)]).stdout)
+    assert [row["reason"] for row in shown] == ["equal to a row of the load (--duplicates drop)"] * 2
+    then = json.loads(typed(one, "as-of", "shop.item", "--json"))
+    assert Counter((row["item"], None if row["price"] is None else int(row["price"])) for row in then["first"]) == wanted
