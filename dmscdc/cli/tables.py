@@ -521,6 +521,7 @@ def table_rename(
     undo: Annotated[bool, typer.Option("--undo", help="Take back the last renaming")] = False,
 ) -> None:
     "The source has renamed a column: read all files with its new name, and load the table again."
+    from dmscdc.changes.schema import wider
     from dmscdc.lake.table import open_lake
     from dmscdc.scd2.plan import versions_of
 
@@ -529,6 +530,10 @@ def table_rename(
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
     item = state.get(ref) or TableItem(ref)
     _check_known(config, state, item)
+    head = open_lake(item, config.lake, config.catalog).head()
+    types = {c.name: c.type for c in head.schema} if head else {}
+    if not undo and {old, new} <= set(types) and not wider(types[old], types[new]):
+        raise BadSetting(f"{ref}: {old} is {types[old]} and {new} is {types[new]}, so they are two columns")
     given = undo_renaming(item) if undo else rename_column(item, _columns_of(config, item, {old, new}), old, new)
     state.put_settings(ref, **given)
     pairs = given["csv"]["renamed"]

@@ -85,6 +85,7 @@ def test_two_columns_of_one_file_are_no_renaming_and_another_column_is_not_propo
     one.changes(1, [("U", 1, "lamp", 5, 77), ("U", 2, "desk", 6, 78)], schema={"id": "int", "name": "string", "size": "int", "quantity": "int"})
     done = one.go()
     assert done.verdict == "attention" and "If this is a renaming" in done.words and "as type and values say" not in done.words
+    assert "name is string and quantity is int, so they are two columns" in typed(one, "table", "rename", "shop.item", "name", "quantity", code=2)
     typed(one, "table", "rename", "shop.item", "qty", "size")
     done = one.go()
     assert done.verdict == "refused" and "LOAD00000001.parquet has qty and size" in done.words and "--undo" in done.words
