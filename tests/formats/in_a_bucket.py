@@ -2,13 +2,17 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from dmscdc.history.changelog import open_changelog
+from dmscdc.history.small_feed import small_feed
 from dmscdc.lake.table import open_lake
 from dmscdc.load.migrate import migrate
+from dmscdc.state.position import Position, reload_folder
 from dmscdc.storage.filesystem import client, credentials
 from dmscdc.storage.log_store import open_store
 
@@ -86,6 +90,16 @@ def test_a_bucket_s_table_equals_the_replay_and_glue_knows_it(shop, tmp_path):
     assert (done := shop.go()).verdict in ("ok", "attention"), done.words
     assert [row[:4] for row in shop.rows(tmp_path / "fetched")] == [row[:4] for row in replayed(shop.raw, ["id"], NAMES)] and shop.is_entered(FORMAT)
     assert shop.idle().verdict == "nothing" and shop.lake_table.inspect() == ([], False)
+
+
+def test_a_table_in_a_bucket_takes_a_new_load_by_its_difference_and_tells_followers(shop):
+    assert shop.set(partition="", reload="difference").go().verdict == "ok"
+    stood = Position.from_json(shop.lake_table.head().position)
+    shop.load([(1, "name 1", "a/b"), (2, "other", "c"), (9, "nine", "c")], time=datetime.now() + timedelta(hours=1))
+    assert (done := shop.go()).verdict == "ok" and (done.rows["inserted"], done.rows["updated"], done.rows["deleted"]) == (1, 1, 4), done.words
+    past = open_changelog(str(shop.landing), shop.ref, position=Position.from_json(shop.lake_table.head().position), reloads=reload_folder(shop.lake_url, shop.ref))
+    told = small_feed(past, ["id"], stood).rows.to_pylist()
+    assert sorted((row["_change_type"], row["id"]) for row in told) == [("delete", 3), ("delete", 4), ("delete", 5), ("delete", 6), ("insert", 9), ("update_postimage", 2), ("update_preimage", 2)]
 
 
 def test_a_table_of_a_bucket_moves_to_the_format_and_back_and_its_entry_with_it(shop, spark, tmp_path):
