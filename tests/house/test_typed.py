@@ -47,6 +47,7 @@ ELSEWHERE = {  # what prose and tables name with its arguments, and what is type
     "dmscdc serve-spark --master spark://host:7077": "dmscdc serve-spark --master local[2]",
     "dmscdc templates --out DIR": "",  # tests/aws/test_templates.py types it
     "dmscdc templates --out infra": "",
+    "dmscdc table rename T old new": "",  # tests/loading types it
     "dmscdc table columns --ddl shop.sql": "dmscdc table columns --ddl shop.sql",
     "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv": "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv",
 }
@@ -170,7 +171,7 @@ def test_what_goes_on_until_it_is_stopped(clone, told):
 
 def test_the_instructions_for_a_table(clone, told):
     "What the table of commands names behind a comma; the lake holds the same rows before and after."
-    assert "`dmscdc table list`, `set`, `columns`, `forget`, `rewind`, `replay`, `accept`, `migrate`, `rebuild`, `init`" in README
+    assert "`dmscdc table list`, `set`, `columns`, `rename`, `forget`, `rewind`, `replay`, `accept`, `migrate`, `rebuild`, `init`" in README
     shutil.copytree(clone / "demo", clone / "told")
     file = sorted(path.name for path in (clone / "told/landing/sampledb/product").glob("2*.parquet"))[-1]
     go, before = ". .venv/bin/activate && cd told", rows_of(clone / "told/lake/sampledb")
