@@ -655,8 +655,8 @@ def names_now(
     if twice:
         both = " and ".join(name for name, new in zip(names, now) if new == twice[0])
         raise Refused(
-            f"{path} has {both}, which are said to be one column under two names. Take that back: "
-            "dmscdc table rename TABLE --undo"
+            f"{path} has both {both}, which were set to be one column under two names. "
+            "Take that back with --undo of dmscdc table rename"
         )
     return now
 

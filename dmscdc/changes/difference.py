@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .fold import FoldResult
 from .read import quoted
 from .schema import FILE, OP, ROW, Schema
-from .stage import Batch, batch_types
+from .stage import Batch, write_whole
 from ..storage.filesystem import read_url, spark_url
 
 if TYPE_CHECKING:
@@ -72,21 +72,7 @@ def stage_difference(
     found = differing(table, load, key, schema)
     found.write.mode("overwrite").parquet(spark_url(f"{url}/differing"))
     found = spark.read.schema(found.schema).parquet(read_url(f"{url}/differing"))
-    is_gone = F.col(WHAT) == "D"
-    values = [F.col(f"_any.{quoted(c.name)}") for c in schema]
-    types = batch_types(schema, 1)
-    write, fresh, first, has = list(types)[-4:]
-    rows = found.select(
-        F.when(is_gone, "D").otherwise("I").alias(OP),
-        *[value.cast(c.type).alias(c.name) for value, c in zip(values, schema)],
-        F.coalesce(FILE, F.lit("")).alias(FILE),
-        F.coalesce(ROW, F.lit(0)).cast("bigint").alias(ROW),
-        (~is_gone).alias(write),
-        F.lit(True).alias(fresh),
-        F.when(is_gone, "D").otherwise("I").alias(first),
-        F.lit(True).alias(has),
-    )
-    rows.write.mode("overwrite").parquet(spark_url(f"{url}/batch"))
+    write_whole(found, "_any", F.col(WHAT) == "D", schema, f"{url}/batch")
     if pairs:
         told = found.where(F.col(WAS).isNotNull() | F.col(NOW).isNotNull())
         what = F.when(F.col(NOW).isNull(), "D").when(F.col(WAS).isNull(), "I").otherwise("U")

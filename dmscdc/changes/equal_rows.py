@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from .fold import FoldResult
 from .read import quoted
 from .schema import FILE, OP, ROW, Schema
-from .stage import Batch, batch_types
-from ..storage.filesystem import read_url, spark_url
+from .stage import Batch, write_whole
+from ..storage.filesystem import read_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,15 +86,7 @@ def stage_met(
     from pyspark.sql import functions as F
 
     come, missed = met(changes.where(F.col(OP).isin("I", "U", "D")), table, schema, images)
-    types = batch_types(schema, 1)
-    write, fresh, first, has = list(types)[-4:]
-    stays = F.col("what") == "I"
-    rows = come.select(
-        F.col("what").alias(OP), *[F.col(f"row.{quoted(c.name)}").cast(c.type).alias(c.name) for c in schema], FILE,
-        F.col(ROW).cast("bigint").alias(ROW), stays.alias(write), F.lit(True).alias(fresh), F.col("what").alias(first),
-        F.lit(True).alias(has),
-    )
-    rows.write.mode("overwrite").parquet(spark_url(url))
+    write_whole(come, "row", F.col("what") == "D", schema, url)
     counts = dict(spark.read.parquet(read_url(url)).groupBy(OP).count().collect())
     folded = replace(folded, left_out=0, keys=sum(counts.values()), writes=counts.get("I", 0))
     batch = Batch(url, (FILE, ROW), schema, (tuple(c.name for c in schema),), False, folded)

@@ -26,14 +26,14 @@ from .tasks import Batches, facts_in, facts_out, get_text, in_tasks, lake_values
 from .tasks import unique_columns, with_access, write_table
 from ..errors import Refused, Unreadable
 from ..landing.files import for_shell
-from ..storage.filesystem import read_url
+from ..storage.filesystem import read_url, spark_url
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
 __all__ = ['DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'with_old_keys', 'read_file', 'fold_shuffled',
-           'Batch', 'batch_frame', 'together', 'odd_nulls', 'fold_all', 'stage', 'refuse_bad']
+           'Batch', 'batch_frame', 'write_whole', 'together', 'odd_nulls', 'fold_all', 'stage', 'refuse_bad']
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-007
 @dataclass(frozen=True)
@@ -180,6 +180,23 @@ def batch_frame(spark: SparkSession, batch: Batch) -> DataFrame:
     "The batch rows as a frame."
     types = batch_types(batch.schema, len(batch.sets))
     return spark.read.schema(ddl([Column(*column) for column in types.items()])).parquet(read_url(batch.url))
+
+def write_whole(
+    found: DataFrame,  # a row of the source as a struct, _cdc_file, _cdc_row
+    row: str,  # the struct
+    is_gone: SparkColumn,  # the row goes; else it comes, with all values
+    schema: Schema,  # the source's columns as the lake will hold them
+    url: str,  # a new folder
+) -> None:
+    "Write batch rows that were not folded: each comes whole, or goes."
+    from pyspark.sql import functions as F
+
+    op = F.when(is_gone, "D").otherwise("I")
+    values = [F.col(f"{row}.{quoted(c.name)}").cast(c.type).alias(c.name) for c in schema]
+    flags = {WRITE: ~is_gone, IS_INSERT: F.lit(True), FIRST_OP: op, f"{HAS_COLUMNS}0": F.lit(True)}
+    place = [F.coalesce(FILE, F.lit("")).alias(FILE), F.coalesce(ROW, F.lit(0)).cast("bigint").alias(ROW)]
+    rows = found.select(op.alias(OP), *values, *place, *[flag.alias(name) for name, flag in flags.items()])
+    rows.write.mode("overwrite").parquet(spark_url(url))
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-020
 def together(

@@ -383,8 +383,8 @@ def _note_repeated(task: Task, many: int) -> list[str]:
         return []
     are = "is" if many == 1 else "are"
     return [
-        f"{count(many, 'inserted row')} {are} equal to rows of the load and came shortly after it: as likely as not "
-        f"changes during the load, which stand in both. They are kept. To leave them out: dmscdc table set "
+        f"{count(many, 'inserted row')} {are} equal to rows of the load and came shortly after it: probably they were "
+        f"inserted during the load and are in both. They are kept. To leave them out: dmscdc table set "
         f"{for_shell(task.table)} --duplicates drop, then dmscdc table rewind {for_shell(task.table)} --reload"
     ]
 
@@ -393,9 +393,10 @@ def _note_missed(task: Task, many: int) -> list[str]:
     "Updates and deletes that met no equal row."
     if not many:
         return []
+    s = "s" if many != 1 else ""
     return [
-        f"{many:,} updates and deletes met no row that is equal to what it was before; what updates made of such rows "
-        f"was inserted. A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
+        f"{many:,} update{s} or delete{s} found no row equal to the one before the change; such updates were inserted "
+        f"as new rows. A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
     ]
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-024
@@ -494,11 +495,12 @@ def _note_renamed(
         ]
     told = f"column {', '.join(gone)} comes no more and {', '.join(added)} is new{letters}"
     whole = "Rows that have not changed since hold their values under the old name and null under the new one"
-    if likely := _likely_renaming(spark, task, grown.schema, gone, added):
-        old, new, rows, equal = likely
+    if pair := _likely_renaming(spark, task, grown.schema, gone, added):
+        old, new, rows, equal = pair
         seen = f"{equal:,} of {count(rows, 'row')} that {'has' if rows == 1 else 'have'} both hold one value in both"
         way = f"dmscdc table rename {for_shell(task.table)} {for_shell(old)} {for_shell(new)}"
-        return [f"{told}: {old} was renamed {new}, as type and values say ({seen}). {whole}. Make them one: {way}"]
+        likely = f"{old} was renamed to {new}, judging by type and values ({seen})"
+        return [f"{told}: {likely}. {whole}. Make them one: {way}"]
     way = f"dmscdc table rename {for_shell(task.table)} {for_shell(gone[0])} {for_shell(added[0])}"
     return [f"{told}. If this is a renaming, make them one: {way}. {whole}"]
 

@@ -246,6 +246,19 @@ def _columns(table: TableRef, what: str, given: str | Iterable[str]) -> tuple[st
     return tuple(names)
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-028
+_CHOICES = {  # setting → its values, and what they mean
+    "delete": (("hard", "soft"), "delete is hard (the row goes) or soft (it is marked)"),
+    "bad_rows": (("stop", "aside"), "bad rows stop (their batch is refused) or go aside (the table goes on without "
+                 "them)"),
+    "schema_policy": (("evolve", "strict", "keep"), "the schema policy is evolve (other columns are taken), strict "
+                      "(they are refused) or keep (new ones are left out)"),
+    "when_gone": (("stop", "keep", "empty"), "when its files are gone, stop (a person must look), keep (the table "
+                  "stays) or empty (it loses all rows)"),
+    "reload": (("replace", "difference"), "a new load is to replace the table, or to write the difference only"),
+    "duplicates": (("keep", "drop"), "inserts that repeat rows of the load are for keep (both stay) or drop"),
+}
+
+
 def with_settings(item: TableItem,
                   changes: Mapping  # by name; columns as a list or "a,b"
                   ) -> TableItem:
@@ -262,24 +275,9 @@ def with_settings(item: TableItem,
     elif given.get("insert_only"):
         given["key"] = ()
     result = replace(item, **given)
-    if result.delete not in ("hard", "soft"):
-        raise BadSetting(f"{item.table}: delete is hard (the row goes) or soft (it is marked), "
-                         f"not {result.delete!r}")
-    if result.bad_rows not in ("stop", "aside"):
-        raise BadSetting(f"{item.table}: bad rows stop (their batch is refused) or go aside (the table goes on "
-                         f"without them), not {result.bad_rows!r}")
-    if result.schema_policy not in ("evolve", "strict", "keep"):
-        raise BadSetting(f"{item.table}: the schema policy is evolve (other columns are taken), strict (they are "
-                         f"refused) or keep (new ones are left out), not {result.schema_policy!r}")
-    if result.when_gone not in ("stop", "keep", "empty"):
-        raise BadSetting(f"{item.table}: when its files are gone, stop (a person must look), keep (the table stays) or "
-                         f"empty (it loses all rows), not {result.when_gone!r}")
-    if result.reload not in ("replace", "difference"):
-        raise BadSetting(f"{item.table}: a new load is to replace the table, or to write the difference only, "
-                         f"not {result.reload!r}")
-    if result.duplicates not in ("keep", "drop"):
-        raise BadSetting(f"{item.table}: inserts that repeat rows of the load are for keep (both stay) or drop, "
-                         f"not {result.duplicates!r}")
+    for name, (values, words) in _CHOICES.items():
+        if (value := getattr(result, name)) not in values:
+            raise BadSetting(f"{item.table}: {words}, not {value!r}")
     first = not (item.key or item.insert_only) and "active" not in given
     return replace(result, active=True) if first and (result.key or result.insert_only) else result
 

@@ -48,7 +48,7 @@ def rows(one: World) -> list[tuple]:
 
 def test_a_renaming_is_recognised_proposed_done_and_taken_back(one):
     done = one.go()
-    assert done.verdict == "attention" and "qty was renamed quantity, as type and values say (2 of 2 rows" in done.words, done.words
+    assert done.verdict == "attention" and "qty was renamed to quantity, judging by type and values (2 of 2 rows" in done.words, done.words
     assert "dmscdc table rename shop.item qty quantity" in done.words
     told = typed(one, "table", "rename", "shop.item", "qty", "quantity")
     assert "qty is read as quantity" in told and "dmscdc pass --only shop.item" in told
@@ -84,11 +84,11 @@ def test_two_columns_of_one_file_are_no_renaming_and_another_column_is_not_propo
     one.go()
     one.changes(1, [("U", 1, "lamp", 5, 77), ("U", 2, "desk", 6, 78)], schema={"id": "int", "name": "string", "size": "int", "quantity": "int"})
     done = one.go()
-    assert done.verdict == "attention" and "If this is a renaming" in done.words and "as type and values say" not in done.words
+    assert done.verdict == "attention" and "If this is a renaming" in done.words and "judging by type and values" not in done.words
     assert "name is string and quantity is int, so they are two columns" in typed(one, "table", "rename", "shop.item", "name", "quantity", code=2)
     typed(one, "table", "rename", "shop.item", "qty", "size")
     done = one.go()
-    assert done.verdict == "refused" and "LOAD00000001.parquet has qty and size" in done.words and "--undo" in done.words
+    assert done.verdict == "refused" and "LOAD00000001.parquet has both qty and size" in done.words and "--undo" in done.words
     typed(one, "table", "rename", "shop.item", "--undo")
     for words, why in ((["qty", "qty"], "has this name already"), (["qty", "volume"], "has no column volume"), (["qty"], "the old and the new name")):
         assert why in typed(one, "table", "rename", "shop.item", *words, code=2)

@@ -64,7 +64,7 @@ def test_what_meets_no_equal_row_is_counted_and_changes_without_before_images_ar
     one.load([("lamp", 1)], time=DAWN).set(insert_only=True).go()
     one.changes(1, [("D", "desk", 9, None, None), ("U", "lamp", 2, "lamp", 1), ("U", "tent", 5, "sofa", 5)], BOTH)
     done = one.go()
-    assert done.verdict == "attention" and "2 updates and deletes met no row that is equal" in done.words
+    assert done.verdict == "attention" and "2 updates or deletes found no row equal to the one before the change" in done.words
     assert lake(one) == Counter([("lamp", 2), ("tent", 5)])
     one.state.instruct(one.ref, {"kind": "replay", "files": ["20181215-100001000.parquet"]})
     done = one.go()
