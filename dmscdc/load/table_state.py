@@ -273,7 +273,10 @@ def plan_state(
     read = f"its CSV files are read with {in_words(csv, texts)}" if texts and not is_known else ""
     is_old = table_state.head and laid_out(table_state.head) == item.partition and not plan.load
     fine = note_too_fine(item.table, table_state.head) if is_old else ""
-    plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine])))
+    known_load = set(table_state.position.load_files) if table_state.position else set(plan.load)
+    is_compared = item.reload == "difference" and not set(plan.load) <= known_load
+    same = "if its columns are the same, only rows that differ are written (--reload difference)" if is_compared else ""
+    plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine, same])))
     plan = warn(announce(plan, table_state.lake.unmanaged_files), item.moved)
     if plan.load or (plan.instruction or {}).get("kind") == "accept":
         return plan

@@ -143,6 +143,7 @@ def test_a_load_that_changes_nothing_writes_no_row(one):
     again(one, rows)
     done = one.go()
     assert (done.verdict, done.rows["unchanged"], done.rows["inserted"]) == ("ok", 5, 0), done.words
+    assert "only rows that differ are written (--reload difference)" in done.plan["sentence"]
     assert one.files() == files or FORMAT != "parquet"
     assert one.idle().verdict == "nothing" and not list(Path(reload_folder(str(one.root / "lake"), one.ref)).rglob("*.txt"))
 
