@@ -5,7 +5,7 @@ STAMP  := $(VENV)/.made
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO   ?= ./demo
 
-.PHONY: help env demo lint quick test proof outputs fresh pythons constraints torture mutants export readme docs clean bench lab
+.PHONY: help env demo lint quick test proof ci outputs fresh pythons constraints torture mutants export readme docs clean bench lab
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -25,63 +25,69 @@ $(STAMP): settings.ini setup.py pyproject.toml constraints.txt
 demo: $(STAMP) $(VENV)/spark.jsa ## the whole story: a shop, its files, the lake, the proof
 	$(BIN)/dmscdc demo $(DEMO)
 
-# Parts that need nothing of each other run side by side, JOBS at once; each prints what it has to say when it ends. Rooms of spark start it in
-# many ways and have a process each. Tests that fetch parts of Spark stay in one process, so that no two write the same cache.
+# Parts that need nothing of each other run side by side, JOBS at once, the longest first; each prints what it has to say when it ends. A part of tests is
+# one process, so one Spark; rooms of spark start it in many ways and have a process each.
 JOBS   ?= 3
+QUICK  := house+crashes+running+session planning+adversary+asking+aws+cluster+contracts+foreign+formats+histories+jobs+landing+loading+pages+proof+scenarios+shapes+state_dynamodb+stream
+ROOMS  := 08_load 07_lake 10_history 15_stream+16_deploy+17_cli+18_analyst 13_service+14_doctor+guide 09_runs 11_scd2+12_reconcile 05_changes 04_spark
 PLAIN  := 00_errors.ipynb+shapes.ipynb+01_storage+02_landing+03_capture+06_state
-ROOMS  := 05_changes 07_lake 08_load 09_runs 10_history 11_scd2+12_reconcile 13_service+14_doctor+guide 15_stream+16_deploy+17_cli+18_analyst
-QUICK  := house+crashes+planning+running+session+shapes+state_dynamodb adversary+asking+aws+cluster+contracts+foreign+formats+histories+jobs+landing+loading+pages+proof+scenarios+stream
-LANES  := scenarios+contracts+formats+histories+adversary+aws+cluster+crashes+house+jobs+pages+running+state_dynamodb+stream loading+session+proof+foreign shapes+planning+landing asking
-PROOF  := aws+crashes+contracts+scenarios+shapes asking+adversary house jobs+pages+planning proof+loading+landing+foreign cluster+running histories+session+state_dynamodb+stream+formats
-# What every format of the lake must do, one Spark each; first those on Spark 3.5, which has an environment of its own.
+TEST   := shapes+planning+landing loading+session+proof+foreign asking scenarios+contracts+formats+histories+adversary+aws+cluster+crashes+house+jobs+pages+running+state_dynamodb+stream
+PROOF  := aws+crashes+contracts+scenarios+shapes house jobs+pages+planning histories+session+state_dynamodb+stream+formats asking+adversary cluster+running proof+loading+landing+foreign
+# What every format of the lake must do, one Spark each; those on Spark 3.5 have an environment of its own.
 SECOND := .spark35
 SUITE  := tests/contracts/test_tables.py tests/histories/test_histories.py tests/formats
 HARD   := not known_to_be_hard# histories that plain Parquet follows in make test, and every format in make torture
-LAKES  := $(addprefix 3.5/,hudi hudi-mor parquet) $(addprefix 4.1/,delta iceberg)
+LAKES  := 3.5/hudi 4.1/delta 4.1/iceberg 3.5/hudi-mor 3.5/parquet
 # What differs from hudi, or from Parquet on Spark 4.1; make torture runs all.
 lakes/3.5/hudi-mor: SUITE := tests/contracts/test_tables.py tests/formats/test_hudi_logs.py
 lakes/3.5/hudi-mor: HARD := a_commit_keeps or a_batch_inserts or columns_that_a_batch or logs
 lakes/3.5/parquet: SUITE := tests/contracts/test_tables.py
-TESTS  := $(QUICK:%=quick/%) rooms/$(PLAIN) rooms/04_spark $(LANES:%=test/%) $(ROOMS:%=rooms/%)
 BESIDE := $(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $(JOBS)
-parts   = export TIMES=$$(mktemp); $(BESIDE) $(1); code=$$?; echo "the parts of make $@:"; sort -rn $$TIMES; rm -f $$TIMES; exit $$code
+parts   = export TIMES=$$(mktemp); begun=$$(date +%s); $(BESIDE) $(1); code=$$?; sort -rn $$TIMES; echo "make $@: $$(awk '{sum += $$1} END {print sum, "s in", NR}' $$TIMES) parts, $$(($$(date +%s) - begun)) s by the clock"; rm -f $$TIMES; exit $$code
 
-# Spark's Java lives for seconds here: compiling well costs more than it gives, and what it loads at its start is kept in one file.
+# Spark's Java lives for seconds here: compiling well costs more than it gives (and one compiler alone has a small cache for code, which Java then
+# empties all the time), and what it loads at its start is kept in one file.
 ARCHIVE := $(VENV)/spark.jsa
 # Parts of Spark that several parts of proof want are fetched before these begin.
 FETCHED := $(VENV)/.fetched
-BRIEF    = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile=$(abspath $(ARCHIVE)) -Xlog:disable
-demo test proof torture outputs: export JAVA_TOOL_OPTIONS := $(JAVA_TOOL_OPTIONS) $(BRIEF)
+BRIEF    = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:SharedArchiveFile=$(abspath $(ARCHIVE)) -Xlog:disable
+demo test proof ci torture outputs: export JAVA_TOOL_OPTIONS := $(JAVA_TOOL_OPTIONS) $(BRIEF)
 
 $(ARCHIVE): $(STAMP)
 	@JAVA_TOOL_OPTIONS="$(filter-out $(BRIEF),$(JAVA_TOOL_OPTIONS)) -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" \
 	  $(BIN)/python -c "from dmscdc.spark.archive import write_archive; write_archive('$@')" || { echo "without it, Java starts as usual"; touch $@; }
 
-test: $(ARCHIVE) ## quick, what needs Spark alone, and every notebook: ten minutes on two cores
-	+@$(call parts,$(TESTS))
+AFTER_QUICK := $(TEST:%=test/%) $(ROOMS:%=rooms/%)
+AND_PROOF   := $(LAKES:%=lakes/%) $(PROOF:%=proof/%)
 
 quick: export JAVA_HOME := /nowhere
 quick: $(STAMP) ## what needs no Java: a minute
 	+@$(call parts,lint $(QUICK:%=quick/%) rooms/$(PLAIN))
 
+test: quick $(ARCHIVE) ## quick, then what needs Spark alone, and every notebook
+	+@$(call parts,$(AFTER_QUICK))
+
 $(FETCHED): $(STAMP) tests/fetched.py
 	@$(BIN)/python tests/fetched.py delta iceberg
 	@touch $@
 
-proof: $(ARCHIVE) $(FETCHED) ## what needs servers, kernels, browsers, databases or clusters, or kills something: twenty minutes on two cores
-	+@$(call parts,$(LAKES:%=lakes/%) $(PROOF:%=proof/%))
+proof: $(ARCHIVE) $(FETCHED) ## what needs servers, kernels, browsers, databases or clusters, or kills something
+	+@$(call parts,$(AND_PROOF))
+
+ci: quick $(ARCHIVE) $(FETCHED) ## quick, then test and proof side by side
+	+@$(call parts,$(AND_PROOF) $(AFTER_QUICK))
 
 lint: $(STAMP) ## ruff, by the rules in pyproject.toml
 	@$(BIN)/ruff check --quiet .
 
 quick/% test/% proof/%: $(STAMP)
-	.ci/timed $@ $(BIN)/python -m pytest -m "$(@D) and not torture" $(patsubst %,tests/%,$(subst +, ,$*))
+	@.ci/timed $@ $(BIN)/python -m pytest --tier $(@D) $(patsubst %,tests/%,$(subst +, ,$*))
 
 lakes/4.1/%: $(FETCHED)
-	HISTORIES=$(or $(HISTORIES),1) DMSCDC_FORMAT=$* .ci/timed $@ $(BIN)/python -m pytest -m "not torture" -k "$(HARD)" $(SUITE)
+	@HISTORIES=$(or $(HISTORIES),1) DMSCDC_FORMAT=$* .ci/timed $@ $(BIN)/python -m pytest $(TIER:%=--tier %) -k "$(HARD)" $(SUITE)
 
 lakes/3.5/%: $(SECOND)/.made
-	HISTORIES=$(or $(HISTORIES),1) DMSCDC_FORMAT=$* .ci/timed $@ $(SECOND)/bin/python -m pytest -m "not torture" -k "$(HARD)" $(SUITE)
+	@HISTORIES=$(or $(HISTORIES),1) DMSCDC_FORMAT=$* .ci/timed $@ $(SECOND)/bin/python -m pytest $(TIER:%=--tier %) -k "$(HARD)" $(SUITE)
 
 $(SECOND)/.made: $(STAMP) .ci/spark35
 	.ci/spark35 $(BIN)/uv $(SECOND)
@@ -91,7 +97,7 @@ rooms/04_spark: $(STAMP)
 	@.ci/timed $@ $(BIN)/python tests/rooms.py --apart notebooks/04_spark
 
 rooms/%: $(STAMP)
-	@echo "$*, in one process with one Java"; .ci/timed $@ $(BIN)/python tests/rooms.py $(patsubst %,notebooks/%,$(subst +, ,$*))
+	@.ci/timed $@ $(BIN)/python tests/rooms.py $(patsubst %,notebooks/%,$(subst +, ,$*))
 
 # What the cells show is kept with them and compared by make test. Explorations are executed by tests.
 rooms/explored: $(STAMP)
@@ -99,10 +105,10 @@ rooms/explored: $(STAMP)
 
 outputs: export OUTPUTS := write
 outputs: $(ARCHIVE) ## what the notebooks show, again
-	+@$(BESIDE) $(filter rooms/%,$(TESTS)) rooms/explored
+	+@$(BESIDE) $(ROOMS:%=rooms/%) rooms/$(PLAIN) rooms/explored
 
-fresh: ## test and proof in a new clone with an empty home
-	@there=$$(mktemp -d) && trap "rm -rf $$there" EXIT && git clone --quiet . $$there/dmscdc && .ci/fresh make -C $$there/dmscdc $(or $(RUN),test proof)
+fresh: ## what CI runs, in a new clone with an empty home
+	@there=$$(mktemp -d) && trap "rm -rf $$there" EXIT && git clone --quiet . $$there/dmscdc && .ci/fresh make -C $$there/dmscdc $(or $(RUN),ci)
 
 pythons: $(STAMP) ## a part of the tests on each Python from 3.10 on
 	.ci/pythons $(BIN)/uv 3.10 3.13
@@ -112,9 +118,8 @@ constraints: $(STAMP) ## the versions that all of them install, again
 	printf 'pip\nsetuptools\nwheel\n' | $(BIN)/uv pip compile setup.py - --all-extras --universal --python-version 3.10 --no-header --no-annotate --quiet >> constraints.new
 	@mv constraints.new constraints.txt
 
-torture: $(ARCHIVE) ## everything, every kill point, 200 random histories, 50 random tables, with the seeds of the day: hours
-	HISTORIES=$(or $(HISTORIES),200) HISTORY_SEED=$(or $(HISTORY_SEED),today) CRASH_SEED=$(or $(CRASH_SEED),today) ADVERSARY_SEED=$(or $(ADVERSARY_SEED),today) $(BIN)/python -m pytest -m "torture or not torture" -s tests
-	$(MAKE) --no-print-directory $(LAKES:%=lakes/%) HISTORIES=$(or $(HISTORIES),10) HARD= SUITE="$(SUITE)"
+torture: $(ARCHIVE) $(FETCHED) ## what CI leaves out, with the seeds of the day, in PART="adversary/named crashes/disks …" of less than an hour; hours for all
+	@$(BIN)/python tests/torture.py $(PART)
 
 mutants: $(STAMP) ## breaks that tests must notice, of modules changed since SINCE=COMMIT (tests/mutants.md)
 	$(BIN)/python tests/mutants.py --jobs $(JOBS) $(if $(SINCE),--since $(SINCE)) $(WHICH)

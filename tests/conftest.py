@@ -12,10 +12,12 @@ import pytest
 from dmscdc.spark.session import open_session
 
 from seeds import IS_FIXED
-from tiers import tier_of
+from tiers import TIERS, tier_of
 from skips import pytest_runtest_makereport  # noqa: F401  a hook
 
 HERE = Path(__file__).parent
+os.environ["SPARK_CONF_DIR"] = str(HERE / "spark")
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"  # compiling well costs more than it gives; the cache of one compiler is small
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would every process that a test starts
 
 if IS_FIXED:  # no example database either: what a run finds depends on the commit alone
@@ -23,10 +25,17 @@ if IS_FIXED:  # no example database either: what a run finds depends on the comm
     hypothesis.settings.load_profile("fixed")
 
 
-def pytest_collection_modifyitems(items):
-    "Each test has the mark of its tier."
-    for item in items:
-        if item.path.is_relative_to(HERE): item.add_marker(tier_of(f"{item.path.relative_to(HERE).as_posix()}::{item.name}", item.fixturenames))
+def pytest_addoption(parser):
+    parser.addoption("--tier", choices=(*TIERS, "all"), help="only the tests of this tier (tiers.py)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    "Only the tests of the tier that was asked for; without one, all but those of make torture."
+    asked = config.getoption("--tier")
+    kept = [item for item in items if asked in (tier_of(item), "all") or not asked and tier_of(item) != "torture"]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -47,14 +56,36 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    "A classic session on two cores, the only one of this process."
+    "A classic session on one core, the only one of this process."
     conf = {
         "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": 2,
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": 1,
         "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri(),
     }
-    with pytest.MonkeyPatch.context() as patch:  # rows are few: compiling well costs more than it gives
-        patch.setenv("JDK_JAVA_OPTIONS", f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        session = open_session("tests", master="local[2]", conf=conf, format=os.environ.get("DMSCDC_FORMAT", "parquet"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {BRIEF}")
+        session = open_session("tests", master="local[1]", conf=conf, format=os.environ.get("DMSCDC_FORMAT", "parquet"))
     yield session
     session.stop()
+
+
+AS_USERS_HAVE_IT = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+@pytest.fixture(autouse=True)
+def compiled(request):
+    "In a test with the mark `compiled` Spark generates code, as it does for users."
+    if not request.node.get_closest_marker("compiled"):
+        yield
+        return
+    spark = request.getfixturevalue("spark")
+    before = {name: spark.conf.get(name) for name in AS_USERS_HAVE_IT}
+    for name, value in AS_USERS_HAVE_IT.items(): spark.conf.set(name, value)
+    yield
+    for name, value in before.items(): spark.conf.set(name, value)

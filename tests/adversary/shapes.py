@@ -340,11 +340,3 @@ def drawn(seed: int) -> Table:
 
 GROUPS = {f.__name__: f() for f in (usual, named, named_each, typed, keyed_each, floats, parted, counted, spoiled, latin, shaped, tampered, lost_lakes, replayed, wide)}
 TABLES = [table for group in GROUPS.values() for table in group]
-DAILY = (  # laid by every `make test`: of each group the quick ones that differ most
-    "usual", "soft", "grown", "late", "empty", "nothing", "groups", "inserts", "twins", "counted", "counted_across", "counted_inside",
-    "columns", "key", "part", "places", "types", "key_of_day_price_large", "key_of_moment_title", "zeros", "floats",
-    "place_long", "place_nobody", "load_nul",
-    "change_bad_check", "change_promises_more", "change_promises_less", "change_cut", "load_bad_page", "load_promises_more", "load_empty",
-    "latin_value", "latin_key", "latin_load", "change_ours_too", "load_twice", "change_huge", "change_op_none", "change_op_null", "change_op_key_gone", "narrow",
-    "gone_file", "spoiled_lake", "strange_entry", "forgotten", "lost_journal", "lost_lake", "replayed",
-)

@@ -13,6 +13,8 @@ from shapes import ITEM, ROWS, update
 from siege import FOREIGN, KINDS, rows_in
 from told import Table, after, load, shown
 
+pytestmark = pytest.mark.proof
+
 SOUND = [Table(f"adv.{name}", ("id",), [load(ROWS, ITEM), update(1, {"id": 1, "name": name})]) for name in ("sound", "_prisma_migrations", "größe 50%")]
 SPOILED = Table("adv.spoiled", ("id",), [load(ROWS, ITEM), update(1, {"id": 1, "name": "x" * 99}, spoil=spoiling.bad_check("name"))])
 

@@ -14,27 +14,26 @@ from dmscdc.changes import stage as batch
 from seeds import seed_of
 from siege import WAYS, Siege
 from told import Table
+from tiers import sampled
+
+pytestmark = pytest.mark.proof
 
 SEED, COUNT = seed_of("ADVERSARY_SEED"), int(os.environ.get("ADVERSARY") or 50)
-IS_DAILY = {f"adv.{name}" for name in shapes.DAILY}
-DAILY, OTHERS = ([table for table in shapes.TABLES if (table.name in IS_DAILY) == daily] for daily in (True, False))
+DAILY = [table for table in shapes.TABLES if table.name in ("adv.late", "adv.columns")]
 GROUP = {table.name: name for name, tables in shapes.GROUPS.items() for table in tables}
 RANDOM = [shapes.drawn(SEED + n) for n in range(COUNT)]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def interpreted(spark):
-    "Rows are few and plans are large: to compile them costs more than all else."
-    plain = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    before = {name: spark.conf.get(name, None) for name in (*plain, "spark.dmscdc.directBytes")}
-    for name, value in plain.items(): spark.conf.set(name, value)
+def ways(spark):
+    "Batches are folded in the way that was set."
     asked, taken = [], []
     with pytest.MonkeyPatch.context() as patch:
         for name, seen in (("fold_all", asked), ("fold_shuffled", taken)):
             patch.setattr(batch, name, lambda *given, fold=getattr(batch, name), seen=seen: seen.append(spark.conf.get("spark.dmscdc.directBytes")) or fold(*given))
         yield
     assert bool(taken) == (WAYS["shuffled"] in asked) and set(taken) <= {WAYS["shuffled"]}, "batches were folded in another way than was set"
-    for name, value in before.items(): spark.conf.set(name, value) if value is not None else spark.conf.unset(name)
+    spark.conf.unset("spark.dmscdc.directBytes")
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +57,8 @@ def check(siege: Siege, table: Table) -> None:
     assert not missed, "every answer was compared"
 
 
-def test_every_table_has_a_name_of_its_own(): assert len({table.name for table in shapes.TABLES}) == len(shapes.TABLES) and len(DAILY) == len(shapes.DAILY)
-
-
-@pytest.mark.parametrize("table", DAILY, ids=[table.name for table in DAILY])
+@pytest.mark.parametrize("table", sampled(shapes.TABLES, *DAILY), ids=[table.name for table in shapes.TABLES])
 def test_a_table_comes_out_right_or_the_words_name_what_is_wrong(sieges, table): check(sieges(table), table)
-
-
-@pytest.mark.torture
-@pytest.mark.parametrize("table", OTHERS, ids=[table.name for table in OTHERS])
-def test_so_does_every_other_table_that_was_ever_a_trouble(sieges, table): check(sieges(table), table)
 
 
 @pytest.mark.torture

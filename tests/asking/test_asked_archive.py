@@ -20,6 +20,8 @@ from dmscdc.service.config import read_config, write_config
 from dmscdc.service.schedule import job_parameters
 from world import World
 
+pytestmark = pytest.mark.torture
+
 ITEM = {"id": "int", "name": "string", "price": "int"}
 PRICES = {"id": "int", "price": "int"}  # a file that carries no name: what a row was called stands in the older ones
 OLD, SHORT, NEW, LAST = "20181215-100000000", "20181215-110000000", "20181218-100000000", "20181218-110000000"

@@ -19,6 +19,8 @@ from engines import as_of, feed
 from raw_replay import T
 from world import closed
 
+pytestmark = pytest.mark.torture
+
 OURS = ("_cdc_file", "_cdc_row")
 FEW = ("a.b", "x`y", "_metadata", "_METADATA", "Name", "name", "op", "50%", "it's", "größe", "position", "_position", "_commit_time", "_change_type")
 

@@ -19,6 +19,8 @@ from dmscdc.scd2.update import read_versions, update_versions
 from engines import as_of, feed
 from world import World
 
+pytestmark = pytest.mark.torture
+
 ODD = ".#%*?[{\\+:=' \"_"  # what a file system, an address or a pattern may take for something else
 HARD = list(dict.fromkeys(next(names for names in TABLES if character in "".join(names)) for character in ODD)) + [("shop", "%2F"), ("x.y", "z")]
 BESIDE = (("shop", "axby"), ("shop", "0"), ("shop", "x"), ("x", "y.z"))  # what a pattern or a part of a name would find instead

@@ -16,6 +16,9 @@ from dmscdc.history.row import states_of
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import write_config
 from dmscdc.state.registry import open_state
+from tiers import sampled
+
+pytestmark = pytest.mark.proof
 
 T = TableRef("shop", "item")
 LOAD, CHANGES = "LOAD00000001.parquet", ["20181215-100001000.parquet", "20181215-100002000.parquet"]
@@ -30,6 +33,7 @@ def landing(tmp_path):
     return tmp_path
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("name, op", [(LOAD, None), (CHANGES[1], "U")])
 def test_a_row_s_life_says_which_file_could_not_be_read(landing, name, op):
     looked = 0
@@ -43,8 +47,8 @@ def test_a_row_s_life_says_which_file_could_not_be_read(landing, name, op):
     assert looked == DAMAGES
 
 
-@pytest.mark.parametrize("ask", ["as of", "feed"])
-@pytest.mark.parametrize("name, op", [(LOAD, None), (CHANGES[1], "U")])
+@pytest.mark.parametrize("ask", sampled(["as of", "feed"], "as of"))
+@pytest.mark.parametrize("name, op", [pytest.param(LOAD, None, marks=pytest.mark.torture), (CHANGES[1], "U")])
 def test_an_answer_of_spark_names_the_damaged_file(landing, spark, name, op, ask):
     looked = 0
     for what, raw, words in damages(op):
@@ -65,8 +69,8 @@ def test_an_answer_of_spark_names_the_damaged_file(landing, spark, name, op, ask
     assert as_of(spark, open_changelog(str(landing), T), ("id", "site")).rows.count() == ROWS
 
 
-@pytest.mark.parametrize("way", ["here", "in tasks"])
-@pytest.mark.parametrize("command", [["as-of", "shop.item"], ["feed", "shop.item", "--to", "landed", "--out", "delivered"], ["scd2", "shop.item", "--to", "landed"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("way", sampled(["here", "in tasks"], "here"))
+@pytest.mark.parametrize("command", [["as-of", "shop.item"], pytest.param(["feed", "shop.item", "--to", "landed", "--out", "delivered"], marks=pytest.mark.torture), ["scd2", "shop.item", "--to", "landed"]], ids=lambda words: words[0])
 def test_a_command_names_the_damaged_file_and_delivers_nothing(landing, spark, tmp_path_factory, monkeypatch, command, way):
     home = tmp_path_factory.mktemp("home")
     if way == "in tasks": monkeypatch.setattr(tasks, "AT_ONCE", -1)

@@ -12,6 +12,8 @@ from dmscdc.history.as_of import as_known
 from dmscdc.history.audit import audit_row
 from dmscdc.service.config import write_config
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture(scope="module")
 def world(spark, tmp_path_factory) -> World:

@@ -16,6 +16,8 @@ from dmscdc.state.position import Position
 from test_as_of import ITEM, rows_of
 from world import World, closed, query
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture(scope="module")
 def lake(spark, tmp_path_factory):

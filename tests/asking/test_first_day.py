@@ -24,6 +24,9 @@ from dmscdc.scd2.update import update_versions
 from dmscdc.service.config import write_config
 from dmscdc.state.position import Position
 from world import World
+from tiers import sampled
+
+pytestmark = pytest.mark.proof
 
 FIRST, MIDDLE, LAST = "00010101-000000000", "20181215-100000000", "99991231-235959999"
 BEGIN, NOON, END = datetime(1, 1, 1), datetime(2018, 12, 15, 9, 59), datetime(9999, 12, 31, 23, 59, 59, 990_000)
@@ -45,7 +48,7 @@ def put(w: World, name: str, clock: str, folder: str = "") -> None:
     os.utime(path, (1_544_868_000,) * 2)  # 15 December 2018, when all of them were put
 
 
-@pytest.fixture(scope="module", params=CLOCKS)
+@pytest.fixture(scope="module", params=sampled(CLOCKS, "names"))
 def clock(request): return request.param
 
 

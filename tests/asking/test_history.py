@@ -21,6 +21,8 @@ from dmscdc.history.row import between, states_of
 from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.state.position import Position
 
+pytestmark = pytest.mark.quick
+
 ITEM = TableRef("shop", "item")
 NINE = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)
 SHAPE = {"id": "int", "part": "string", "name": "string", "price": "decimal(10,2)"}

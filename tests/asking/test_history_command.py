@@ -25,6 +25,8 @@ from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 from world import World
 
+pytestmark = pytest.mark.test
+
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "explore" / "row_history.ipynb"
 NINE = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)
 SHAPE = {"id": "int", "part": "string", "name": "string"}

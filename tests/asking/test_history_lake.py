@@ -16,6 +16,8 @@ from dmscdc.history.audit import Commits, lake_rows, audit_row
 from dmscdc.history.lookup import KeyIndex
 from dmscdc.service.config import write_config
 
+pytestmark = pytest.mark.test
+
 SHAPE = {"id": "int", "day": "date", "name": "string", "price": "decimal(10,2)"}
 MON, TUE = "2018-12-10", "2018-12-11"
 

@@ -10,13 +10,15 @@ import pytest
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import lost_changes, open_changelog
 from dmscdc.history.row_page import lake_sentence
+from dmscdc.history.small_feed import small_feed
 from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.reconcile.explain import pending
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
 
-from engines import feed
 from world import World
+
+pytestmark = pytest.mark.test
 
 SCHEMA = {"id": "int", "a": "string"}
 LOAD = {1: "x", 2: "y", 3: "z"}
@@ -53,7 +55,7 @@ def position(w: World) -> Position: return Position.from_json(dict(w.lake_table.
 def asked(w: World) -> list[list[tuple]]:
     "The table as the lake holds it, as a feed from nothing to its position makes it, and as its versions say that are current."
     past = open_changelog(str(w.landing), w.ref, position=position(w))
-    rows = [r for r in feed(w.spark, past, ["id"], None, position(w)).rows.collect() if r["_change_type"] != "reset"]
+    rows = [r for r in small_feed(past, ["id"], None, position(w)).rows.to_pylist() if r["_change_type"] != "reset"]
     assert {r["_change_type"] for r in rows} == {"insert"}, "a feed from nothing is a table"
     update_versions(*w.places, settle=0, spark=lambda: w.spark)
     now = read_versions(w.spark, w.table, w.places[2]).where("is_current").collect()

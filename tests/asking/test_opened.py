@@ -19,6 +19,8 @@ from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 from world import World, closed
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "day": "date", "name": "string", "price": "decimal(10,2)"}
 ROWS = {number: (date(2018, 12, number % 3 + 1) if number % 4 else None, f"ware {number} <b>", Decimal(number)) for number in range(1, 13)}
 

@@ -21,6 +21,8 @@ from dmscdc.service.config import write_config
 from dmscdc.state.registry import open_state
 from world import closed
 
+pytestmark = pytest.mark.quick
+
 SHAPE = {"id": "int", "name": "string", "qty": "int"}
 
 

@@ -26,6 +26,8 @@ from dmscdc.state.sqlite import SqliteState
 from dmscdc.state.position import Position
 from world import World, closed
 
+pytestmark = pytest.mark.test
+
 TABLE, KEY = "shop.item", ("a", "b")
 SCHEMA = {"a": "int", "b": "string", "name": "string", "price": "int", "seen": "string"}
 SHORT = {name: kind for name, kind in SCHEMA.items() if name != "price"}  # a file that does not carry the price
@@ -208,6 +210,7 @@ def test_by_default_the_current_versions_are_the_rows_of_the_mirror_and_wait_for
     assert shop.query("select name from v where a = 1 and b = 'x' order by valid_from") == [("Tent",), ("Pegs",), ("Hooks 550",), ("Poles",)]
 
 
+@pytest.mark.proof
 def test_a_reload_closes_what_differs_and_ignored_columns_begin_no_version_also_where_a_file_comes_late(shop):
     chance, shop.ignored = random.Random(7), ("seen",)
     first_load(shop)
@@ -359,6 +362,7 @@ def test_a_late_file_of_a_load_that_was_replaced_is_said(tmp_path):
         assert [name for note in notes for name in said if name in note] == said and len(notes) == len(said), notes
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("kind", ["double", "float"])
 def test_both_zeros_have_one_line_of_versions_and_so_have_all_nans(tmp_path, spark, kind):
     world = World(tmp_path, spark, {"k": kind, "name": "string"}).set(key="k")

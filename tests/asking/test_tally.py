@@ -19,6 +19,8 @@ from dmscdc.state.position import Position
 from test_left_behind import LAST, NEW, OLD, TOO_LATE, asked, begun, oracle, position, put
 from world import World
 
+pytestmark = pytest.mark.test
+
 
 @pytest.fixture
 def w(tmp_path, spark) -> World: return begun(tmp_path, spark)

@@ -15,6 +15,8 @@ from dmscdc.state.registry import open_state
 from raw_replay import T
 from world import closed
 
+pytestmark = pytest.mark.proof
+
 
 def put(folder, columns: int) -> dict[str, object]:
     "Two rows, a change of one in half of the columns, and a delete; the row that is left."

@@ -22,6 +22,8 @@ from dmscdc.state.registry import open_state
 from dmscdc.storage.filesystem import client
 from world import World
 
+pytestmark = pytest.mark.proof
+
 ORDERS = "id int, at timestamp, price decimal(10,2), day date"
 
 

@@ -13,6 +13,8 @@ from dmscdc.state.position import Position
 from dmscdc.storage.filesystem import client
 from world import closed
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture
 def w(spark, bucket, tmp_path):

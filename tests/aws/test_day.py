@@ -30,6 +30,8 @@ from aws.rendered import Rendered
 from aws.test_templates import INFRA
 from world import query
 
+pytestmark = pytest.mark.proof
+
 DAY = datetime(2026, 1, 10, tzinfo=timezone.utc)
 COLUMNS = {"id": "int", "name": "string"}
 LIMITS = {"AlarmHours": 1, "WaitSeconds": 5400, "QuietSeconds": 5400}

@@ -15,6 +15,8 @@ from dmscdc.doctor.evidence import Finding
 from dmscdc.doctor.place_checks import Survey, old_versions, rights, survey
 from dmscdc.storage.filesystem import client
 
+pytestmark = pytest.mark.proof
+
 RULE = {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": ""}, "NoncurrentVersionExpiration": {"NoncurrentDays": 7}}
 
 

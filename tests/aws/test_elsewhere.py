@@ -9,9 +9,12 @@ from pathlib import Path
 
 from dmscdc.capture.shop import shop_rows, write_shop
 from dmscdc.cli.main import app
+import pytest
 from typer.testing import CliRunner
 
 from aws.fetch import fetched, run
+
+pytestmark = pytest.mark.proof
 
 HERE = Path(__file__).parent
 FILES = HERE.parents[1] / "infra" / "elsewhere"
@@ -26,6 +29,7 @@ open(sys.argv[2], "w").write(json.dumps([done.state, sorted(tasks, key=str)]))
 """
 
 
+@pytest.mark.torture
 def test_airflow_runs_a_task_for_each_table_that_has_work_and_one_that_wants_a_key_fails_alone(tmp_path, monkeypatch):
     write_shop(tmp_path / "landing")
     shutil.rmtree(tmp_path / "landing" / "sampledb" / "productorder")

@@ -17,6 +17,8 @@ from dmscdc.storage.filesystem import client, files_in
 from dmscdc.storage.log_store import BucketLogStore, LogStore, check_boto3
 from dmscdc.storage.log_store import open_store
 
+pytestmark = pytest.mark.proof
+
 ODD = "dms 2019/a+b %20c/ü"  # a prefix with odd characters
 
 
@@ -153,6 +155,7 @@ KINDS = {  # what the writer adds and removes, the rows after
 }
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("kind, when", [("incremental", "before"), ("incremental", "after"), ("deletes only", "after")])
 def test_a_writer_killed_at_any_request_is_healed_by_the_next_pass(bucket, kind, when, monkeypatch):
     monkeypatch.setattr(BucketLogStore, "at_once", 1)  # so that each request has its number

@@ -32,6 +32,9 @@ from dmscdc.service.status import read_statuses
 from dmscdc.state.items import TableItem
 from dmscdc.state.registry import open_state
 from dmscdc.storage.filesystem import client, credentials, fs_and_path
+from tiers import sampled
+
+pytestmark = pytest.mark.proof
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from listing import BUSY, FILES, MORE, TABLES, Bucket, applied, landing_keys, some_tables  # noqa: E402
@@ -102,7 +105,7 @@ def in_memory(files) -> tuple[Bucket, BucketLanding]:
 # The same files, the same listing
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", sampled(LAYOUTS, "flat", "YYYYMMDD SLASH", "YYYYMMDDHH DASH"))
 def test_a_bucket_gives_what_a_folder_gives_in_every_layout_of_dms_and_with_a_position_all_that_is_new_late_or_known(put, layout):
     changes = [change(minute, layout) for minute in range(60, 12 * 1440, 1000)]
     strangers = [RawFile("_SUCCESS", 0, ZERO), RawFile("LOAD00000001.parquet.crc", 3, ZERO), RawFile("readme-first.txt", 3, ZERO)]

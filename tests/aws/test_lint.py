@@ -10,6 +10,8 @@ import pytest
 from aws.fetch import run
 from aws.test_templates import CHOICES, INFRA, policies
 
+pytestmark = pytest.mark.proof
+
 PINS = Path(__file__).with_name("lint.txt")
 DMS = "arn:aws:dms:eu-central-1:111122223333:"
 MADE = {"<Source>": f"{DMS}endpoint:SOURCE", "<Target>": f"{DMS}endpoint:TARGET", "<Task>": f"{DMS}task:ONE", "<Replication>": f"{DMS}replication-config:ONE",
@@ -27,6 +29,7 @@ def test_no_template_has_a_finding_of_cfn_lint():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.torture
 def test_what_checkov_finds_unsafe_has_a_reason_in_the_template():
     done = run(PINS, "-m", "checkov.main", "--compact", "--output", "json", "--skip-download", "--framework", "cloudformation", "-d", str(INFRA))
     said = json.loads(done.stdout)

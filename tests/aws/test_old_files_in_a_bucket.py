@@ -13,6 +13,8 @@ from dmscdc.state.position import Position, tally
 from dmscdc.state.sqlite import SqliteState
 from dmscdc.storage.filesystem import client
 
+pytestmark = pytest.mark.proof
+
 DAYS = ["2018/12/10/20181210-100000000", "2018/12/15/20181215-100000000"]
 NOW = datetime(2018, 12, 20, tzinfo=timezone.utc)
 

@@ -13,6 +13,8 @@ from botocore.validate import ParamValidator
 from aws.worlds import SCHEMA, BucketWorld
 from dmscdc.deploy.readers import Day
 
+pytestmark = pytest.mark.proof
+
 INFRA = Path(__file__).parents[2] / "infra"
 OURS = ("s3", "cloudformation deploy")  # commands of the command line alone
 COMMANDS = sorted({

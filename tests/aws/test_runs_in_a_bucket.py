@@ -32,6 +32,8 @@ from dmscdc.service.passes import run_pass
 from dmscdc.state.registry import open_state
 from dmscdc.storage.filesystem import client
 
+pytestmark = pytest.mark.proof
+
 DOES = {
     "good": "",
     "raises": "raise ValueError('row 3')",

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.torture
+
 TESTS = Path(__file__).parents[1]
 SOME = "spark or keeps_data or inserts_updates or may_bring or by_nothing or added_and_wider or overtaken or strangers"  # of the suite
 

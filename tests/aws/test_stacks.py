@@ -20,6 +20,8 @@ from dmscdc.capture.shop import story_result, write_shop, write_story
 from aws.stack import ministack
 from aws.usual import usual
 
+pytestmark = pytest.mark.proof
+
 INFRA = Path(__file__).parents[2] / "infra"
 SERVICES = "cloudformation,cloudwatch,dynamodb,glue,iam,kinesis,logs,monitoring,s3,scheduler,sns,sts"
 PAGE = (INFRA / "README.md").read_text()

@@ -16,6 +16,8 @@ from dmscdc.doctor.task_checks import TASK_CHECKS, parse_settings
 
 from aws.rendered import Rendered
 
+pytestmark = pytest.mark.quick
+
 INFRA = Path(__file__).parents[2] / "infra"
 SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakeFolder", "LakeDBName", "RunsBucket", "StateTable", "Log", "AlarmTopic")}
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/ONE"

@@ -8,6 +8,8 @@ from dmscdc.landing.s3 import BucketLanding, open_landing
 from dmscdc.landing.transactions import Routed, route, waiting
 from dmscdc.storage.filesystem import client
 
+pytestmark = pytest.mark.proof
+
 DAYS = [f"CDC_TXN-201812{day}100311204.csv" for day in (10, 14, 15)]
 
 

@@ -18,6 +18,8 @@ from test_lake import Killed, Wire, answer
 from aws.worlds import SCHEMA, BucketWorld
 from dmscdc.storage.filesystem import client
 
+pytestmark = pytest.mark.proof
+
 @pytest.fixture
 def w(spark, bucket, tmp_path):
     "The session was started without access to AWS, or with another one."

@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 
 from moto.server import ThreadedMotoServer
+import pytest
 
 from dmscdc.capture.shop import COLUMNS
 from dmscdc.spark.server import serve
 
 from world import query, replay
+
+pytestmark = pytest.mark.torture
 
 HERE = Path(__file__).parent
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}

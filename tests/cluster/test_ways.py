@@ -23,6 +23,8 @@ from dmscdc.state.registry import open_state
 from story import TABLES
 from test_cluster import CLEAN, HERE, check_lake
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture
 def shop(tmp_path) -> Path:
@@ -103,6 +105,7 @@ def test_a_server_that_cannot_begin_says_why(tmp_path, env):
         assert "out of memory" in (told := server.stderr.read()) and "--driver-memory" in told and "serve-spark.log" in told
 
 
+@pytest.mark.torture
 def test_classic_notebooks_on_a_cluster_and_a_pass_inside_an_application_with_the_plugin(shop, cluster, env):
     before = cluster.applications()
     assert dmscdc(shop, env, "pass", "--classic", "--master", cluster, "--only", "sampledb.store") == "1 table: 1 ok"

@@ -12,6 +12,8 @@ from dmscdc.errors import AlreadyExists, CommitConflict, MissingDataFile, Unsupp
 from dmscdc.lake.parquet.journal import Entry, Journal, LakeFile, commit, name_prefix, recover, whereabouts
 from dmscdc.storage.log_store import LogStore, entry_number
 
+pytestmark = pytest.mark.quick
+
 REQUESTS = ("list", "last", "read", "delete", "copy", "create", "tidy")
 
 

@@ -14,6 +14,8 @@ from dmscdc.load.table_state import lost_since
 from dmscdc.state.items import TableItem
 from dmscdc.state.position import Position
 
+pytestmark = pytest.mark.quick
+
 T, SCHEMA = TableRef("shop", "item"), columns("id int, name string")
 
 

@@ -16,6 +16,8 @@ from dmscdc.state.registry import open_state
 from dmscdc.state.sqlite import transaction
 from dmscdc.state.position import Position
 
+pytestmark = pytest.mark.quick
+
 FACTORIES = {
     "sqlite": lambda request, folder: f"sqlite:{folder / 'state.db'}",
     "dynamodb": lambda request, folder: f"dynamodb:{request.getfixturevalue('dynamodb_table')}",
@@ -35,7 +37,7 @@ SECOND = replace(
 )
 
 
-@pytest.fixture(params=FACTORIES)
+@pytest.fixture(params=["sqlite", pytest.param("dynamodb", marks=pytest.mark.proof)])
 def url(request, tmp_path):
     return FACTORIES[request.param](request, tmp_path)
 

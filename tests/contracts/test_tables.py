@@ -23,6 +23,7 @@ from dmscdc.spark.session import spark_conf
 from dmscdc.state.position import Position
 from dmscdc.storage.filesystem import new_fs_and_path, fs_and_path
 
+pytestmark = [pytest.mark.test, pytest.mark.compiled]
 T, SCHEMA = TableRef("shop", "item"), columns("id int, name string, price decimal(10,2)")
 ROWS = [("I", 1, "one", 1, "LOAD00000001.parquet#1", 0), ("I", 2, "two", 2, "LOAD00000001.parquet#1", 1), ("I", 3, "three", 3, "LOAD00000001.parquet#1", 2)]
 

@@ -14,6 +14,9 @@ from house import every
 from stories import at_places, places, put
 from test_kills import killed
 from test_stops import crossed, overslept, sleepable
+from tiers import sampled
+
+pytestmark = pytest.mark.proof
 
 DAILY = ["incremental load", "partitioned", "reload"]
 ALL = ["initial load", *DAILY, "inserts only"]
@@ -31,6 +34,7 @@ def house(tmp_path_factory, dynamodb_server):  # noqa: F811
     moto.stop()
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("name", DAILY)
 def test_whatever_changes_an_object_or_an_item_is_a_point(house, name):
     points, tasks = house.count(name)
@@ -46,7 +50,7 @@ def test_a_late_file_is_woven_in_where_it_belongs(house):
     assert (said["verdict"], lake) == ("attention", oracle) and "late file 20181215-100730000.parquet met 1 key that newer files had changed" in said["words"], said
 
 
-@pytest.mark.parametrize("name", DAILY)
+@pytest.mark.parametrize("name", sampled(DAILY, "partitioned"))
 def test_a_run_killed_anywhere_is_healed_by_the_next_pass(house, tried, name):
     point, = at_places(house.count(name)[0], places(f"{name}, bucket", 1))
     killed(house, name, point)
@@ -73,6 +77,7 @@ def test_a_run_that_slept_past_its_lease_changes_nothing_when_it_wakes(house, tr
     tried("runs on AWS that slept past their lease")
 
 
+@pytest.mark.torture
 def test_a_sleeper_that_wakes_in_the_middle_of_another_run_harms_nobody(house, tried):
     crossed(house, "incremental load", *at_places(sleepable(house, "incremental load"), places("bucket, crossed", 2)))
     tried("runs on AWS that woke up in the middle of another")

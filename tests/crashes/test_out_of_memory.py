@@ -11,6 +11,8 @@ from dmscdc.service.passes import run_pass
 from dmscdc.state.registry import open_state
 from world import query
 
+pytestmark = pytest.mark.torture
+
 SHAPE = {"id": "int", "part": "string", "said": "string"}
 LARGE = 300 * 2**20  # characters of one text; the server has 512 MB for everything
 

@@ -9,7 +9,10 @@ from model import WRONG, Protocol, explore
 from referee import Broken, Referee
 from stories import STORIES
 
+pytestmark = pytest.mark.proof
 
+
+@pytest.mark.quick
 @pytest.mark.parametrize("local", [False, True], ids=["copy", "rename"])
 def test_two_writers_that_stop_or_sleep_anywhere_lose_and_double_nothing(local):
     count, fault, trail = explore(Protocol(local=local), attempts=(1, 2))

@@ -10,6 +10,8 @@ from warm import a_server
 from house import House, every, wake
 from stories import STORIES, at_places, places
 
+pytestmark = pytest.mark.proof
+
 EACH = int(os.environ.get("SERVERS") or 5)  # servers that `make torture` kills in each story, and as many by its tasks; 1000 for all points
 
 

@@ -25,6 +25,8 @@ from dmscdc.stream.stage import Manifest
 from cases import APPLIED, COMPARED, DRIFTS, LOST, PARTIAL, RELOADED, VERSIONED
 from world import DAY, World
 
+pytestmark = pytest.mark.test
+
 DAWN = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)
 KEYED = {"what": "string", "a": "string", "b": "string"}
 

@@ -16,6 +16,8 @@ from dmscdc.storage.filesystem import client
 
 from aws.usual import usual
 
+pytestmark = pytest.mark.torture
+
 TESTS = Path(__file__).parents[1]
 SOME = "inserts_updates or overtaken or bucket"  # of the suite
 

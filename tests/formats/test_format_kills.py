@@ -13,6 +13,9 @@ import pytest
 from dmscdc.load import process
 
 from world import World
+from tiers import sampled
+
+pytestmark = pytest.mark.proof
 
 HERE = Path(__file__).parents[1]
 COLUMNS = {"id": "int", "name": "string", "part": "int"}
@@ -40,7 +43,7 @@ def happen(world: World, rows: dict[int, tuple[int, str, int]], number: int) -> 
     world.changes(number, changes)
 
 
-@pytest.mark.parametrize("step", ["prepared", "committed", "saved"])
+@pytest.mark.parametrize("step", sampled(["prepared", "committed", "saved"], "committed"))
 def test_a_run_killed_between_two_steps_is_healed(tmp_path, spark, monkeypatch, step):
     world, rows = start(tmp_path, spark)
     assert world.go().verdict == "ok"
@@ -76,6 +79,7 @@ World(Path(sys.argv[2]), spark, {}).go()
 """
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("seed", range(int(os.environ.get("KILLS", 10))))
 def test_a_run_killed_at_any_moment_is_healed(tmp_path, spark, seed):
     world, rows = start(tmp_path, spark)

@@ -11,6 +11,8 @@ from dmscdc.storage.log_store import LogStore
 from readers import FORMAT, source
 from world import World, query
 
+pytestmark = pytest.mark.proof if FORMAT == "iceberg" else pytest.mark.torture
+
 ROWS = [(n, f"name {n}", n % 3) for n in range(1, 10)]
 CHANGES = {1: [("U", 1, "first", 2), ("D", 2, "name 2", 2)], 2: [("U", 3, "second", 0)], 3: [("I", 99, "third", 1)]}
 

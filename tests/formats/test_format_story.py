@@ -13,6 +13,8 @@ import pytest
 
 from readers import FORMAT, source
 
+pytestmark = pytest.mark.proof if FORMAT == "delta" else pytest.mark.torture  # told once in CI
+
 TABLES = {"product": "id, name, dept, category, price", "store": "id, address, city, state", "productorder": "id, productid, storeid, qty, soldprice"}
 
 

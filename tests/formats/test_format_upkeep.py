@@ -10,6 +10,8 @@ from dmscdc.service.config import write_config
 from readers import FORMAT
 from world import World, replayed
 
+pytestmark = pytest.mark.proof if FORMAT == "parquet" else pytest.mark.torture
+
 PACKED = {"parquet": "small files packed into 1", "delta": "OPTIMIZE: ", "iceberg": "rewrite_data_files: ", "hudi": "nothing to do", "hudi-mor": "run_compaction: "}
 NAMES = "id, name, Op, _cdc_file, _cdc_row"
 

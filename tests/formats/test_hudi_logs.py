@@ -1,7 +1,11 @@
 "What holds of tables of Hudi with logs alone (`hudi-mor`)."
 from __future__ import annotations
 
+import pytest
+
 from test_hudi_tables import filled
+
+pytestmark = pytest.mark.proof
 
 
 def test_logs_are_compacted_and_a_compaction_is_no_other_program(tmp_path, spark):

@@ -6,6 +6,8 @@ import pytest
 from history import COUNT, TRIED, History
 from strategies import for_random_histories, shortest
 
+pytestmark = pytest.mark.test
+
 KNOWN = [  # histories that have failed, or that we had reason to fear
     History((  # a key dies and lives again in a file that comes late, between two that are applied; a column comes meanwhile
         "INSERT INTO item (id, title) VALUES (1, 'a')", "LOAD", "PASS",
@@ -35,6 +37,7 @@ def test_the_lake_follows_the_database_through_random_histories(live):
     assert yes >= 4 * COUNT and yes > no, f"{yes} tables compared, {no} not"
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("history", KNOWN, ids=[f"{len(known.steps)} steps" for known in KNOWN])
 def test_histories_that_are_known_to_be_hard_are_followed_too(live, history):
     yes, _ = compared(lambda: live(history))

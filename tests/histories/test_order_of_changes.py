@@ -20,6 +20,8 @@ from dmscdc.landing.files import RawFile
 from dmscdc.scd2.update import look, ordered
 from dmscdc.scd2.versions import AT, Scd2Spec, kind_of, lines_of
 
+pytestmark = pytest.mark.test
+
 SCHEMA, SETS = columns("id int, name string, seq string"), (((0,), ("id", "name", "seq")),)
 DAY = datetime(2018, 12, 15, 10, tzinfo=timezone.utc)
 TEN, ELEVEN, LOAD = "20181215-100000000.parquet", "20181215-110000000.parquet", "LOAD00000001.parquet"

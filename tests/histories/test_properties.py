@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 import pyarrow as pa
 from hypothesis import Phase, example, given, seed, settings, strategies as st
+import pytest
 
 from dmscdc.capture.writer import change_sequence, moment_of
 from dmscdc.changes.fold import WRITE, Folding, fold
@@ -17,6 +18,8 @@ from dmscdc.lake.parquet.rewrite import Work, apply_rows, match
 from history import COUNT, KEYS, SEED, STEP, TRIED, History, RowLife, SyncResult, ordered, same
 from strategies import QUIET, for_random_histories
 from world import World, closed
+
+pytestmark = pytest.mark.test
 
 FEW = max(4, COUNT // 10)  # histories for each property of a table
 

@@ -11,6 +11,8 @@ import pytest
 from dmscdc.errors import ERRORS, DmscdcError, errors_page
 from dmscdc.runs.log import EXIT_CODES
 
+pytestmark = pytest.mark.quick
+
 HOME = Path(__file__).parents[2]
 MODULES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted((HOME / "dmscdc").rglob("*.py"))}
 OF_PYTHON = {name for name, one in vars(builtins).items() if isinstance(one, type) and issubclass(one, BaseException)}

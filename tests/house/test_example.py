@@ -8,6 +8,8 @@ import pytest
 
 from dmscdc.runs.report import report_html
 
+pytestmark = pytest.mark.quick
+
 HOME = Path(__file__).parents[2]
 RUNS = sorted((HOME / "runs" / "example").glob("*/*/*.ipynb"))
 AGAIN = "runs/example is older than the job or the report: .venv/bin/python runs/example/make.py makes it again"

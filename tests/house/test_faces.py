@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 HOME = Path(__file__).parents[2] / "dmscdc"
 WITHOUT = {"changes", "cli", "storage", "lake.parquet"}  # nobody needs these but other packages of ours, and the command
 FACES = sorted(".".join(path.parent.relative_to(HOME).parts) for path in HOME.rglob("__init__.py") if path.parent != HOME and path.stat().st_size)

@@ -13,6 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+pytestmark = pytest.mark.proof
+
 HOME = Path(__file__).parents[2]
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
@@ -66,6 +68,7 @@ def test_a_command_that_fails_in_a_fresh_home_fails():
 
 SKIPS = """
 import pytest
+pytestmark = pytest.mark.quick
 def test_part(): pytest.skip("chromium is not installed: apt-get install chromium")
 @pytest.mark.skipif(True, reason="maven is not installed")
 def test_another(): pass
@@ -86,9 +89,15 @@ def test_a_missing_part_is_red_in_ci_and_named_elsewhere(tmp_path, ci, outcome):
 
 
 def test_ci_and_make_fresh_run_with_an_empty_home_where_a_skip_is_red():
-    assert "\nCI=true .ci/fresh make test || failed=1\nCI=true .ci/fresh make proof || failed=1\nexit $failed\n" in (HOME / ".ci/run").read_text()
+    assert "\nCI=true .ci/fresh make ci || failed=1\n" in (HOME / ".ci/run").read_text()
     said = subprocess.run(["make", "--no-print-directory", "--dry-run", "fresh"], cwd=HOME, capture_output=True, text=True, check=True).stdout
-    assert " && .ci/fresh make -C " in said and said.endswith(" test proof\n")
+    assert " && .ci/fresh make -C " in said and said.endswith(" ci\n")
+
+
+def test_asking_for_help_starts_nothing_and_another_word_is_refused():
+    asked = {word: subprocess.run([HOME / ".ci/run", word], env={"PATH": "/bin:/usr/bin"}, capture_output=True, text=True) for word in ("--help", "quick")}
+    assert {word: done.returncode for word, done in asked.items()} == {"--help": 0, "quick": 2}
+    assert all(done.stdout.startswith("What continuous integration runs") and not done.stderr for done in asked.values())
 
 
 def test_make_installs_what_the_constraints_say():
@@ -109,9 +118,6 @@ def test_reasons_of_skips_are_printed():
     assert " -rs " in (HOME / "pyproject.toml").read_text()
 
 
-FOLDERS = sorted({path.parent.name for path in (HOME / "tests").glob("*/test_*.py")})
-
-
 def told_by(target: str) -> list[str]:
     "The lines that make would have run."
     return subprocess.run(["make", "--dry-run", target], cwd=HOME, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -119,27 +125,37 @@ def told_by(target: str) -> list[str]:
 
 def folders_of(lines: list[str], tier: str) -> list[str]:
     "The folders of tests in which a tier is run."
-    return sorted(word for line in lines if f'-m "{tier} and not torture"' in line for word in re.findall(r"tests/(\w+)", line))
+    return sorted(word for line in lines if f"--tier {tier} " in line for word in re.findall(r"tests/(\w+)", line))
 
 
-def test_make_test_runs_each_tier_in_every_folder_that_has_it_and_every_package_of_rooms_once():
-    said, proof = told_by("test"), told_by("proof")
-    assert len(FOLDERS) > 15 and folders_of(said, "test") == FOLDERS and folders_of(proof, "proof") == FOLDERS
-    assert folders_of(said, "quick") == folders_of(told_by("quick"), "quick") == FOLDERS
+def test_each_tier_is_run_in_every_folder_that_has_it_and_every_package_of_rooms_once():
+    said = told_by("ci")
+    for tier in ("quick", "test", "proof"):
+        folders = folders_of(said, tier)
+        having = {path.parent.name for path in (HOME / "tests").glob("*/*.py") if f"mark.{tier}" in path.read_text()}
+        assert len(having) > 5 and having <= {*folders} and len({*folders}) == len(folders), tier
+        assert folders == folders_of(told_by("quick" if tier == "quick" else "test" if tier == "test" else "proof"), tier)
     packages = [path.name for path in sorted((HOME / "notebooks").glob("[0-9][0-9]_*")) if path.is_dir()]
     asked = [word for line in said if " tests/rooms.py " in line for word in line.split() if word.startswith("notebooks/")]
     assert len(packages) > 10 and sorted(asked) == [f"notebooks/{name}" for name in ("00_errors.ipynb", *packages, "guide", "shapes.ipynb")]
-    assert not [line for line in proof if " tests/rooms.py " in line]
 
 
-def test_every_file_of_tests_has_a_tier_and_every_tier_names_files():
-    import tiers
-
-    names = [f"{path.parent.name}/{path.name}" for path in (HOME / "tests").glob("*/test_*.py")]
-    assert {tiers.tier_of(f"{name}::test") for name in names} == {"quick", "test", "proof"}
-    assert not [key for key in tiers.TIERS if not any(name.startswith(key.partition("::")[0]) for name in names)]
-    assert not [key for key in tiers.TIERS if "::" in key and f"def {key.partition('::')[2]}" not in (HOME / "tests" / key.partition("::")[0]).read_text()]
-    assert tiers.tier_of("contracts/test_state.py::test_a[sqlite]") == "quick" and tiers.tier_of("contracts/test_state.py::test_a[dynamodb]") == "proof"
+def test_the_mark_nearest_to_a_test_says_its_tier_and_one_without_is_an_error(tmp_path):
+    (tmp_path / "test_it.py").write_text("""
+import pytest
+from tiers import sampled
+pytestmark = pytest.mark.test
+def test_a(): pass
+@pytest.mark.quick
+@pytest.mark.parametrize("n", sampled([1, 2], 1))
+def test_b(n): pass
+""")
+    command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "conftest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    env = {**os.environ, "PYTHONPATH": str(HOME / "tests")}
+    ran = {tier: subprocess.run([*command, *words], env=env, cwd=tmp_path, capture_output=True, text=True).stdout for tier, words in {"": [], **{t: ["--tier", t] for t in ("quick", "test", "torture", "all")}}.items()}
+    assert {tier: re.search(r"(\d+) passed", said)[1] for tier, said in ran.items()} == {"": "2", "quick": "1", "test": "1", "torture": "1", "all": "3"}, ran
+    (tmp_path / "test_it.py").write_text("def test_a(): pass")
+    assert "test_it.py::test_a has no tier" in subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True).stderr
 
 
 @pytest.mark.parametrize("part, room", [("rooms/04_spark", "04_spark/02_session"), ("rooms/07_lake", "07_lake/01_table")])

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from rooms import on_this_machine
 
+pytestmark = pytest.mark.quick
+
 HOME = Path(__file__).parents[2]
 NOTEBOOKS = HOME / "notebooks"
 ROOMS = sorted([*NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"), *NOTEBOOKS.glob("[0-9][0-9]_*/**/[0-9][0-9]_*.ipynb")])

@@ -20,6 +20,8 @@ from dmscdc.runs.log import RunLog
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 
+pytestmark = pytest.mark.test
+
 HOME = Path(__file__).parents[2]
 HEAVY = "nbformat nbconvert papermill jsonschema pandas boto3 botocore altair sqlalchemy pyspark IPython nbclient jupyter_client duckdb"
 ARROW = "pyarrow numpy"
@@ -72,6 +74,7 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("words", ["--version", "--help", "pass --help", "as-of --help", "table set --help", "runs --help"])
 def test_words_about_commands_import_nothing_heavy(words, folder):
     assert imported(words, folder, f"{HEAVY} {ARROW}") == {}

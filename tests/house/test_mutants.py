@@ -1,5 +1,9 @@
 "A row of tests/mutants.md that fits the code no more is said; what the rows break is run by hand: make mutants SINCE=COMMIT."
+import pytest
+
 import mutants
+
+pytestmark = pytest.mark.quick
 
 
 def test_a_row_that_fits_no_more_is_said():

@@ -8,7 +8,11 @@ import sys
 from configparser import ConfigParser
 from pathlib import Path
 
+import pytest
+
 import dmscdc
+
+pytestmark = pytest.mark.proof
 
 HOME = Path(__file__).parents[2]
 INI = ConfigParser(delimiters=["="], interpolation=None)

@@ -10,6 +10,8 @@ from shutil import copy
 import pytest
 from rooms import Room, comparable, notebooks_of, on_this_machine
 
+pytestmark = pytest.mark.test
+
 HOME = Path(__file__).parents[2]
 SOURCES = {  # cells of the notebook `one`, by their ids
     "aaaa0001": "#| hide\nimport sys, warnings\nfrom IPython.display import HTML, SVG, display\nprint('not shown')",

@@ -20,6 +20,8 @@ from aws.conftest import aws, moto  # noqa: F401
 from dmscdc.capture.shop import create_shop
 from dmscdc.storage.filesystem import client
 
+pytestmark = pytest.mark.proof
+
 HOME = Path(__file__).parents[2]
 PAGES = [HOME / "README.md", *sorted((HOME / "notebooks" / "pages").glob("*.md"))]
 README = "\n".join(re.sub("^# ", "## ", path.read_text(encoding="utf-8")) for path in PAGES)  # and what it leads to

@@ -10,6 +10,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+pytestmark = pytest.mark.proof
+
 PINS = Path(__file__).parent / "pins"
 THEIRS = ("pyspark", "boto3", "pyarrow")  # who runs us has them already
 

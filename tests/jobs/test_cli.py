@@ -23,6 +23,8 @@ from dmscdc.runs.run import run_notebook
 from dmscdc.service.schedule import run_schedule
 from dmscdc.state.registry import open_state
 
+pytestmark = pytest.mark.test
+
 
 @pytest.fixture
 def dmscdc(tmp_path, monkeypatch):
@@ -221,6 +223,7 @@ def test_the_job_that_loads_passes_the_format_of_a_new_table_on(shop, tmp_path):
     assert open_state(f"sqlite:{tmp_path}/other.db").get(TableRef("sampledb", "product")).format == "paimon"
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("which, code, said", [("reads_its_own_files", 1, "deselected"), ("keeps_data", 0, "passed")])
 def test_conformance_runs_the_suite_of_a_format_and_ends_with_1_where_nothing_was_proven(tmp_path, which, code, said):
     command = [sys.executable, "-c", "from dmscdc.cli.main import main; main()", "conformance", "parquet"]

@@ -20,6 +20,8 @@ from dmscdc.spark.server import serve
 from dmscdc.state.registry import open_state
 from rooms import Room
 
+pytestmark = pytest.mark.proof
+
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 PRODUCT = TableRef.parse("sampledb.product")
 

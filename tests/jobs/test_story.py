@@ -24,6 +24,8 @@ from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import RunLog, records
 from dmscdc.state.registry import open_state
 
+pytestmark = pytest.mark.proof
+
 ROOT = Path(__file__).parents[2]
 TABLES = ("sampledb.product", "sampledb.productorder", "sampledb.store")
 PASSWORD = "correct-horse-battery"  # in the environment of every command; it must not be kept

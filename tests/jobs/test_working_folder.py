@@ -13,6 +13,8 @@ from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 
+pytestmark = pytest.mark.proof
+
 FOLDERS = "dmscdc pyspark numpy pandas IPython ipykernel papermill jupyter_client grpc zmq"
 FILES = "typer pyarrow ipykernel_launcher runpy json logging random secrets tempfile zipfile socket ast sitecustomize program"
 TRAP = """import os, sys
@@ -52,6 +54,7 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("classic", [False, True], ids=["server", "classic"])
 def test_a_pass_imports_nothing_from_the_folder_in_which_it_is_typed(folder, classic):
     if classic:

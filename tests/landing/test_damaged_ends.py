@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.quick
+
 ASK_EVERY_END = """
 import json, sys
 from pathlib import Path

@@ -12,6 +12,8 @@ import pytest
 from dmscdc.capture.writer import DmsSettings, change_sequence, typed_rows, write_changes, write_load
 from dmscdc.landing.files import FolderLanding, TableRef
 
+pytestmark = pytest.mark.quick
+
 T = "sampledb.product"
 CLOSED = datetime(2018, 12, 15, 10, 3, 11, 204000)
 

@@ -14,6 +14,8 @@ from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.storage.log_store import LogStore
 
+pytestmark = pytest.mark.quick
+
 FILE = {"name": "000000000002-a-b.parquet", "aside": "x/y.parquet", "rows": 1, "bytes": 1, "low": [1], "high": [2], "values": []}
 WRONG = [(("facts",), []), (("facts",), "x"), (("files",), [5]), (("files",), "x"), (("adds",), 5), (("number",), 1), (("number",), "2")]
 WRONG += [(("facts", "position"), value) for value in ([], "x", None, {"last": 5}, {"load_files": [5]}, {"window": []}, {"applied": [1]}, {"applied": 5}, {"applied": ["x", "y"]})]

@@ -10,6 +10,8 @@ from dmscdc.errors import NotADmsName
 from dmscdc.landing.files import FolderLanding, RawFile, TableRef, classify, parse_name
 from dmscdc.landing.s3 import listing_from_keys
 
+pytestmark = pytest.mark.quick
+
 T = TableRef("sampledb", "product")
 
 

@@ -19,6 +19,8 @@ from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.arrivals import Plan
 from dmscdc.load.process import problem_of
 
+pytestmark = pytest.mark.quick
+
 TYPES = (("Op", "string"), ("id", "int"), ("a", "string"), ("_cdc_file", "string"), ("_cdc_row", "bigint"))
 ROWS = pa.table({"Op": ["I"] * 3, "id": pa.array([1, 2, 3], pa.int32()), "a": ["x", "y", "z"], "_cdc_file": ["LOAD00000001.parquet#1"] * 3, "_cdc_row": [0, 1, 2]})
 OTHERS = {"a column is missing": ROWS.drop_columns(["a"]), "a column of another type": ROWS.set_column(2, "a", pa.array([1, 2, 3])),

@@ -21,6 +21,8 @@ from dmscdc.capture.writer import DmsSettings
 from dmscdc.errors import BadSetting, WrongValue
 from dmscdc.landing.files import FolderLanding, TableRef
 
+pytestmark = pytest.mark.quick
+
 NOON = datetime(2018, 12, 15, 12, tzinfo=timezone.utc)
 FULL = DmsSettings(timestamp_column="ts", sequence_column="seq")
 

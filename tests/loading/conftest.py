@@ -1,10 +1,10 @@
-"""Every test of loading runs twice: small batches are folded in one task, and brought together as large ones are."""
+"""Every test of loading runs twice in make torture: small batches are folded in one task, and brought together as large ones are. In CI test_fold and test_order do."""
 import pytest
 
 from dmscdc.changes import stage as batch
 
 
-@pytest.fixture(scope="module", autouse=True, params=["direct", "shuffled"])
+@pytest.fixture(scope="module", autouse=True, params=["direct", pytest.param("shuffled", marks=pytest.mark.torture)])
 def way(request, spark):
     "How batches are folded; that they were brought together is seen."
     seen, taken = [], pytest.MonkeyPatch()

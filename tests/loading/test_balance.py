@@ -3,7 +3,11 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from world import World
+
+pytestmark = pytest.mark.test
 
 ITEM = {"id": "int", "name": "string"}
 

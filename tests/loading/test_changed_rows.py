@@ -9,6 +9,8 @@ from dmscdc.history.sample import changed_by
 
 from world import World
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "name": "string", "qty": "int"}
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
+import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
 from dmscdc.service.config import write_config
 from world import World, closed, query
+
+pytestmark = pytest.mark.test
 
 OLD = {"id": "int", "f": "float", "d": "decimal(10,2)", "gone": "string"}
 MORE = {**OLD, "new": "string"}

@@ -14,6 +14,9 @@ from dmscdc.errors import Unreadable
 
 from damage import DAMAGES, LIBRARIES, ROWS, SOURCE, damages, encoded, in_page, put, rows_of, to_nulls
 from world import World, closed, query
+from tiers import sampled
+
+pytestmark = pytest.mark.test
 
 
 def check(done, before, w, name, words, what):
@@ -25,7 +28,7 @@ def check(done, before, w, name, words, what):
     assert w.table_state() == before, what
 
 
-@pytest.mark.parametrize("partition", ["", "site"])
+@pytest.mark.parametrize("partition", sampled(["", "site"], ""))
 def test_a_damaged_change_file_refuses_its_batch_by_name(tmp_path, spark, partition):
     w = World(tmp_path, spark, SOURCE).set(key="id,site", **({"partition": partition} if partition else {}))
     put(w.raw / "LOAD00000001.parquet", encoded(rows_of(None)))

@@ -10,6 +10,9 @@ from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
 from dmscdc.changes.stage import DIRECT
 
 from world import World, closed, replayed
+from tiers import sampled
+
+pytestmark = pytest.mark.test
 
 KEYS, VALUES = {"h": "int", "k": "int", "part": "string"}, {"a": "int", "b": "string", "c": "decimal(10,2)"}
 COLUMNS = "h, k, part, a, b, c, Op, _cdc_file, _cdc_row"
@@ -48,8 +51,10 @@ def write_histories(w: World, rng: random.Random, key: tuple[str, ...], number: 
     w.changes(number, rows, schema, settings=settings, sequences=[change_sequence(commit, 1000 * number + i) for i in range(len(rows))])
 
 
-@pytest.mark.parametrize("key, delete, sequences, seed", [
-    (("h", "k"), "hard", False, 1), (("h", "k"), "soft", True, 2), (("part", "k", "h"), "hard", True, 3), (("part", "k", "h"), "soft", False, 4)])
+CASES = [(("h", "k"), "hard", False, 1), (("h", "k"), "soft", True, 2), (("part", "k", "h"), "hard", True, 3), (("part", "k", "h"), "soft", False, 4)]
+
+
+@pytest.mark.parametrize("way, key, delete, sequences, seed", sampled([(way, *case) for way in ("direct", "shuffled") for case in CASES], ("direct", *CASES[1]), ("shuffled", *CASES[2])), indirect=["way"])
 def test_passes_cut_anywhere_equal_applying_one_by_one(tmp_path, spark, key, delete, sequences, seed, way):
     rng = random.Random(seed)
     w = World(tmp_path, spark, {**KEYS, **VALUES}).set(key=key, delete=delete)

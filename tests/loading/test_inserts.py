@@ -5,6 +5,8 @@ import pytest
 
 from world import World, closed
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "name": "string"}
 COLUMNS = "id, name, _cdc_file, _cdc_row"
 

@@ -11,6 +11,8 @@ import pytest
 from awkward import COLUMNS, KEYS, PARTITIONS, REFUSED, TWICE
 from world import World, closed
 
+pytestmark = pytest.mark.proof
+
 TEXTS = dict.fromkeys(COLUMNS, "string")
 
 

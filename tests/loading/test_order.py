@@ -13,7 +13,10 @@ from dmscdc.changes.read import NAME
 from dmscdc.changes.schema import FILE, ROW
 
 from test_fold import split_files
+from ways import BOTH
 from world import World, closed
+
+pytestmark = [pytest.mark.test, BOTH]
 
 SCHEMA = {"id": "int", "name": "string"}
 

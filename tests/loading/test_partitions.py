@@ -23,6 +23,8 @@ from dmscdc.load.results import Task
 from damage import encoded, put
 from world import World, closed, query, replayed
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "site": "string", "day": "date", "name": "string"}
 ODD = ["a b", "a/b", "ü 😀", "50%", "a=b", "x%2Fy", "it's", '"q"', "a:b*?", "{x}[y]", "007", "c\\d", "#1 +2", "null"]
 

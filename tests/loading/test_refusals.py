@@ -5,6 +5,8 @@ import pytest
 
 from world import World, closed
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "site": "string", "price": "decimal(10,2)"}
 GOOD, BAD = closed(2), closed(3)
 

@@ -18,6 +18,8 @@ from dmscdc.state.position import Position, reload_folder
 from readers import FORMAT
 from world import World
 
+pytestmark = pytest.mark.test
+
 ITEM = {"id": "int", "name": "string", "share": "double", "price": "decimal(10,2)", "at": "timestamp"}
 NAMES = list(ITEM)
 DAWN, FIRST, LATER = (datetime(2018, 12, 15, hour, 0, 3, tzinfo=timezone.utc) for hour in (9, 10, 12))

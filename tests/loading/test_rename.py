@@ -12,6 +12,8 @@ from dmscdc.service.config import write_config
 from readers import FORMAT
 from world import World
 
+pytestmark = pytest.mark.test
+
 OLD, NEW = {"id": "int", "qty": "int", "name": "string"}, {"id": "int", "quantity": "int", "name": "string"}
 WAYS = {"parquet": DmsSettings(), "csv": DmsSettings(data_format="csv", add_column_name=True, include_op_for_full_load=True)}
 

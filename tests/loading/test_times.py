@@ -5,8 +5,11 @@ from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from world import World, closed
+
+pytestmark = pytest.mark.test
 
 FIRST = datetime(2018, 12, 15, 10, 3, 11, 204000, timezone.utc)
 FORMS = [pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), pa.timestamp("ns")]  # the last is written as 96 bits

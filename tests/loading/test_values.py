@@ -15,6 +15,8 @@ from dmscdc.capture.writer import DmsSettings
 
 from world import World, closed, raw_rows, replay
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "flag": "boolean", "i1": "tinyint", "i2": "smallint", "i8": "bigint", "u1": "uint1", "u2": "uint2", "u4": "uint4", "u8": "uint8",
           "f": "float", "g": "double", "s": "string", "b": "binary", "day": "date", "clock": "time", "moment": "timestamp", "d5": "decimal(5,0)", "d38": "decimal(38,10)"}
 LOW = (False, -128, -2**15, -2**63, 0, 0, 0, 0, -0.5, 5e-324, "", b"", "0001-01-01", "00:00:00", "0001-01-01 00:00:00", "-99999", "-9999999999999999999999999999.9999999999")

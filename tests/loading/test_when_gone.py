@@ -4,10 +4,14 @@ from __future__ import annotations
 import shutil
 from datetime import datetime, timezone
 
+import pytest
+
 from dmscdc.history.changelog import open_changelog
 from dmscdc.history.span import landed, span
 from dmscdc.state.position import Position
 from world import World
+
+pytestmark = pytest.mark.test
 
 ITEM = {"id": "int", "name": "string"}
 ROWS = [(1, "lamp"), (2, "desk")]

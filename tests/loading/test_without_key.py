@@ -14,6 +14,8 @@ from dmscdc.service.config import write_config
 from readers import FORMAT
 from world import World
 
+pytestmark = pytest.mark.test
+
 ITEM = {"item": "string", "price": "int"}
 BOTH = {**ITEM, "BI_item": "string", "BI_price": "int"}
 DAWN = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)

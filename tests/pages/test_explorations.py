@@ -24,6 +24,9 @@ from dmscdc.runs.kernel import Watch, executed
 from dmscdc.runs.log import RunLog
 from dmscdc.service.config import write_config
 from dmscdc.state.registry import open_state
+from tiers import sampled
+
+pytestmark = pytest.mark.proof
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from front_page import a_line, stamp  # noqa: E402
@@ -120,7 +123,7 @@ def shown(ran: Ran, *homes: Path) -> str:
     return re.sub(r"\S*(\.\./)+\S*|\x1b\[[0-9;]*m", "", text)
 
 
-@pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.parametrize("name", sampled(LOOKING, "run_reports"))
 def test_an_exploration_reads_the_nearest_settings_else_the_demo(name, house, run, tmp_path, monkeypatch):
     other, explore = tmp_path / "other", tmp_path / "notebooks" / "explore"
     write_config(other, landing="landing", lake="lake", settle=0)

@@ -31,6 +31,8 @@ from dmscdc.runs.report import render, report_html, said_html
 from dmscdc.runs.store import FolderRunStore
 from dmscdc.service.exploring import sorted_by_click
 
+pytestmark = pytest.mark.proof
+
 HOME = Path(__file__).parents[2]
 sys.path.insert(0, str(HOME / "bench"))
 from front_page import FLAGS, a_line, a_pass, lines, statuses  # noqa: E402

@@ -9,6 +9,8 @@ import pytest
 
 from test_pages import browser, shown  # noqa: F401  fixtures
 
+pytestmark = pytest.mark.proof
+
 HOME = Path(__file__).parents[2]
 READ = [*sorted((HOME / "notebooks" / "guide").glob("*.ipynb")), *sorted((HOME / "notebooks" / "pages").glob("*.md")), HOME / "notebooks" / "site.md"]
 

@@ -31,6 +31,8 @@ from dmscdc.state.items import TableItem
 from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
 
+pytestmark = pytest.mark.test
+
 T = TableRef("shop", "item")
 
 

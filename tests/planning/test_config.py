@@ -15,6 +15,8 @@ from dmscdc.errors import ConfigError
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import DEFAULTS, FILE, MEANING, Config, absolute, read_config, table_parameters, write_config
 
+pytestmark = pytest.mark.quick
+
 names = st.text(st.characters(blacklist_categories=("Cc", "Cs"), blacklist_characters="/:~"), min_size=1).filter(
     lambda t: t.strip() and t not in (".", "..")
 )
@@ -63,6 +65,7 @@ def test_relative_paths_are_meant_from_the_folder_of_the_file(tmp_path, monkeypa
     )
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("address", ["s3://bucket/raw", "s3a://bucket/raw", "dynamodb:DMSCDC_Controller"])
 def test_addresses_are_no_paths(tmp_path, address):
     assert absolute(address, tmp_path) == address

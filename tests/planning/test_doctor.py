@@ -26,6 +26,8 @@ from dmscdc.doctor.evidence import Finding
 from dmscdc.doctor.place_checks import Survey, java_version, rights
 from dmscdc.state.registry import open_state
 
+pytestmark = pytest.mark.quick
+
 LOAD, FIRST, SECOND = "LOAD00000001.parquet", "20181215-100311204.parquet", "20181215-100412204.parquet"
 GB = 10**9
 LOADED = datetime(2018, 12, 15, 9, tzinfo=timezone.utc).timestamp()

@@ -14,6 +14,8 @@ from dmscdc.runs.log import RunLog
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 
+pytestmark = pytest.mark.quick
+
 TABLES = ("shop.item", "shop.tmp_1", "shop.tmp_2", "other.item")
 
 

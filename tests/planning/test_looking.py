@@ -13,6 +13,8 @@ from dmscdc.service.config import read_config, write_config
 from dmscdc.service.status import read_statuses
 from world import World
 
+pytestmark = pytest.mark.test
+
 
 def everything(root: Path) -> dict[str, tuple[int, bytes]]:
     return {str(path.relative_to(root)): (path.stat().st_mtime_ns, path.read_bytes()) for path in sorted(root.rglob("*")) if path.is_file()}

@@ -19,6 +19,8 @@ from dmscdc.service.status import read_statuses, status_row
 from dmscdc.state.items import ATTRIBUTES
 from dmscdc.state.registry import open_state
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "name": "string"}
 
 

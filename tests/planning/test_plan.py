@@ -17,6 +17,8 @@ from dmscdc.load.plan import plan_table
 from dmscdc.load.loader import after_load
 from dmscdc.state.position import Position, tally
 
+pytestmark = pytest.mark.quick
+
 T = TableRef("sampledb", "product")
 NOON = datetime(2018, 12, 15, 12, tzinfo=timezone.utc).timestamp()
 SUPERSEDE, KEEP = {"kind": "reload", "changes": "supersede"}, {"kind": "reload", "changes": "keep"}

@@ -15,6 +15,8 @@ from dmscdc.load import results
 from dmscdc.load.loader import note_left_out
 from dmscdc.service.key_inference import suggest_key
 
+pytestmark = pytest.mark.quick
+
 NEVER = "--insert-only is for rows that are never updated or deleted"
 
 

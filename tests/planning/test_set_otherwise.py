@@ -18,6 +18,8 @@ from dmscdc.service.config import write_config
 from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
 
+pytestmark = pytest.mark.test
+
 T = TableRef("shop", "t")
 COLUMNS = {"a": "int", "b": "int"}
 RELOAD = "rewrite it: `dmscdc table rewind shop.t --reload`"

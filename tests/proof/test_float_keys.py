@@ -8,6 +8,8 @@ import pytest
 from dmscdc.reconcile.explain import ProofRequest, Proof, prove
 from world import World
 
+pytestmark = pytest.mark.torture
+
 KINDS = {"double": {"sqlite": "double", "mysql": "double", "postgresql": "double precision"}, "float": {"sqlite": "float", "mysql": "float", "postgresql": "real"}}
 
 

@@ -16,6 +16,8 @@ from dmscdc.landing.files import TableRef
 from dmscdc.reconcile.canonical import hash_of, row_text, rules_of, text_of
 from dmscdc.reconcile.source import SourceColumn, address, columns_of, snapshot, source_name
 
+pytestmark = pytest.mark.proof
+
 UTC = timezone.utc
 TINY, HUGE, THIRD = 5e-324, 1.7976931348623157e308, 1 / 3
 

@@ -5,6 +5,7 @@ import json
 import sqlite3
 from contextlib import closing
 
+import pytest
 from typer.testing import CliRunner
 
 from dmscdc.capture.sqlite import SqliteSource
@@ -14,6 +15,8 @@ from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.reconcile.proven import keep_proof
 from dmscdc.service.config import write_config
 from world import World
+
+pytestmark = pytest.mark.proof
 
 
 def shop(tmp_path, spark, *steps: str, **settings) -> World:

@@ -20,6 +20,8 @@ from dmscdc.cli.main import app
 
 from world import World
 
+pytestmark = pytest.mark.proof
+
 TYPES = {
     "tinyint": ("-128", "127", "0"), "tinyint unsigned": ("255", "0", "155"), "smallint": ("-32768", "32767"), "smallint unsigned": ("65535", "0"),
     "mediumint": ("-8388608", "8388607"), "mediumint unsigned": ("16777215", "0"), "int": ("-2147483648", "2147483647"), "int unsigned": ("4294967295", "0"),

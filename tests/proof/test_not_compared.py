@@ -20,6 +20,8 @@ from dmscdc.service import schedule as proof_runs
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 
+pytestmark = pytest.mark.proof
+
 LOADED, NEW, LATER = "shop.loaded", "shop.new", "shop.later"
 
 

@@ -10,6 +10,8 @@ from dmscdc.reconcile.explain import judge
 from dmscdc.service.config import Config
 from dmscdc.service.schedule import check_source
 
+pytestmark = pytest.mark.quick
+
 WRONG = Comparison(Total(2, 7), Total(2, 8), (), counts=Counter(different=1), findings=(Finding("different", {"id": "1"}, {"price": ("40", "39")}),))
 
 
@@ -24,6 +26,7 @@ def test_a_table_with_a_key_is_told_nothing_of_changes_left_out():
     assert words.endswith("1 different: id=1 (price), not explained by a change that waits")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("source, driver", [("mariadb://reader@shop.example/sampledb", "pymysql"), ("postgresql://reader@shop.example/sampledb", "psycopg")])
 def test_a_driver_that_is_missing_is_said_before_anything_starts(monkeypatch, source, driver):
     config = Config(landing="landing", lake="lake", source=source)

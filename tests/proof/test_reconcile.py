@@ -13,6 +13,8 @@ from dmscdc.reconcile.canonical import rules_of
 from dmscdc.reconcile.compare import Comparison, Layout, examine, find, spark_side
 from dmscdc.reconcile.source import Snapshot, address, columns_of, snapshot, source_side
 
+pytestmark = pytest.mark.proof
+
 BIG = 2 ** 63 - 1
 
 

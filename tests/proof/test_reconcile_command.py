@@ -16,6 +16,8 @@ from dmscdc.service.config import read_config, write_config
 from dmscdc.spark.server import serve
 from world import World
 
+pytestmark = pytest.mark.proof
+
 ROWS = [(1, "lamp", 39), (2, "desk", 89), (3, "tent", 119)]
 WRONG = "a-wrong-password-of-nobody"
 

@@ -3,8 +3,12 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from databases import program
 from dmscdc.capture.shop import shop_mysql, shop_rows
+
+pytestmark = pytest.mark.proof
 
 
 def test_the_script_runs_as_a_client_reads_it_and_its_procedure_adds_orders(request):

@@ -14,6 +14,8 @@ from dmscdc.reconcile.source import PASSWORD, address, columns_of, snapshot
 from dmscdc.reconcile.source import source_name
 from dmscdc.storage.filesystem import client
 
+pytestmark = pytest.mark.proof
+
 WORD = "hunter2-of-nobody"
 
 

@@ -28,6 +28,9 @@ from dmscdc.service.workers import Workers, LeaseHeartbeat, Servers, run_table, 
 from dmscdc.state.registry import open_state
 
 from test_runs import at_work, kernels_at_work
+from tiers import sampled
+
+pytestmark = pytest.mark.proof
 
 PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nsettle = 0.0\nrun = ""\nowner = ""\nfence = 0'
 DOES = """
@@ -255,7 +258,7 @@ sys.exit(run_pass(config, job=stand_in(folder), start=fake.serve, stop_work=fake
 """
 
 
-@pytest.mark.parametrize("workers, number", [(1, signal.SIGINT), (0, signal.SIGINT), (1, signal.SIGTERM), (0, signal.SIGTERM)])
+@pytest.mark.parametrize("workers, number", sampled([(1, signal.SIGINT), (0, signal.SIGINT), (1, signal.SIGTERM), (0, signal.SIGTERM)], (1, signal.SIGTERM)))
 def test_ctrl_c_and_sigterm_end_kernels_stop_their_work_and_give_the_leases_back(tmp_path, workers, number):
     config, state = a_house(tmp_path, {"done": "", "hangs": "threading.Event().wait(60)", "later": ""})
     write_load(config.landing, "shop.done", [(n, "a" * 99) for n in range(999)], {"id": "int", "said": "string"})  # the longest goes first

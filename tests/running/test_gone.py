@@ -14,6 +14,8 @@ from dmscdc.service.config import write_config
 from dmscdc.spark.server import serve
 from world import closed, query
 
+pytestmark = pytest.mark.proof
+
 BAD, GOOD = f"{closed(1)}.csv", f"{closed(2)}.csv"
 
 
@@ -75,6 +77,7 @@ def test_a_refused_file_that_is_deleted_is_said_until_a_person_accepts_it(home):
     assert home.said("pass") == (0, "1 table: 1 nothing") and BAD not in home.said("status")[1]
 
 
+@pytest.mark.torture
 def test_a_refused_file_that_comes_back_mended_is_no_loss(home):
     home.put(BAD, "I,three,c\n")
     assert home.said("pass")[0] == 1

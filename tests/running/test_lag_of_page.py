@@ -2,6 +2,8 @@
 from datetime import datetime, timezone
 from pathlib import Path
 
+import pytest
+
 from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import run_at
 from dmscdc.service import passes as controller
@@ -10,6 +12,8 @@ from dmscdc.service.status import TableStatus
 from dmscdc.service.workers import Outcome
 from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
+
+pytestmark = pytest.mark.proof
 
 
 def test_the_lag_after_a_run_goes_from_the_newest_change_file_in_the_lake_to_the_moment_of_the_page(tmp_path, monkeypatch):

@@ -19,6 +19,8 @@ from dmscdc.service.metrics import DIMENSIONS, UNITS, open_metrics, with_metrics
 from dmscdc.service.passes import run_pass
 from dmscdc.state.registry import open_state
 
+pytestmark = pytest.mark.test
+
 # docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html, as a schema;
 # units are those of MetricDatum
 SCALES = ("", "Kilo", "Mega", "Giga", "Tera")

@@ -5,10 +5,13 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
 from dmscdc.service.config import write_config
+
+pytestmark = pytest.mark.quick
 
 EXAMPLE = Path(__file__).parents[2] / "runs" / "example"
 

@@ -21,6 +21,8 @@ from dmscdc.errors import NoSuchJob, RefusedParameters
 from dmscdc.runs.log import RunLog, rebuild, records
 from dmscdc.runs.run import close_lost, run_notebook
 
+pytestmark = pytest.mark.proof
+
 WAIT = "threading.Event().wait(50)"
 MARK = "only_the_code_says_this = 1"
 

@@ -11,6 +11,8 @@ import pytest
 from dmscdc.errors import BadSchedule
 from dmscdc.service.schedule import next_tick, run_schedule, ticks_between, wait_until, zone_of
 
+pytestmark = pytest.mark.test
+
 START = datetime(2018, 12, 13, 10, 20, tzinfo=timezone.utc)
 
 

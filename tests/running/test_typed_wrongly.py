@@ -13,6 +13,8 @@ from dmscdc.runs.log import RunLog
 from dmscdc.service.config import write_config
 from dmscdc.state.registry import open_state
 
+pytestmark = pytest.mark.proof
+
 T = TableRef("shop", "item")
 
 

@@ -23,6 +23,8 @@ from dmscdc.storage.log_store import LogStore
 from aws.dynamo import dynamodb, dynamodb_server, dynamodb_table  # noqa: F401
 from world import World, closed, replay, replayed
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "name": "string", "dept": "string", "at": "timestamp", "n": "int"}
 ALL, RAW = 'id, name, dept, epoch_us("at"), n, Op', "id, name, dept, at, n, Op"
 FAR = datetime(9999, 12, 31, 23, 59, 59)
@@ -310,6 +312,7 @@ def test_what_cannot_be_taken_over_stays_as_it_is_with_the_command_that_helps(tm
 # Items in DynamoDB
 
 
+@pytest.mark.proof
 def test_items_in_dynamodb_bring_their_lake_with_them(tmp_path, spark, dynamodb_table):  # noqa: F811
     from dmscdc.storage.filesystem import client
 

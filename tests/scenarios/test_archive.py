@@ -13,6 +13,8 @@ from dmscdc.service.config import read_config, table_parameters, write_config
 from dmscdc.service.status import read_statuses
 from world import World
 
+pytestmark = pytest.mark.test
+
 OLD, NEW = "20181215-100000000", "20181218-100000000"  # the look-back window of the newer one begins after the older one
 
 

@@ -20,6 +20,8 @@ from dmscdc.state.sqlite import transaction
 
 from world import World, closed
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "name": "string"}
 
 

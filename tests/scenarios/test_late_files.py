@@ -7,6 +7,8 @@ from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
 
 from world import World, closed, replayed
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "name": "string", "n": "int"}
 ALL = "id, name, n, Op, _cdc_file, _cdc_row"
 

@@ -10,6 +10,8 @@ from dmscdc.cli.tables import tables
 
 from world import World, closed
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "name": "string"}
 
 

@@ -12,6 +12,8 @@ from dmscdc.service.config import write_config
 
 from world import World
 
+pytestmark = pytest.mark.test
+
 DAYS = [f"201812{day}-100000000" for day in (10, 11, 12, 17, 18)]  # the look-back window begins after the third
 
 

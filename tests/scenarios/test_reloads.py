@@ -7,6 +7,8 @@ import pytest
 
 from world import World
 
+pytestmark = pytest.mark.test
+
 SCHEMA = {"id": "int", "name": "string"}
 TEN = datetime(2018, 12, 15, 10, tzinfo=timezone.utc)
 

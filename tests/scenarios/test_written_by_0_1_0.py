@@ -16,6 +16,8 @@ from dmscdc.cli.main import app
 from dmscdc.load.process import process_table
 from dmscdc.scd2.update import update_versions
 
+pytestmark = pytest.mark.test
+
 DATA = Path(__file__).parents[1] / "data" / "written_by_0_1_0"
 TYPES = {"id": "int", "name": "string", "price": "decimal(9,2)"}
 HELD = [(1, "Lamp, large", "41.00"), (3, None, "7.25"), (4, "Desk", "120.00")]  # after both passes; 2 was deleted

@@ -12,6 +12,8 @@ import pytest
 from dmscdc.spark.server import spark_home
 from dmscdc.storage.filesystem import ivy_settings, s3a
 
+pytestmark = pytest.mark.proof
+
 COORDINATES = {"wanted": ("shop", "wanted", "1"), "logging": ("commons-logging", "commons-logging", "1.2")}
 
 
@@ -52,6 +54,7 @@ def submit(machine: Path, conf: dict[str, str], env: dict[str, str] | None = Non
     return subprocess.run(command, env=env or env_of(machine), capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.torture
 def test_a_description_without_its_jar_in_the_users_maven_repository_stops_nothing(machine):
     by_default = submit(machine, {})
     assert by_default.returncode and "download failed: commons-logging" in by_default.stderr, "Spark's own list is no trap any more: this can be simplified"

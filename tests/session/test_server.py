@@ -17,6 +17,8 @@ from dmscdc.spark.interrupts import ServerMonitor, connect_client, session_url, 
 from dmscdc.spark.server import own_log, serve, start_guarded, wait_for_port
 from dmscdc.spark.session import class_archive
 
+pytestmark = pytest.mark.proof
+
 ENDLESS = """
 import sys
 from dmscdc.spark.session import open_session
@@ -96,6 +98,7 @@ def test_stopping_one_session_leaves_the_others_at_work(server):
     assert isinstance(said[other], list)
 
 
+@pytest.mark.torture
 def test_a_task_that_does_not_listen_is_waited_for_and_then_said_to_go_on(server):
     session_id, monitor = str(uuid.uuid4()), ServerMonitor(server.url)
     deaf = "SELECT levenshtein(repeat('a', 50000 + id), repeat('b', 50000)) FROM range(0, 1, 1, 1)"

@@ -12,6 +12,8 @@ from dmscdc.changes.tasks import write_table
 from dmscdc.errors import PythonMismatch
 from dmscdc.spark.session import SESSION_SETTINGS, check_python, _has_package, package_zip
 
+pytestmark = pytest.mark.test
+
 
 def test_every_setting_of_ours_reaches_the_session(spark):
     named = {key: key if key.startswith("spark.") else f"spark.hadoop.{key}" for key in SESSION_SETTINGS}  # as spark-submit takes them

@@ -19,10 +19,14 @@ from dmscdc.changes.csv import as_parquet, format_from
 from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog, upto
+from dmscdc.history.small import table_then
 from dmscdc.history.span import landed
 from engines import feed
 from seeds import seed_of
+from ways import way  # noqa: F401
 from world import World, closed
+
+pytestmark = pytest.mark.test
 
 PRODUCT = {"id": "int", "name": "string", "price": "decimal(10,2)"}
 COLUMNS = [*PRODUCT.items()]
@@ -134,14 +138,6 @@ def told(rows: list[dict], *names: str) -> list[tuple]:
     return sorted(tuple(row[name] for name in names) for row in rows)
 
 
-@pytest.fixture(params=["direct", "shuffled"])
-def way(spark, request):
-    "Batches are folded in one task, or brought together as large ones are."
-    if request.param == "shuffled": spark.conf.set("spark.dmscdc.directBytes", "0")
-    yield request.param
-    spark.conf.unset("spark.dmscdc.directBytes")
-
-
 def test_random_changes_in_csv_and_every_question_about_them(spark, way, tmp_path):
     draw, world = random.Random(seed_of("CSV_SEED")), product(spark, tmp_path, partition="name")
     table: dict[int, tuple[str, Decimal | None]] = {n: (draw.choice("abc"), Decimal(n)) for n in range(20)}
@@ -165,8 +161,8 @@ def test_random_changes_in_csv_and_every_question_about_them(spark, way, tmp_pat
     assert world.lake("id, name, price") == sorted((n, *row) for n, row in table.items())
     past = lambda: open_changelog(str(world.landing), world.ref, position=_position(world))
     for number, then in enumerate(after, 1):
-        rows = as_of(spark, upto(past(), f"{closed(number)}.csv"), ["id"]).rows.collect()
-        assert told(rows, "id", "name", "price") == sorted((n, *row) for n, row in then.items())
+        assert told(table_then(upto(past(), f"{closed(number)}.csv"), ["id"]).rows.to_pylist(), "id", "name", "price") == sorted((n, *row) for n, row in then.items())
+    assert told(as_of(spark, past(), ["id"]).rows.collect(), "id", "name", "price") == sorted((n, *row) for n, row in table.items())
     news = feed(spark, past(), ["id"], landed(upto(past(), f"{closed(2)}.csv"))).rows.collect()
     kept = {n: row for n, row in after[1].items()}
     for row in sorted(news, key=lambda r: (r["_cdc_file"], r["_cdc_row"])):

@@ -22,6 +22,8 @@ from dmscdc.errors import Refused
 from seeds import seed_of
 from world import World, closed
 
+pytestmark = pytest.mark.quick
+
 COLUMNS = [("id", "int"), ("name", "string"), ("price", "decimal(10,2)")]
 NAMES = ["plain", "a,b", 'say ""so""', "two\nlines", "é€", " blank "]
 
@@ -131,6 +133,7 @@ def test_a_file_in_another_encoding_is_refused_or_all_its_rows_are_named(tmp_pat
     else: assert not found and bad > 0
 
 
+@pytest.mark.test
 @pytest.mark.parametrize("bad_rows", ["stop", "aside"])
 def test_damaged_files_of_many_tables_cost_no_other_table_and_no_other_file_anything(spark, tmp_path, bad_rows):
     rng, applied, refused = random.Random(seed_of("HISTORY_SEED")), set(), set()

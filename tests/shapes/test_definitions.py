@@ -7,6 +7,8 @@ from dmscdc.changes.definition import read_ddl, read_json
 from dmscdc.errors import BadSetting
 from dmscdc.landing.files import TableRef
 
+pytestmark = pytest.mark.quick
+
 T = TableRef("sampledb", "product")
 MYSQL = """
 tinyint: tinyint | tinyint(1): tinyint | tinyint unsigned: smallint | bool: tinyint | smallint: smallint | smallint unsigned: int | year(4): smallint

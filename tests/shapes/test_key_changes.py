@@ -17,17 +17,13 @@ from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
 from engines import as_of, feed
 from seeds import seed_of
+from ways import BOTH, way  # noqa: F401
 from world import World, closed
+
+pytestmark = pytest.mark.test
 
 ITEM = {"id": "int", "name": "string", "BI_id": "int"}
 PLAIN = {"id": "int", "name": "string"}
-
-
-@pytest.fixture(params=["direct", "shuffled"])
-def way(request, spark):
-    if request.param == "shuffled": spark.conf.set("spark.dmscdc.directBytes", "0")
-    yield request.param
-    spark.conf.unset("spark.dmscdc.directBytes")
 
 
 class Source:
@@ -90,25 +86,37 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.parametrize("what, cuts", [*((what, ()) for what in STATEMENTS), ("a swap in one statement", (1,)), ("all move up", (3,)), ("all move down", (1, 3)), ("a rotation", (2,)), ("a chain", (1, 2)), ("twice moved up", (2, 6))])
-def test_the_old_key_goes_and_the_new_one_comes(spark, way, tmp_path, what, cuts):
-    source = Source(5, only_changed=way == "direct")
-    world = table_of(spark, tmp_path, source)
+CASES = [*((what, ()) for what in STATEMENTS), ("a swap in one statement", (1,)), ("all move up", (3,)), ("all move down", (1, 3)), ("a rotation", (2,)), ("a chain", (1, 2)), ("twice moved up", (2, 6))]
+
+
+@BOTH
+def test_the_old_key_goes_and_the_new_one_comes(spark, way, tmp_path):
+    "Each case has a source and a thousand keys of its own; where it is cut, a file ends and the next one begins."
+    world, sources, files = World(tmp_path, spark, ITEM).set(key="id"), [Source(5, only_changed=way == "direct") for _ in CASES], [[]]
+    rows = lambda: {case: [(1000 * lot + id, name) for id, name in source.rows()] for lot, (case, source) in enumerate(zip(CASES, sources))}
+    world.load([(*row, None) for case in rows().values() for row in case])
     world.go()
-    for statement in STATEMENTS[what]: source.say(statement)
-    source.close(world, *cuts)
+    for lot, ((what, cuts), source) in enumerate(zip(CASES, sources)):
+        for statement in STATEMENTS[what]: source.say(statement)
+        changes = [(op, 1000 * lot + id, name, before and 1000 * lot + before) for op, id, name, before in source.changes()]
+        for at, change in enumerate(changes):
+            if at in cuts: files.append([])
+            files[-1].append(change)
+    for number, file in enumerate(files, 1): world.changes(number, file)
     assert world.go().verdict == "ok"
-    assert world.lake("id, name") == source.rows()
-    if way == "direct": assert pairs(table_then(now(world), ["id"]).rows.to_pylist()) == source.rows()
+    by_case = lambda found: {case: [row for row in found if row[0] // 1000 == lot] for lot, case in enumerate(CASES)}
+    assert by_case(world.lake("id, name")) == rows()
+    if way == "direct": assert by_case(pairs(table_then(now(world), ["id"]).rows.to_pylist())) == rows()
 
 
+@pytest.mark.proof
 def test_random_statements_and_every_question_about_them(spark, way, tmp_path):
     partition = "name" if way == "direct" else ""
     draw, source = random.Random(seed_of("KEY_SEED")), Source(8)
     world, after, kinds = table_of(spark, tmp_path, source, partition=partition), [], []
     world.go()
     update_versions(*world.places, settle=0, spark=lambda: spark)
-    for number in range(9):
+    for number in range(6):
         for _ in range(draw.randint(1, 6)):
             ids = [id for id, _ in source.rows()]
             free = draw.choice([n for n in range(1, 40) if n not in ids])

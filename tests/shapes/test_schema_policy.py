@@ -8,6 +8,8 @@ from dmscdc.cli.main import app
 from dmscdc.scd2.update import read_versions, update_versions
 from world import World, closed, query
 
+pytestmark = pytest.mark.test
+
 ITEM = {"id": "int", "name": "string"}
 WIDER = {"id": "bigint", "name": "string", "color": "string"}
 

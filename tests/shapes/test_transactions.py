@@ -25,6 +25,8 @@ from dmscdc.state.registry import open_state
 from seeds import seed_of
 from world import World
 
+pytestmark = pytest.mark.quick
+
 PARENT, CHILD = {"id": "int", "name": "string"}, {"id": "int", "parent": "int", "note": "string"}
 TEXTS = ["plain", "a,b", 'say "so"', "two\nlines", 'odd " one\nand "two" more', "", " blank ", "é", "U,parent,shop,7", '"', "x\r\ny"]
 START = 1_544_868_191.0  # 2018-12-15 10:03:11
@@ -88,6 +90,7 @@ def test_random_transactions_come_to_their_tables_in_order_with_no_byte_changed(
     record_property("looked at", f"{rows} rows of {len(found)} files")
 
 
+@pytest.mark.test
 def test_after_every_pass_all_tables_are_at_one_transaction_and_no_foreign_key_dangles(spark, tmp_path):
     rng = random.Random(seed_of("HISTORY_SEED") + 2); source, number = Source(rng), 0
     parent = World(tmp_path, spark, PARENT, "shop.parent").set(key="id", columns=[*PARENT.items()])
@@ -279,6 +282,7 @@ def test_a_late_file_with_an_old_object_time_is_found_by_its_day_or_asked_about(
     assert route(str(tmp_path), "cdc").written == 2 and route(str(tmp_path), "cdc").problems == ()
 
 
+@pytest.mark.test
 def test_a_file_that_has_grown_is_divided_again_and_its_tables_say_so(spark, tmp_path):
     parent = World(tmp_path, spark, PARENT, "shop.parent").set(key="id", columns=[*PARENT.items()])
     write(tmp_path / "landing", 1, [("I", "parent", "shop", 1, "a")])

@@ -15,6 +15,8 @@ from dmscdc.capture.settings import API, CHOICES, NOT_WRITTEN, SHAPELESS, DmsSet
 from dmscdc.capture.writer import typed_rows, write_changes, write_load, write_load_set, write_transactions
 from dmscdc.errors import BadSetting
 
+pytestmark = pytest.mark.quick
+
 T = "sampledb.product"
 PRODUCT = {"id": "int", "name": "string", "price": "decimal(10,2)"}
 LOAD = [(1001, "Fire 7", "39.00"), (1002, 'Fire "HD", 8', None)]

@@ -16,6 +16,8 @@ from dmscdc.service.config import read_config
 from dmscdc.service.status import read_statuses
 from dmscdc.state.registry import open_state
 
+pytestmark = pytest.mark.proof
+
 GOOD, BAD = TableRef("shop", "good"), TableRef("shop", "o'bad")
 KINDS = ({"NULL": True}, {"BOOL": True}, {"B": b"\xff"}, {"M": {"a": {"S": "b"}}}, {"L": []}, {"SS": ["a"]}, None)
 GARBAGE = [(name, value) for name in ("owner", "expiry", "fence") for value in

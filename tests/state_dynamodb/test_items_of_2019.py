@@ -11,6 +11,8 @@ from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
 from dmscdc.storage.filesystem import client
 
+pytestmark = pytest.mark.proof
+
 PRODUCT, STORE, ORDER = (TableRef("sampledb", name) for name in ("product", "store", "productorder"))
 LANDING, PLACE = "s3://shop-raw/dms", "shop-raw/dms/"
 LAST, NEXT = "20181215-100311204.parquet", "20181215-110000000.parquet"

@@ -10,6 +10,8 @@ from dmscdc.load.process import process_table
 from dmscdc.state.registry import open_state
 from world import World, closed
 
+pytestmark = pytest.mark.proof
+
 
 def test_a_lost_lake_is_left_alone_with_a_state_in_dynamodb_too(dynamodb_table, tmp_path, spark):
     w, state = World(tmp_path, spark, {"id": "int", "name": "string"}), f"dynamodb:{dynamodb_table}"

@@ -25,6 +25,8 @@ from dmscdc.state.items import Lease
 from dmscdc.state.position import Position
 from dmscdc.storage.filesystem import client
 
+pytestmark = pytest.mark.proof
+
 PRODUCT = TableRef("sampledb", "product")
 TABLES = [TableRef("sampledb", f"t{n:03}") for n in range(100)]
 HERE, THERE = (Position(last=f"20181215-10000{n}000.parquet") for n in (1, 2))

@@ -32,6 +32,8 @@ from dmscdc.landing.files import TableRef
 from seeds import seed_of
 from world import query
 
+pytestmark = pytest.mark.proof
+
 START = 1_795_219_200_000_000  # 2026-11-20, microseconds
 TABLE = "shop.customer"
 README = (Path(__file__).parents[2] / "notebooks" / "pages" / "stream.md").read_text(encoding="utf-8")
@@ -417,6 +419,7 @@ def test_from_dynamodb_to_the_lake_by_the_command_and_asked_about_like_any_table
         assert code == 2 and "nowhere" in said
 
 
+@pytest.mark.torture
 def test_the_story_of_a_stream_with_a_true_table_of_dynamodb(spark, tmp_path, monkeypatch):
     def by_hand(config, stream, table, **more):
         "Windows applied by the Spark of the tests."
