@@ -31,8 +31,8 @@ JOBS   ?= 3
 QUICK  := house+crashes+running+session planning+adversary+asking+aws+cluster+contracts+foreign+formats+histories+jobs+landing+loading+pages+proof+scenarios+shapes+state_dynamodb+stream
 ROOMS  := 08_load 07_lake 10_history 15_stream+16_deploy+17_cli+18_analyst 13_service+14_doctor+guide 09_runs 11_scd2+12_reconcile 05_changes 04_spark
 PLAIN  := 00_errors.ipynb+shapes.ipynb+01_storage+02_landing+03_capture+06_state
-TEST   := shapes+planning+landing loading+session+proof+foreign asking scenarios+contracts+formats+histories+adversary+aws+cluster+crashes+house+jobs+pages+running+state_dynamodb+stream
-PROOF  := aws+crashes+contracts+scenarios+shapes house jobs+pages+planning histories+session+state_dynamodb+stream+formats asking+adversary cluster+running proof+loading+landing+foreign
+TEST   := shapes+planning+landing loading+session+proof+foreign scenarios+contracts+formats+histories+adversary+aws+cluster+crashes+house+jobs+pages+running+state_dynamodb+stream asking
+PROOF  := aws+scenarios crashes+contracts+shapes stream+session+state_dynamodb+formats pages house asking+adversary proof+loading+landing+foreign jobs+planning cluster+running
 # What every format of the lake must do, one Spark each; those on Spark 3.5 have an environment of its own.
 SECOND := .spark35
 SUITE  := tests/contracts/test_tables.py tests/histories/test_histories.py tests/formats
@@ -57,29 +57,32 @@ $(ARCHIVE): $(STAMP)
 	@JAVA_TOOL_OPTIONS="$(filter-out $(BRIEF),$(JAVA_TOOL_OPTIONS)) -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" \
 	  $(BIN)/python -c "from dmscdc.spark.archive import write_archive; write_archive('$@')" || { echo "without it, Java starts as usual"; touch $@; }
 
+BEFORE      := lint $(QUICK:%=quick/%) rooms/$(PLAIN)
 AFTER_QUICK := $(TEST:%=test/%) $(ROOMS:%=rooms/%)
-AND_PROOF   := $(LAKES:%=lakes/%) $(PROOF:%=proof/%)
+AND_PROOF   := $(PROOF:%=proof/%) $(LAKES:%=lakes/%)
 
-quick: export JAVA_HOME := /nowhere
 quick: $(STAMP) ## what needs no Java: a minute
-	+@$(call parts,lint $(QUICK:%=quick/%) rooms/$(PLAIN))
+	+@$(call parts,$(BEFORE))
 
 test: quick $(ARCHIVE) ## quick, then what needs Spark alone, and every notebook
 	+@$(call parts,$(AFTER_QUICK))
+
+proof: $(ARCHIVE) ## what needs servers, kernels, browsers, databases or clusters, or kills something
+	+@$(call parts,$(FETCHED) $(SECOND)/.made)
+	+@$(call parts,$(AND_PROOF))
+
+ci: $(STAMP) $(ARCHIVE) ## quick, then test and proof side by side
+	+@$(call parts,$(BEFORE) $(FETCHED) $(SECOND)/.made)
+	+@$(call parts,lakes/3.5/hudi $(AND_PROOF) $(AFTER_QUICK))
 
 $(FETCHED): $(STAMP) tests/fetched.py
 	@$(BIN)/python tests/fetched.py delta iceberg
 	@touch $@
 
-proof: $(ARCHIVE) $(FETCHED) ## what needs servers, kernels, browsers, databases or clusters, or kills something
-	+@$(call parts,$(AND_PROOF))
-
-ci: quick $(ARCHIVE) $(FETCHED) ## quick, then test and proof side by side
-	+@$(call parts,$(AND_PROOF) $(AFTER_QUICK))
-
 lint: $(STAMP) ## ruff, by the rules in pyproject.toml
 	@$(BIN)/ruff check --quiet .
 
+quick/% rooms/$(PLAIN): export JAVA_HOME := /nowhere
 quick/% test/% proof/%: $(STAMP)
 	@.ci/timed $@ $(BIN)/python -m pytest --tier $(@D) $(patsubst %,tests/%,$(subst +, ,$*))
 

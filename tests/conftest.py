@@ -16,13 +16,22 @@ from tiers import TIERS, tier_of
 from skips import pytest_runtest_makereport  # noqa: F401  a hook
 
 HERE = Path(__file__).parent
-os.environ["SPARK_CONF_DIR"] = str(HERE / "spark")
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"  # compiling well costs more than it gives; the cache of one compiler is small
+# Of every Spark that a test starts, also through a command: plans are new each time and rows are few, so compiling them costs more than all else; and
+# PySpark notes for every column which line of Python made it, by calls to Java, which only error messages use. What tests the code that Spark generates has
+# the mark `compiled`. Properties of Java, since a folder of settings would come before the jars and the classes that are kept would not fit.
+PLAIN = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false", "spark.python.sql.dataFrameDebugging.enabled": "false"}
+os.environ["JAVA_TOOL_OPTIONS"] = " ".join([os.environ.get("JAVA_TOOL_OPTIONS", ""), "-Xlog:disable", *(f"-D{name}={value}" for name, value in PLAIN.items())])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would every process that a test starts
 
 if IS_FIXED:  # no example database either: what a run finds depends on the commit alone
     hypothesis.settings.register_profile("fixed", derandomize=True, database=None)
     hypothesis.settings.load_profile("fixed")
+
+
+def pytest_configure(config):
+    for tier in TIERS: config.addinivalue_line("markers", f"{tier}: the tier of a test (tiers.py)")
+    config.addinivalue_line("markers", "compiled: Spark generates code, as it does for users; other tests go without")
 
 
 def pytest_addoption(parser):

@@ -74,6 +74,7 @@ def child(pid: int) -> int:
     return int(subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=True).stdout.split()[0])
 
 
+@pytest.mark.torture
 def test_a_pass_on_a_cluster_and_one_on_a_server_lent_there_bring_the_story_to_its_end(shop, cluster, env):
     before = cluster.applications()
     assert dmscdc(shop, env, "pass", "--master", cluster) == "3 tables: 3 ok"

@@ -8,3 +8,8 @@ except ImportError:
     @pytest.fixture
     def dynamodb_table():
         pytest.skip("a stand-in for DynamoDB is started by the tests of a checkout")
+
+
+def pytest_configure(config):
+    "The marks of a checkout's tests, which mean nothing elsewhere."
+    for mark in ("quick", "test", "proof", "torture", "compiled"): config.addinivalue_line("markers", f"{mark}: of a checkout")

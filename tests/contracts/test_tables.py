@@ -256,7 +256,7 @@ def test_a_writer_that_is_overtaken_while_it_writes_leaves_nothing(loaded, opene
     assert rows(opened(), spark, "id name") == [(1, "one"), (2, "two"), (3, "three")] and dict(opened().head().position) == {"last": "overtook"}
 
 
-@pytest.mark.parametrize("write", ["apply", "replace", "advance"])
+@pytest.mark.parametrize("write", ["apply", *(pytest.param(write, marks=pytest.mark.torture) for write in ("replace", "advance"))])
 def test_what_is_staged_and_not_committed_is_seen_by_nobody_and_in_nobody_s_way(loaded, opened, spark, write):
     before, table, plan = files(loaded), rows(loaded, spark), draft(loaded)
     if write == "apply": staged(spark, loaded, [("U", 1, "never", 0), ("I", 9, "never", 0)], plan)

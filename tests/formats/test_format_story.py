@@ -47,6 +47,7 @@ def test_the_report_of_a_run_shows_rows_before_and_after(home):
     assert str(price) in shown or name in shown, shown[:2000]
 
 
+@pytest.mark.torture
 def test_a_row_is_explained_an_earlier_commit_read_and_versions_kept(home):
     assert "agrees with the files" in " ".join(said(home, "history", "sampledb.product", "--key", "id=1001").split())
     said(home, "as-of", "sampledb.product", "--commit", "1", "--out", "then")

@@ -20,11 +20,11 @@ SCHEMA = {"id": "int", "name": "string"}
 PATTERNS = tuple(names for names in TABLES if set(names[1]) & set("*?[{\\:%"))  # which Spark or an address may take for something else
 
 
-@pytest.mark.parametrize("direct", sampled([True, False], True), ids=["direct", "shuffled"])
-def test_every_name_is_loaded_and_changed(tmp_path, spark, direct, monkeypatch):
+@pytest.mark.parametrize("names, direct", sampled([("all", True), ("some", True), ("some", False)], ("some", True)))
+def test_every_name_is_loaded_and_changed(tmp_path, spark, names, direct, monkeypatch):
     write_load(tmp_path / "one", "a.b", [(1, "a"), (2, "b")], SCHEMA)
     write_changes(tmp_path / "one", "a.b", [("U", 1, "A"), ("I", 3, "c"), ("D", 2, None)], "20181215-100000000", SCHEMA)
-    state, tables = SqliteState(tmp_path / "state.db"), [TableRef(*names) for names in (TABLES if direct else TABLES[:6] + PATTERNS)]
+    state, tables = SqliteState(tmp_path / "state.db"), [TableRef(*pair) for pair in (TABLES if names == "all" else TABLES[:6] + PATTERNS)]
     together, shuffled = [], batch.fold_shuffled
     monkeypatch.setattr(batch, "fold_shuffled", lambda *given: together.append(given) or shuffled(*given))
     if not direct: spark.conf.set("spark.dmscdc.directBytes", "0")

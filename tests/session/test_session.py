@@ -15,6 +15,7 @@ from dmscdc.spark.session import SESSION_SETTINGS, check_python, _has_package, p
 pytestmark = pytest.mark.test
 
 
+@pytest.mark.compiled
 def test_every_setting_of_ours_reaches_the_session(spark):
     named = {key: key if key.startswith("spark.") else f"spark.hadoop.{key}" for key in SESSION_SETTINGS}  # as spark-submit takes them
     assert {key: spark.conf.get(name) for key, name in named.items()} == SESSION_SETTINGS
