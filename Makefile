@@ -28,11 +28,11 @@ demo: $(STAMP) $(VENV)/spark.jsa ## the whole story: a shop, its files, the lake
 # Parts that need nothing of each other run side by side, JOBS at once, the longest first; each prints what it has to say when it ends. A part of tests is
 # one process, so one Spark; rooms of spark start it in many ways and have a process each.
 JOBS   ?= 3
-QUICK  := house+crashes+running+session planning+adversary+asking+aws+cluster+contracts+foreign+formats+histories+jobs+landing+loading+pages+proof+scenarios+shapes+state_dynamodb+stream
+QUICK  := planning+asking+shapes+contracts+aws house+landing+crashes+running+proof
 ROOMS  := 08_load 07_lake 10_history 15_stream+16_deploy+17_cli+18_analyst 13_service+14_doctor+guide 09_runs 11_scd2+12_reconcile 05_changes 04_spark
 PLAIN  := 00_errors.ipynb+shapes.ipynb+01_storage+02_landing+03_capture+06_state
-TEST   := shapes+planning+landing loading+session+proof+foreign scenarios+contracts+formats+histories+adversary+aws+cluster+crashes+house+jobs+pages+running+state_dynamodb+stream asking
-PROOF  := aws+scenarios crashes+contracts+shapes stream+session+state_dynamodb+formats pages house asking+adversary proof+loading+landing+foreign jobs+planning cluster+running
+TEST   := shapes+planning loading+session+proof+foreign asking histories+scenarios+contracts+house+jobs+running
+PROOF  := aws+scenarios crashes+contracts+shapes stream+session+state_dynamodb+formats pages house asking+adversary proof+loading jobs+planning cluster+running
 # What every format of the lake must do, one Spark each; those on Spark 3.5 have an environment of its own.
 SECOND := .spark35
 SUITE  := tests/contracts/test_tables.py tests/histories/test_histories.py tests/formats

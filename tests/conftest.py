@@ -16,12 +16,13 @@ from tiers import TIERS, tier_of
 from skips import pytest_runtest_makereport  # noqa: F401  a hook
 
 HERE = Path(__file__).parent
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"  # compiling well costs more than it gives; the cache of one compiler is small
-# Of every Spark that a test starts, also through a command: plans are new each time and rows are few, so compiling them costs more than all else; and
-# PySpark notes for every column which line of Python made it, by calls to Java, which only error messages use. What tests the code that Spark generates has
-# the mark `compiled`. Properties of Java, since a folder of settings would come before the jars and the classes that are kept would not fit.
+# Of every Java that a test starts, also through a command. Compiling well costs more than it gives, and one compiler alone has a small cache; plans are new
+# each time and rows are few, so generating code for them costs more than all else; PySpark notes for every column which line of Python made it, by calls to
+# Java, which only error messages use. What tests the code that Spark generates has the mark `compiled`. Spark's settings are properties of Java, since a
+# folder of settings would come before the jars, and the classes that are kept would not fit.
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -Xlog:disable"
 PLAIN = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false", "spark.python.sql.dataFrameDebugging.enabled": "false"}
-os.environ["JAVA_TOOL_OPTIONS"] = " ".join([os.environ.get("JAVA_TOOL_OPTIONS", ""), "-Xlog:disable", *(f"-D{name}={value}" for name, value in PLAIN.items())])
+os.environ["JAVA_TOOL_OPTIONS"] = " ".join([os.environ.get("JAVA_TOOL_OPTIONS", ""), BRIEF, *(f"-D{name}={value}" for name, value in PLAIN.items())])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would every process that a test starts
 
 if IS_FIXED:  # no example database either: what a run finds depends on the commit alone
@@ -72,9 +73,7 @@ def spark(tmp_path_factory):
         "spark.sql.shuffle.partitions": 1,
         "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri(),
     }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {BRIEF}")
-        session = open_session("tests", master="local[1]", conf=conf, format=os.environ.get("DMSCDC_FORMAT", "parquet"))
+    session = open_session("tests", master="local[1]", conf=conf, format=os.environ.get("DMSCDC_FORMAT", "parquet"))
     yield session
     session.stop()
 

@@ -57,7 +57,7 @@ def misfit(row: dict[str, str], package: Path = HERE.parent / "dmscdc") -> str:
 def run(tests: list[str], package: Path, limit: float | None = None) -> subprocess.CompletedProcess:
     "pytest with the copy in place of the package, for Spark's workers too: `-m` puts the working folder first on the path."
     env = {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
-    options = ["-x", "-p", "no:cacheprovider", "--rootdir", str(HERE.parent), "-c", str(HERE.parent / "pyproject.toml")]
+    options = ["-x", "--tier", "all", "-p", "no:cacheprovider", "--rootdir", str(HERE.parent), "-c", str(HERE.parent / "pyproject.toml")]
     places = [str(HERE.parent / test) for test in tests]
     return subprocess.run([sys.executable, "-m", "pytest", *options, *places], cwd=package, env=env, capture_output=True, text=True, timeout=limit)
 

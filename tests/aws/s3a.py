@@ -17,7 +17,6 @@ LAKE = os.environ["DMSCDC_LAKE"]
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": 2, "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri()}
-    os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
     session = open_session("s3a", master="local[2]", conf=conf, places=[LAKE], format=os.environ.get("DMSCDC_FORMAT", "parquet"))
     yield session
     session.stop()

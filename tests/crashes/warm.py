@@ -14,8 +14,7 @@ import house as rooms
 def a_server(folder, control, places=()):
     "A server whose tasks are watched; which, and what happens to them, stands in the file `control`."
     mine = {"PYTHONPATH": os.pathsep.join(filter(None, [str(rooms.HERE / "inside"), os.environ.get("PYTHONPATH", "")])),
-            "DMSCDC_CRASHES": str(rooms.HERE), "DMSCDC_CONTROL": str(control),
-            "JDK_JAVA_OPTIONS": f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"}
+            "DMSCDC_CRASHES": str(rooms.HERE), "DMSCDC_CONTROL": str(control)}
     before = {name: os.environ.get(name) for name in mine}
     os.environ.update(mine)
     try:

@@ -134,7 +134,7 @@ def test_each_tier_is_run_in_every_folder_that_has_it_and_every_package_of_rooms
         folders = folders_of(said, tier)
         having = {path.parent.name for path in (HOME / "tests").glob("*/*.py") if f"mark.{tier}" in path.read_text()}
         assert len(having) > 5 and having <= {*folders} and len({*folders}) == len(folders), tier
-        assert folders == folders_of(told_by("quick" if tier == "quick" else "test" if tier == "test" else "proof"), tier)
+        assert folders == folders_of(told_by(tier), tier)
     packages = [path.name for path in sorted((HOME / "notebooks").glob("[0-9][0-9]_*")) if path.is_dir()]
     asked = [word for line in said if " tests/rooms.py " in line for word in line.split() if word.startswith("notebooks/")]
     assert len(packages) > 10 and sorted(asked) == [f"notebooks/{name}" for name in ("00_errors.ipynb", *packages, "guide", "shapes.ipynb")]
