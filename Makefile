@@ -39,9 +39,8 @@ SUITE  := tests/contracts/test_tables.py tests/histories/test_histories.py tests
 HARD   := not known_to_be_hard# histories that plain Parquet follows in make test, and every format in make torture
 LAKES  := 3.5/hudi 4.1/delta 4.1/iceberg 3.5/hudi-mor 3.5/parquet
 # What differs from hudi, or from Parquet on Spark 4.1; make torture runs all.
-lakes/3.5/hudi-mor: SUITE := tests/contracts/test_tables.py tests/formats/test_hudi_logs.py
-lakes/3.5/hudi-mor: HARD := a_commit_keeps or a_batch_inserts or columns_that_a_batch or logs
-lakes/3.5/parquet: SUITE := tests/contracts/test_tables.py
+lakes/3.5/hudi-mor lakes/3.5/parquet: SUITE := tests/contracts/test_tables.py
+lakes/3.5/hudi-mor: HARD := a_commit_keeps or a_batch_inserts or columns_that_a_batch
 BESIDE := $(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $(JOBS)
 parts   = export TIMES=$$(mktemp); begun=$$(date +%s); $(BESIDE) $(1); code=$$?; sort -rn $$TIMES; echo "make $@: $$(awk '{sum += $$1} END {print sum, "s in", NR}' $$TIMES) parts, $$(($$(date +%s) - begun)) s by the clock"; rm -f $$TIMES; exit $$code
 

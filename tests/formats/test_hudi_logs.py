@@ -5,7 +5,7 @@ import pytest
 
 from test_hudi_tables import filled
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.torture
 
 
 def test_logs_are_compacted_and_a_compaction_is_no_other_program(tmp_path, spark):

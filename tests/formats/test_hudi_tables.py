@@ -68,6 +68,7 @@ def test_a_key_that_hudi_cannot_keep_is_refused_in_words_and_the_lake_stays(tmp_
     assert len(world.lake("id")) == 3
 
 
+@pytest.mark.torture
 def test_keys_that_differ_in_a_microsecond_are_two_and_a_time_does_not_lay_out_a_table(tmp_path, spark):
     at = [datetime(2018, 12, 15, 10, 0, 0, n, tzinfo=timezone.utc) for n in (123456, 123457)]
     world = World(tmp_path / "key", spark, {"at": "timestamp", "n": "int"}).set(key="at").load([(at[0], 0), (at[1], 1)])
@@ -77,6 +78,7 @@ def test_keys_that_differ_in_a_microsecond_are_two_and_a_time_does_not_lay_out_a
     assert done.verdict == "refused" and "--partition 'date(at)'" in done.words
 
 
+@pytest.mark.torture
 def test_a_key_of_two_texts_may_have_an_empty_one(tmp_path, spark):
     world = World(tmp_path, spark, {"a": "string", "b": "string", "n": "int"}).set(key="a,b").load([("x", "", 1), ("", "x", 2)])
     world.go(), world.changes(1, [("U", "x", "", 9)]).go()

@@ -62,6 +62,7 @@ def test_a_key_of_columns_of_any_name(tmp_path, spark):
     play(World(tmp_path, spark, {"a": "string", **dict.fromkeys(KEYS, "int"), "Name": "string", "name": "string"}).set(key=KEYS), *KEYS)
 
 
+@pytest.mark.torture
 def test_a_lake_laid_out_by_columns_of_any_name_with_all_the_others_beside_them(tmp_path, spark):
     play(World(tmp_path, spark, {"id": "int", **TEXTS, **dict.fromkeys(PARTITIONS, "string")}).set(key="id", partition=PARTITIONS), "id", fixed={p: f"{i} b/ü" for i, p in enumerate(PARTITIONS)})
 

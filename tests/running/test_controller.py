@@ -245,7 +245,7 @@ def test_two_passes_at_once_share_the_tables(tmp_path):
 CTRL_C = """
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parent)]
 from test_controller import Fake, read_config, run_pass, stand_in
 folder = Path(sys.argv[2])
 config = read_config(folder, landing="landing", lake="lake", settle=0, workers=int(sys.argv[3]), timeout=50)
