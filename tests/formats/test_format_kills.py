@@ -13,6 +13,7 @@ import pytest
 from dmscdc.load import process
 
 from world import World
+from readers import FORMAT
 from tiers import sampled
 
 pytestmark = pytest.mark.proof if FORMAT != "parquet" else pytest.mark.torture  # tests/crashes kills Parquet's
