@@ -13,8 +13,8 @@ import shapes
 from dmscdc.changes import stage as batch
 from seeds import seed_of
 from siege import WAYS, Siege
-from told import Table
 from tiers import sampled
+from told import Table
 
 pytestmark = pytest.mark.proof
 

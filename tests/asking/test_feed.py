@@ -23,8 +23,8 @@ from engines import feed
 from raw_replay import COLUMNS, KEYS, T, FileShape, Histories, Table, plain
 from seeds import seed_of
 from test_as_of import ITEM, change, minute
-from world import closed, query
 from tiers import sampled
+from world import closed, query
 
 pytestmark = pytest.mark.test
 

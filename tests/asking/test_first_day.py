@@ -23,8 +23,8 @@ from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.scd2.update import update_versions
 from dmscdc.service.config import write_config
 from dmscdc.state.position import Position
-from world import World
 from tiers import sampled
+from world import World
 
 pytestmark = pytest.mark.proof
 

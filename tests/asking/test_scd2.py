@@ -24,8 +24,8 @@ from dmscdc.scd2.plan import Scd2Position, next_step
 from dmscdc.scd2.update import Increment, read_versions, valid_at, update_versions
 from dmscdc.state.sqlite import SqliteState
 from dmscdc.state.position import Position
-from world import World, closed
 from tiers import sampled
+from world import World, closed
 
 pytestmark = pytest.mark.test
 

@@ -13,8 +13,8 @@ from dmscdc.history.feed import feed
 from dmscdc.history.span import landed
 from dmscdc.state.registry import open_state
 from raw_replay import T
-from world import closed
 from tiers import sampled
+from world import closed
 
 pytestmark = pytest.mark.proof
 

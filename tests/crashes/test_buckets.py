@@ -7,6 +7,7 @@ from moto.server import ThreadedMotoServer
 from aws.dynamo import dynamodb_server  # noqa: F401
 from aws.usual import usual
 from buckets import BUCKET, TABLE, AwsCase
+from tiers import sampled
 from warm import a_house
 from dmscdc.state.dynamodb import create_table
 from dmscdc.storage.filesystem import client
@@ -14,7 +15,6 @@ from house import every
 from stories import at_places, places, put
 from test_kills import killed
 from test_stops import crossed, overslept, sleepable
-from tiers import sampled
 
 pytestmark = pytest.mark.proof
 

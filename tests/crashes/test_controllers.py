@@ -12,8 +12,8 @@ import pytest
 
 from house import Case, House, every
 from stories import at_places, places
-from whole import whole
 from tiers import sampled
+from whole import whole
 
 pytestmark = pytest.mark.proof
 

@@ -8,8 +8,8 @@ import pytest
 
 from house import House, every, wake
 from stories import STORIES, at_places, places
-from whole import committed, readable
 from tiers import sampled
+from whole import committed, readable
 
 pytestmark = pytest.mark.proof
 

@@ -8,8 +8,8 @@ import pytest
 
 from house import Going, House, every, wake
 from stories import SEED, STORIES, at_places, extra, places
-from whole import committed, placed
 from tiers import sampled
+from whole import committed, placed
 
 pytestmark = pytest.mark.proof
 

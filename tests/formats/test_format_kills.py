@@ -12,9 +12,9 @@ import pytest
 
 from dmscdc.load import process
 
-from world import World
 from readers import FORMAT
 from tiers import sampled
+from world import World
 
 pytestmark = pytest.mark.proof if FORMAT != "parquet" else pytest.mark.torture  # tests/crashes kills Parquet's
 

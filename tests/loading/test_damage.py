@@ -13,8 +13,8 @@ from dmscdc.changes.stage import stage
 from dmscdc.errors import Unreadable
 
 from damage import DAMAGES, LIBRARIES, ROWS, SOURCE, damages, encoded, in_page, put, rows_of, to_nulls
-from world import World, closed, query
 from tiers import sampled
+from world import World, closed, query
 
 pytestmark = pytest.mark.test
 

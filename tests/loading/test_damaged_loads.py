@@ -13,8 +13,8 @@ from dmscdc.load.results import Task
 
 from damage import DAMAGES, ROWS, SOURCE, damages, encoded, put, rows_of, to_nulls
 from test_damage import check
-from world import World
 from tiers import sampled
+from world import World
 
 pytestmark = pytest.mark.proof
 

@@ -9,8 +9,8 @@ import pytest
 from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
 from dmscdc.changes.stage import DIRECT
 
-from world import World, closed, replayed
 from tiers import sampled
+from world import World, closed, replayed
 
 pytestmark = pytest.mark.test
 

@@ -14,8 +14,8 @@ from damage import SOURCE, encoded, more_throughout, put, rows_of
 from dmscdc.capture.writer import DmsSettings, write_changes
 from dmscdc.errors import LakeDamaged, Refused, Unreadable
 from dmscdc.reconcile.explain import ProofRequest, Proof, prove
-from world import World, closed
 from tiers import sampled
+from world import World, closed
 
 pytestmark = pytest.mark.test
 

@@ -16,8 +16,8 @@ from dmscdc.cli.main import app
 from dmscdc.service.config import write_config
 from dmscdc.spark.server import serve
 from test_mutations import COLUMNS, ENGINES, ROWS, SEED, TABLES, made, nearest, put
-from world import World
 from tiers import sampled
+from world import World
 
 pytestmark = pytest.mark.proof
 

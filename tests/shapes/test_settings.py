@@ -17,8 +17,8 @@ from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_changelog
 from dmscdc.state.position import Position
 from seeds import seed_of
-from world import World
 from tiers import sampled
+from world import World
 
 pytestmark = pytest.mark.proof
 
