@@ -57,6 +57,7 @@ def test_a_run_killed_anywhere_is_healed_by_the_next_pass(house, tried, name):
     tried("runs on AWS killed before a request of theirs")
 
 
+@pytest.mark.torture
 def test_a_run_killed_while_its_tasks_write_is_healed_by_the_next_pass(house, tried):
     point, = at_places(house.count("partitioned")[1], places("bucket, tasks", 1))
     killed(house, "partitioned", point, tasks=True)
@@ -71,6 +72,7 @@ def test_a_run_killed_between_its_commit_and_the_state_is_healed_by_the_next_pas
     tried("runs on AWS killed before a request of theirs")
 
 
+@pytest.mark.torture
 def test_a_run_that_slept_past_its_lease_changes_nothing_when_it_wakes(house, tried):
     point, = at_places(sleepable(house, "partitioned"), places("bucket, asleep", 1))
     overslept(house, "partitioned", point)

@@ -16,10 +16,9 @@ from dmscdc.cli.main import app
 from dmscdc.service.config import write_config
 from dmscdc.spark.server import serve
 from test_mutations import COLUMNS, ENGINES, ROWS, SEED, TABLES, made, nearest, put
-from tiers import sampled
 from world import World
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.torture
 
 SHAPE = {"lot": "int", "id": "int", **{name: column[0] for name, column in COLUMNS.items()}}
 NAMES = list(COLUMNS)
@@ -28,7 +27,7 @@ NAMES = list(COLUMNS)
 def server(tmp_path_factory):
     with serve(master="local[2]", memory="1g", log=tmp_path_factory.mktemp("server") / "spark.log") as server: yield server
 
-@pytest.fixture(params=sampled(ENGINES, "mysql"))
+@pytest.fixture(params=ENGINES)
 def db(request): return request.getfixturevalue({"mysql": "mariadb"}.get(request.param, request.param))
 
 def changed(kind: str, rows: list[dict]) -> tuple[list[dict], dict[int, tuple[int, str]]]:
