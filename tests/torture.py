@@ -1,4 +1,4 @@
-"""What continuous integration leaves out, in parts of less than an hour on two cores: `make torture PART="adversary crashes/disks"`; all parts where none is named.
+"""What continuous integration leaves out, in parts of less than an hour on two cores: `make torture PART="adversary/named crashes/disks"`; all parts where none is named.
 
 The part that was run longest ago comes first, and random tests take the seeds of the day. `tests/results.jsonl` keeps when each part was run; the end of a run says it of all.
 """

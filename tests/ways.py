@@ -4,7 +4,6 @@ from __future__ import annotations
 import pytest
 
 BOTH = pytest.mark.parametrize("way", ["direct", "shuffled"], indirect=True)
-SHUFFLED = pytest.mark.parametrize("way", ["shuffled"], indirect=True)
 
 
 @pytest.fixture(params=["direct", pytest.param("shuffled", marks=pytest.mark.torture)])
