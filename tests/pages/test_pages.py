@@ -38,7 +38,7 @@ sys.path.insert(0, str(HOME / "bench"))
 from front_page import FLAGS, a_line, a_pass, lines, statuses  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-TABLES, PASSES, ONE = 50, 500, "sampledb.table_007"
+TABLES, PASSES, ONE = 30, 500, "sampledb.table_007"
 
 
 def asked(runs: Path, query: str) -> list[tuple]:
@@ -87,7 +87,7 @@ class Counting(FolderRunStore):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> Path:
-    "50 tables with 500 runs each; two of the newest runs of one table have their reports."
+    "30 tables with 500 runs each; two of the newest runs of one table have their reports."
     home = tmp_path_factory.mktemp("house") / "runs"
     home.mkdir()
     run_log = lines(TABLES, PASSES)
