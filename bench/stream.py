@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 
 from dmscdc.landing.files import TableRef
+from dmscdc.storage.log_store import open_store
+from dmscdc.stream.known import Known
 from dmscdc.stream.shards import Window
 from dmscdc.stream.stage import Manifest, stage_window
 
@@ -48,13 +50,14 @@ def read_window(path: Path) -> Window:
 
 
 def main(records: int) -> None:
-    taken, memory, before = [], [], Manifest()
+    taken, memory, before = [], [], Manifest(is_watched=True, loaded="an export")
     with tempfile.TemporaryDirectory() as root:
+        known = Known(open_store(f"{root}/lake"), "known")
         for number in range(1, records // WINDOW + 1):
             path = Path(root, "window")
             write_window(path, number)
             begun = time.perf_counter()
-            before = stage_window(f"{root}/landing", TABLE, before, read_window(path))
+            before = stage_window(f"{root}/landing", TABLE, before, read_window(path), known=known)
             taken.append(time.perf_counter() - begun)
             memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
             print(f"window {number}: {WINDOW / taken[-1]:,.0f} records a second, {memory[-1]:,.0f} MB at most so far", flush=True)

@@ -67,9 +67,12 @@ OP, REST, SEQUENCE = "Op", "_rest", "AR_H_CHANGE_SEQ"  # the last is what DMS ca
 RECORD = "_record_"  # columns that begin so hold what a record says beside its item, see `stream/stage`
 
 
+_OURS, _BEGIN_OURS = {name.lower() for name in (OP, REST, SEQUENCE)}, ("_cdc_", RECORD, "bi_")
+
+
 def _is_free(name: str) -> bool:
-    "Whether an attribute can be a column of its own. BI_ begins the columns of DMS for values before a change."
-    return name not in (OP, REST, SEQUENCE) and not name.startswith(("_cdc_", RECORD, "BI_"))
+    "Whether an attribute can be a column of its own, in any case of letters. BI_ begins before images of DMS."
+    return name.lower() not in _OURS and not name.lower().startswith(_BEGIN_OURS)
 
 
 def columns_of(

@@ -35,6 +35,7 @@ class Situation:
     asked: dict | None  # an instruction that is valid now
     files: tuple[RawFile, ...]  # change files of landing and archive, each once, in order
     archived: frozenset[str]  # paths of those that are in the archive only
+    any_age: bool = False  # a late file is applied however old it is: it was staged from a stream
 
     def asks(self, kind: str) -> bool:
         return bool(self.asked) and self.asked["kind"] == kind
@@ -44,7 +45,12 @@ class Situation:
 
     @cached_property
     def arrivals(self) -> Arrivals:
-        return by_tally(sort_out(self.files, self.before, self.archived), self.before)
+        found = by_tally(sort_out(self.files, self.before, self.archived), self.before)
+        if not self.any_age or is_copied(found, self.before):
+            return found
+        over, late = split_at((*found.too_late, *found.held), self.before.cut)
+        late = tuple(sorted((*found.late, *late), key=lambda f: f.order))
+        return replace(found, late=late, too_late=over, held=())
 
     @property
     def older(self) -> tuple[RawFile, ...]:
@@ -292,13 +298,14 @@ def plan_table(table: TableRef, listing: Listing,
                insert_only: bool = False,
                instruction: Mapping | None = None,  # from the state
                archive: Listing | None = None,
-               commit: int | None = None  # the table's newest; an instruction for another one is void
+               commit: int | None = None,  # the table's newest; an instruction for another one is void
+               any_age: bool = False  # late files are applied however old they are
                ) -> Plan:
     "What a table needs now. Looks at nothing but what it is given."
     asked, void = bound(table, instruction, commit)
     if position is None and asked and asked["kind"] == "adopt":
         position = take_over(listing, asked, now)
-    case = Situation(table, listing, position, now, settle, insert_only, asked, *union(listing, archive))
+    case = Situation(table, listing, position, now, settle, insert_only, asked, *union(listing, archive), any_age)
     known = position.load_files if position else ()
     reload = case.asks("reload")
     accepted = case.asks("accept") and is_copy(listing.load, known)

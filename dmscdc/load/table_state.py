@@ -257,8 +257,11 @@ def plan_state(
 ) -> Plan:
     "The plan of a table as it stands; one listing of the landing, and one of the archive."
     item, now = table_state.item, time.time() if now is None else now
-    since = None if table_state.lost or item.instruction or needs_all(item, now) else table_state.position
+    position, staged = table_state.position, item.status.get("stream") or {}
+    is_old = bool(position) and change_order(staged.get("first file", "9")) < change_order(position.window_start)
+    since = None if table_state.lost or item.instruction or is_old or needs_all(item, now) else position
     known = {"now": now, "settle": settle, "insert_only": item.insert_only, "instruction": item.instruction}
+    known["any_age"] = bool(staged)
     known["archive"] = open_landing(archive).files(item.table, since) if archive else None
     if table_state.lost:
         return _plan_lost(table_state, landing, known)

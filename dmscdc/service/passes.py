@@ -39,7 +39,8 @@ from ..state.registry import open_state
 from ..state.items import State
 
 # %% auto #0
-__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'is_brief', 'status_after', 'pass_verdict', 'run_pass']
+__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'is_brief', 'status_after', 'show_failure', 'pass_verdict',
+           'run_pass']
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-006
 def _plain(
@@ -246,6 +247,14 @@ def _finish(
         verdict, kept = result.verdict if result.exit_code else "attention", "The front page could not be kept"
         return replace(result, verdict=verdict, words=f"{result.words}. {kept}: {error}")
     return result
+
+
+def show_failure(config: Config, table: TableRef, words: str) -> None:
+    "Note with a known table, and on the front page, why it gets nothing new, where no pass could begin."
+    state = open_state(config.state, config.landing)
+    if state.get(table):
+        state.note_run(table, {"last_verdict": "failed", "last_words": words})
+        write_front_page(config.runs, [status_row(status) for status in read_statuses(config)])
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-022
 def _ended(

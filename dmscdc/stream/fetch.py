@@ -36,10 +36,11 @@ def _read_shards(batches: Batches, url: str, given: Mapping[str, str]) -> Batche
         part = read_part(client, asked["stream"], shard, at, asked["start"], asked["most"])
         place = f"{asked['out']}/{secrets.token_hex(8)}.parquet"
         files, path = new_fs_and_path(place)
-        numbers, data = zip(*part.records) if part.records else ((), ())
-        rows = pa.table({"number": pa.array(numbers, pa.string()), "data": pa.array(data, pa.binary())})
+        numbers, data, came = zip(*part.records) if part.records else ((), (), ())
+        rows = {"number": pa.array(numbers, pa.string()), "data": pa.array(data, pa.binary())}
+        rows["came"] = pa.array(came, pa.float64())
         with files.open_output_stream(path) as out:
-            pq.write_table(rows, out)
+            pq.write_table(pa.table(rows), out)
         yield facts_out({"shard": shard, "at": part.at, "behind": part.behind, "end": part.is_end, "file": place})
 
 
@@ -49,7 +50,7 @@ def _collected(facts: Mapping[str, Any]) -> Part:
     with files.open_input_file(path) as file:
         rows = pq.read_table(file)
     files.delete_file(path)
-    records = tuple(zip(rows["number"].to_pylist(), rows["data"].to_pylist()))
+    records = tuple(zip(*(rows[name].to_pylist() for name in ("number", "data", "came"))))
     return Part(facts["shard"], records, facts["at"], facts["behind"], facts["end"])
 
 

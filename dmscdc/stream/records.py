@@ -6,18 +6,25 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import json
+import marshal
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any
+from zlib import crc32
 
-from ..errors import BadSetting, Unreadable
+from ..errors import BadSetting, UnknownTable, Unreadable
 
 # %% auto #0
-__all__ = ['Change', 'micros', 'change_from', 'in_order', 'unpacked']
+__all__ = ['Change', 'micros', 'check_item', 'change_from', 'print_of', 'text_print', 'Link', 'link_of', 'event_of', 'in_order',
+           'unpacked']
 
 # %% ../../notebooks/15_stream/01_records.ipynb #b0534181
 @dataclass(frozen=True)
@@ -34,36 +41,129 @@ class Change:
     source: str = ""  # the table that it says it is of
     about: dict[str, Any] = field(default_factory=dict)  # what else it says: eventID, awsRegion, …; shard and number
     kept_order: bool = False  # the stream has its changes in their order
+    again: bool = False  # it was staged before, in an order that was not sure
+    text: str = ""  # the record
+    tie: int = 0  # what orders it in its moment, where an earlier window has changes of that; 0: its place
 
     @property
     def expired(self) -> bool:
         "DynamoDB removed it because its time to live had passed."
-        return self.op == "D" and (self.about.get("userIdentity") or {}).get("principalId") == "dynamodb.amazonaws.com"
+        who = self.about.get("userIdentity")
+        return self.op == "D" and isinstance(who, dict) and who.get("principalId") == "dynamodb.amazonaws.com"
 
-    @property
+    @cached_property
     def name(self) -> str:
         "The key as a text, the same in all changes of the item."
         return str(sorted(self.key.items()))
 
+    @property
+    def lacks_image(self) -> bool:
+        "The item is there after it, and the record does not say what it holds."
+        return self.op in ("I", "U") and not self.item
+
 # %% ../../notebooks/15_stream/01_records.ipynb #698d3a7e
 _OPS = {"INSERT": "I", "MODIFY": "U", "REMOVE": "D"}
 _UNITS = ((10**14, 1), (10**11, 1_000), (0, 1_000_000))  # from this number on, so many microseconds are one
+_SANE = 946_684_800_000_000, 4_102_444_800_000_000  # microseconds since 1970: the years 2000 to 2099
 
 
 def micros(time: int | float, precision: str = "") -> int:
-    "A creation time in microseconds since 1970."
+    "A creation time in microseconds since 1970. Raises `ValueError`."
+    if isinstance(time, bool) or not isinstance(time, (int, float)) or not 0 < time < 10**18:
+        raise ValueError(f"its time is {time!r}")
     unit = {"MICROSECOND": 1, "MILLISECOND": 1_000}.get(precision) or next(u for low, u in _UNITS if time >= low)
-    return round(time * unit)
+    found = round(time * unit)
+    if not _SANE[0] <= found < _SANE[1]:
+        raise ValueError(f"its time, {time!r} {precision}, is not between 2000 and 2100")
+    return found
 
 
-def _of_dynamodb(told: Mapping[str, Any], number: str) -> Change:
+def _table_of(told: Mapping[str, Any]) -> str:
+    "The table that a record names; empty for none. Raises `ValueError`."
+    named = told.get("tableName")
+    if named is None and isinstance(told.get("eventSourceARN"), str):
+        found = re.search(r":table/([^/]+)", told["eventSourceARN"])
+        return found[1] if found else ""
+    if not isinstance(named, (str, type(None))):
+        raise ValueError(f"its table is {named!r}")
+    return named or ""
+
+
+def _of_dynamodb(told: Mapping[str, Any], number: str, text: str) -> Change:
     "A change of an item. Raises `KeyError` and others for what is none."
     body, op = told["dynamodb"], _OPS[told["eventName"]]
     at = micros(body["ApproximateCreationDateTime"], body.get("ApproximateCreationDateTimePrecision", ""))
     count = int(body.get("SequenceNumber") or 0) % 10**15
-    images = (body["Keys"], body.get("NewImage") or {}, body.get("OldImage") or {})
-    return Change(op, *images, at, int(number), count, told.get("tableName") or "", {**body, **told})
+    keys, new, old = (body["Keys"], body.get("NewImage") or {}, body.get("OldImage") or {})
+    for image in (keys, new):
+        check_item(image)
+    if not keys or not isinstance(old, dict):
+        raise ValueError(f"its key is {keys!r}" if not keys else "its old image is no item")
+    keys = {name: {"N": _digits(v["N"])} if "N" in v else v for name, v in keys.items()}
+    return Change(op, keys, new, old, at, int(number), count, _table_of(told), {**body, **told}, text=text)
 
+# %% ../../notebooks/15_stream/01_records.ipynb #a77b1c02
+_DEPTH = 40  # levels in an attribute
+
+
+def _digits(number: str) -> str:
+    "A number as DynamoDB compares it: 1.0 is 1, 1E2 is 100. Raises `ValueError`."
+    if number.isascii() and number.isdigit() and len(number) <= 38 and (number[0] != "0" or number == "0"):
+        return number
+    try:
+        sign, digits, exponent = Decimal(number).as_tuple()
+    except InvalidOperation:
+        raise ValueError(f"{number[:50]!r} is no number") from None
+    if not isinstance(exponent, int) or not -130 <= exponent + len(digits) <= 127 or len(digits) > 160:
+        raise ValueError(f"{number[:50]!r} is no number of DynamoDB")
+    text = format(Decimal(number), "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text in ("-0", "0") else text
+
+
+def _is_bytes(text: str) -> bool:
+    base64.b64decode(text, validate=True)
+    return True
+
+
+_FITS: dict[str, Callable[[Any], Any]] = {
+    "S": lambda value: isinstance(value, str),
+    "N": lambda value: isinstance(value, str) and _digits(value),
+    "B": lambda value: isinstance(value, str) and _is_bytes(value),
+    "BOOL": lambda value: isinstance(value, bool),
+    "NULL": lambda value: value is True,
+    "SS": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    "NS": lambda value: isinstance(value, list) and all(isinstance(one, str) and _digits(one) for one in value),
+    "BS": lambda value: isinstance(value, list) and all(isinstance(one, str) and _is_bytes(one) for one in value),
+    "L": lambda value: isinstance(value, list),
+    "M": lambda value: isinstance(value, dict),
+}
+
+
+def _check(name: str, typed: Any, depth: int = 0) -> None:
+    "Raise `ValueError` for what is no attribute."
+    if type(typed) is not dict or len(typed) != 1:
+        raise ValueError(f"the attribute {name} is {str(typed)[:50]!r}, without a type")
+    ((kind, value),) = typed.items()
+    try:
+        fits = kind in _FITS and _FITS[kind](value)
+    except binascii.Error:
+        fits = False
+    if not fits or depth > _DEPTH:
+        raise ValueError(f"the attribute {name} is {str(typed)[:50]!r}")
+    if kind in ("L", "M"):
+        for part in value.values() if kind == "M" else value:
+            _check(name, part, depth + 1)
+
+
+def check_item(item: Any) -> None:
+    "Raise `ValueError` for what is no item."
+    if not isinstance(item, dict):
+        raise ValueError(f"the item is {str(item)[:50]!r}")
+    for name, typed in item.items():
+        if type(typed) is dict and len(typed) == 1 and type(typed.get("S")) is str:
+            continue  # most are
+        _check(name, typed)
 
 # %% ../../notebooks/15_stream/01_records.ipynb #103bb134
 _DMS_OPS = {"load": "I", "insert": "I", "update": "U", "delete": "D"}
@@ -80,6 +180,12 @@ def _typed(value: Any) -> dict[str, Any]:
     return {"NULL": True} if value is None else {"S": value}
 
 
+def _keys_of(told: Mapping[str, Any]) -> Sequence[str]:
+    "Raises `UnknownTable`: messages of DMS do not name the key."
+    table = told["metadata"]["table-name"]
+    raise UnknownTable(f"messages of DMS do not name the key of their table, here {table!r}: say it, as in --key id")
+
+
 def _of_dms(told: Mapping[str, Any], number: str, key: Sequence[str]) -> Change:
     "A change of a row. Raises `KeyError` and others for what is none."
     about = told["metadata"]
@@ -87,7 +193,7 @@ def _of_dms(told: Mapping[str, Any], number: str, key: Sequence[str]) -> Change:
     table = ".".join(filter(None, [about.get("schema-name"), about["table-name"]]))
     at = datetime.fromisoformat(about["timestamp"].replace("Z", "+00:00"))
     op = "" if about["record-type"] == "control" else _DMS_OPS[about["operation"]]
-    keys = {} if not op else {name: row[name] for name in key}
+    keys = {} if not op else {name: row[name] for name in key or _keys_of(told)}
     control = {"control": told["control"]} if "control" in told else {}
     told_at = round(at.timestamp() * 1e6)
     return Change(op, keys, row, old, told_at, int(number), 0, table, {**about, **control}, True)
@@ -99,74 +205,178 @@ def change_from(
     number: str,  # its sequence number
     key: Sequence[str] = (),  # columns that identify a row; a record of DynamoDB names them itself
 ) -> Change:  # its op is empty for a control message of DMS
-    "Read a record. Raises `Unreadable`, which names shard and number."
+    "Read a record. Raises `Unreadable`, which names shard and number, whatever it holds; `UnknownTable` without a key."
     try:
-        if "metadata" in (told := json.loads(data)):
-            found = _of_dms(json.loads(data, parse_int=Decimal, parse_float=Decimal), number, key)
+        text = data.decode()
+        if "metadata" in (told := json.loads(text)):
+            found = _of_dms(json.loads(text, parse_int=Decimal, parse_float=Decimal), number, key)
         else:
-            found = _of_dynamodb(told, number)
+            found = _of_dynamodb(told, number, text)
+        if "\\ud" in text or "\\uD" in text:  # half a pair is no character, and no file could hold it
+            json.dumps(told, ensure_ascii=False).encode()
         found.about.update(shard=shard, sequenceNumber=number)
         return found
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except UnknownTable:
+        raise
+    except Exception as error:  # whatever a stranger's bytes lead to
         why = f"{type(error).__name__}: {error}"
-        raise Unreadable(f"record {number} of {shard} is no change of an item of DynamoDB: {why}") from error
+        raise Unreadable(f"record {number} of {shard} is no change of an item of DynamoDB: {why[:300]}") from error
 
 # %% ../../notebooks/15_stream/01_records.ipynb #cef992f0
-def _state(item: Any) -> str:
-    "An item, or more, as a text that is the same for equal ones."
-    return json.dumps(item, sort_keys=True)
+def _canonical(typed: Any) -> Any:
+    "A value so that equal ones are equal as JSON."
+    ((kind, value),) = typed.items()
+    if kind == "N":
+        return {kind: _digits(value)}
+    if kind in ("SS", "NS", "BS"):
+        return {kind: sorted(map(_digits, value) if kind == "NS" else value)}
+    if kind == "L":
+        return {kind: list(map(_canonical, value))}
+    if kind == "M":
+        return {kind: {name: _canonical(value[name]) for name in sorted(value)}}
+    return typed
 
 
-def _chained(same: Sequence[Change], known: str = "{}") -> list[Change]:  # known: the item as it was left before
-    "Changes of one item in one moment, each before the one that begins where it ends: a path over all (Hierholzer)."
-    left = sorted(same, key=lambda one: (one.count, one.number))
-    if left[0].count or not left[1:]:
-        return left
-    leave, balance = defaultdict(list), Counter[str]()
-    for one in reversed(left):
-        leave[_state(one.before)].append(one)
-        balance.update([_state(one.before)])
-        balance.subtract([_state(one.item)])
-    circle = known if leave[known] else _state(left[0].before)  # it ends as it began: where is not in the records
-    first = next((_state(one.before) for one in left if balance[_state(one.before)] > 0), circle)
-    path, walk = [], [(first, None)]
+def _is_plain(typed: Any) -> bool:
+    "Whether equal values of this kind are always written alike."
+    return "S" in typed or "N" in typed and typed["N"].isdigit() or "BOOL" in typed or "B" in typed or "NULL" in typed
+
+
+def print_of(item: Mapping[str, Any]) -> int:  # 63 bits; 0 of no item
+    "The fingerprint of an item: the same for items that DynamoDB takes for equal."
+    if not item:
+        return 0
+    try:
+        if not all(map(_is_plain, item.values())):
+            item = {name: _canonical(typed) for name, typed in item.items()}
+        return _print(marshal.dumps(sorted(item.items()), 0))  # the fastest way to bytes; 0: the same in all Pythons
+    except (ValueError, TypeError, AttributeError):  # an old image that is odd equals itself
+        return text_print(json.dumps(item, sort_keys=True))
+
+
+def _print(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big") >> 1 or 1
+
+
+def text_print(text: str) -> int:  # 63 bits, never 0
+    "The fingerprint of a text."
+    return _print(text.encode(errors="surrogatepass"))
+
+
+@dataclass(frozen=True)
+class Link:
+    "What is kept of a change that was staged: enough to order others of its item and moment."
+
+    before: int  # fingerprint of the item before it
+    after: int  # and after it
+    tie: int  # the last 15 digits of its change sequence
+    event: int = 0  # checksum of its eventID
+
+
+def link_of(change: Change) -> Link:
+    "What is kept of a change, without its place."
+    return Link(print_of(change.before), print_of(change.item), change.tie, event_of(change))
+
+
+def event_of(change: Change) -> int:
+    "The checksum of a change's eventID."
+    return crc32(str(change.about.get("eventID")).encode(errors="replace"))
+
+
+def _path(steps: Sequence[tuple[int, int]], known: int | None) -> list[int] | None:  # known: the state before
+    "The order in which all steps are a path; None where there is none, or where it may begin elsewhere."
+    leave, balance = defaultdict(list), Counter[int]()
+    for place, (before, after) in reversed(list(enumerate(steps))):
+        leave[before].append(place)
+        balance[before] += 1
+        balance[after] -= 1
+    begins = [state for state, left in balance.items() if left > 0]
+    if len(begins) > 1 or begins and balance[begins[0]] > 1:
+        return None
+    if begins and known in balance and known != begins[0] and len(steps) > 1:
+        return None  # a step is missing, and may lead back
+    circle = 0 if known is None and 0 in balance else known  # of an item that nobody knows there was none
+    if not begins and circle not in balance and len(balance) > 1:
+        return None
+    path, walk = [], [(begins[0] if begins else circle if circle in balance else steps[0][0], -1)]
     while walk:
         state, came = walk[-1]
         if leave[state]:
-            one = leave[state].pop()
-            walk.append((_state(one.item), one))
+            place = leave[state].pop()
+            walk.append((steps[place][1], place))
         else:
-            walk.pop()
-            path.append(came)
-    path = [one for one in reversed(path) if one]
-    return path if len(path) == len(left) else left  # a record between them is missing
+            path.append(walk.pop()[1])
+    path = [place for place in reversed(path) if place >= 0]
+    return path if len(path) == len(steps) else None
 
 
-def in_order(changes: Iterable[Change]) -> list[Change]:
+def _chained(
+    same: Sequence[Change], staged: Sequence[Link], known: int | None  # known: fingerprint of the item before them
+) -> tuple[list[Change], bool, int]:
+    "New changes of one item in one moment in their order, whether that is sure, and the item's fingerprint after all."
+    left = sorted(same, key=lambda one: (one.count, one.number))
+    if left[0].count:
+        left = list({one.count: one for one in left}.values())
+        return left, True, print_of(left[-1].item)
+    links = {one.number: link_of(one) for one in left}
+    said = lambda link: (link.before, link.after, link.event)
+    anew = {said(links[one.number]) for one in left if one.again}
+    had = [link for link in staged if said(link) not in anew]
+    repeated = set(map(said, had))
+    steps: list[tuple[Link, Change | None]] = [(link, None) for link in had]
+    steps += [(links[one.number], one) for one in left if said(links[one.number]) not in repeated]
+    order, is_sure = steps, False
+    for apart in (said, lambda link: (link.before, link.after)):
+        some = list({apart(step[0]): step for step in reversed(steps)}.values())[::-1]
+        if (path := _path([(link.before, link.after) for link, _ in some], known)) is not None:
+            order, is_sure = [some[place] for place in path], True
+            break
+    newest = max((link.tie for link, change in order if not change), default=0)
+    is_sure = is_sure and (order[-1][1] is not None or order[-1][0].tie == newest)
+    ordered: list[Change] = []
+    for place, (_, change) in enumerate(order):
+        behind = [one.tie for one, other in order[place:] if other is None]
+        if change:
+            ordered.append(replace(change, tie=min(behind) - 1) if behind and is_sure else change)
+    return ordered, is_sure, order[-1][0].after
+
+
+def in_order(
+    changes: Iterable[Change],
+    staged: Mapping[tuple[int, str], Sequence[Link]] | None = None,  # by moment and name of the item
+    known: Callable[[str, int], tuple[int, int] | None] = lambda name, at: None,  # its newest change before: at, state
+) -> tuple[list[Change], list[Change]]:  # and those whose order is not sure
     "Changes by time; of one item and moment as their images say; each once. DMS's are as the stream has them."
-    changes = list(changes)
+    changes, staged = list(changes), staged or {}
     if changes and changes[0].kept_order:
-        return sorted(changes, key=lambda one: one.number)
-    groups: dict[tuple, list[Change]] = {}
+        return sorted(changes, key=lambda one: one.number), []
+    groups: dict[tuple[int, str], list[Change]] = {}
     for one in sorted(changes, key=lambda one: one.number):
         groups.setdefault((one.at, one.name), []).append(one)
-    found, left = [], {}
+    found: list[Change] = []
+    unsure: list[Change] = []
+    left: dict[str, Change | tuple[int, int]] = {}  # the newest so far of each item
     for at, name in sorted(groups):
-        same = groups[at, name]
-        if same[1:]:
-            said = {_state([one.op, one.item, one.before, one.count]): one for one in reversed(same)}
-            same = _chained(list(said.values()), _state(left[name].item) if name in left else "{}")
-        left[name] = same[-1]
+        same, is_sure = groups[at, name], True
+        if same[1:] or (at, name) in staged:
+            had, one = known(name, at), left.get(name)
+            now = (one.at, print_of(one.item)) if isinstance(one, Change) else one
+            if now and (had is None or had[0] <= now[0]):
+                had = now
+            same, is_sure, after = _chained(same, staged.get((at, name), ()), had and had[1])
+            left[name] = at, after
+        else:
+            left[name] = same[0]
         found += same
-    return found
-
+        unsure += [] if is_sure else same
+    return found, unsure
 
 # %% ../../notebooks/15_stream/01_records.ipynb #fb5fdacb
 _AGGREGATED = b"\xf3\x89\x9a\xc2"  # how such a record begins
 
 
 def unpacked(data: bytes) -> list[bytes]:
-    "The records in a record. Raises `BadSetting` where the library that reads them is missing."
+    "The records in a record. Raises `BadSetting` where the library that reads them is missing, and `Unreadable`."
     if not data.startswith(_AGGREGATED):
         return [data]
     try:
@@ -174,5 +384,8 @@ def unpacked(data: bytes) -> list[bytes]:
     except ImportError:
         raise BadSetting("the stream's records are aggregated; to read them: pip install 'dmscdc[stream]'") from None
     asked = dict.fromkeys(["kinesisSchemaVersion", "sequenceNumber", "approximateArrivalTimestamp", "partitionKey"], "")
-    found = deaggregate_records({"kinesis": {**asked, "data": base64.b64encode(data).decode()}})
-    return [base64.b64decode(one["kinesis"]["data"]) for one in found]
+    try:
+        found = deaggregate_records({"kinesis": {**asked, "data": base64.b64encode(data).decode()}})
+        return [base64.b64decode(one["kinesis"]["data"]) for one in found]
+    except Exception as error:  # of a parser of strangers' bytes
+        raise Unreadable(f"it begins as records that were packed into one, and is none: {error}") from error

@@ -7,28 +7,68 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from ..errors import BadSetting
+from ..errors import BadSetting, SourceUnreachable
 from ..storage.filesystem import client, code_of, iso_time
 
 # %% auto #0
-__all__ = ['Reading', 'shards_of', 'readable', 'start_from', 'read_shard', 'unread_and_gone', 'Part', 'read_part', 'in_threads',
+__all__ = ['Record', 'Reading', 'asked', 'shards_of', 'readable', 'start_from', 'read_shard', 'Part', 'read_part', 'in_threads',
            'Window', 'read_window', 'TableStream', 'client_of']
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #389cce5a
-def shards_of(client: Any, stream: str) -> list[dict[str, Any]]:
-    "All shards of a stream, from all pages."
-    answer = client.list_shards(StreamName=stream)
+_Answer = TypeVar("_Answer")
+_PAUSE = 0.25  # seconds between two calls to a shard: one in five is left to others
+_TRIES = 8
+_BUSY = ("ProvisionedThroughputExceededException", "LimitExceededException", "InternalFailure", "InternalServerError",
+         "ServiceUnavailable", "ThrottlingException", "RequestExpired", "ExpiredTokenException", "ExpiredToken",
+         "InternalFailureException", "KMSThrottlingException")
+
+
+def _passes(error: Exception) -> bool:
+    "Whether the same call may well succeed a moment later."
+    if isinstance(error, (ConnectionError, TimeoutError)) or code_of(error) in _BUSY:
+        return True
+    return any(one.__module__.startswith("botocore") and "Connection" in one.__name__ or one.__name__ in
+               ("ReadTimeoutError", "HTTPClientError") for one in type(error).__mro__)
+
+
+def asked(
+    call: Callable[[], _Answer],
+    what: str,  # is read, for the error
+    stop: threading.Event | None = None,  # set it to try no more
+) -> _Answer:
+    "The answer of a call, made again with growing pauses. Raises `SourceUnreachable` once that was too often."
+    stop = stop or threading.Event()
+    for attempt in range(_TRIES):
+        try:
+            return call()
+        except Exception as error:
+            if not _passes(error):
+                raise
+            if attempt == _TRIES - 1 or stop.wait(_PAUSE * 2**attempt):
+                why = code_of(error) or f"{type(error).__name__}: {error}"
+                raise SourceUnreachable(
+                    f"{what} could not be read; {attempt + 1} tries ended with {why}. While the stream keeps its "
+                    "records nothing is lost: the same command goes on where it was"
+                ) from error
+    raise AssertionError("not reached")
+
+
+def shards_of(client: Any, stream: str, stop: threading.Event | None = None) -> list[dict[str, Any]]:
+    "All shards of a stream, from all pages. Raises `SourceUnreachable`."
+    answer = asked(lambda: client.list_shards(StreamName=stream), f"the stream {stream}", stop)
     found = list(answer["Shards"])
     while following := answer.get("NextToken"):
-        answer = client.list_shards(NextToken=following)
+        answer = asked(lambda: client.list_shards(NextToken=following), f"the stream {stream}", stop)
         found += answer["Shards"]
     return found
 
@@ -67,26 +107,42 @@ def _iterator(client: Any, stream: str, shard: str, number: str, start: str) -> 
     return client.get_shard_iterator(StreamName=stream, ShardId=shard, **how)["ShardIterator"]
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #655a47a5
-_PAUSE = 0.25  # seconds between two calls to a shard: one in five is left to others
-_TRIES = 8
+_GONE = ("ResourceNotFoundException", "TrimmedDataAccessException", "InvalidArgumentException")  # for a shard, a number
 
 
-def _answer(client: Any, stream: str, shard: str, at: Mapping[str, Any], start: str, iterator: str) -> dict[str, Any]:
-    "One call's records; throttled calls are repeated, old iterators replaced."
-    for attempt in range(_TRIES):
+@dataclass(frozen=True)
+class _Shard:
+    "How a shard is asked. What is None is there no more: the shard, or what lies behind the position."
+
+    client: Any  # of Kinesis
+    stream: str
+    name: str
+    start: str  # of `start_from`
+    stop: threading.Event | None = None  # set it to try no more
+
+    def begin(self, number: str, start: str = "") -> str | None:
+        "An iterator behind a record, or where the first window begins."
+        call = lambda: _iterator(self.client, self.stream, self.name, number, start or self.start)
         try:
-            return client.get_records(ShardIterator=iterator)
+            return asked(call, f"{self.name} of {self.stream}", self.stop)
         except Exception as error:
-            code = code_of(error)
-            if code == "ExpiredIteratorException":
-                iterator = _iterator(client, stream, shard, at["number"], start)
-            elif code not in ("ProvisionedThroughputExceededException", "LimitExceededException"):
+            if code_of(error) not in _GONE:
                 raise
-            elif attempt == _TRIES - 1:
-                raise
-            else:
-                threading.Event().wait(_PAUSE * 2**attempt)
-    raise RuntimeError(f"{stream}: {shard} gave no records")
+            return None
+
+    def records(self, iterator: str, number: str) -> dict[str, Any] | None:
+        "One call's answer; an old iterator is replaced."
+        what, left = f"{self.name} of {self.stream}", iterator
+        for _ in range(_TRIES):
+            try:
+                return asked(lambda: self.client.get_records(ShardIterator=left), what, self.stop) if left else None
+            except Exception as error:
+                if code_of(error) == "TrimmedDataAccessException":
+                    return None
+                if code_of(error) != "ExpiredIteratorException":
+                    raise
+                left = self.begin(number)
+        raise SourceUnreachable(f"{what} gave no records: every iterator had expired at once")
 
 
 def read_shard(
@@ -95,41 +151,60 @@ def read_shard(
     shard: str,
     at: dict[str, Any],  # its position, which moves
     start: str,  # of `start_from`
+    stop: threading.Event | None = None,  # set it to try no more
 ) -> Iterator[tuple[list[dict[str, Any]], float]]:  # records of each call, and seconds that they are behind
-    "All records of a shard beyond a position, until there are no more now."
-    iterator: str | None = _iterator(client, stream, shard, at["number"], start)
-    while iterator:
-        answer = _answer(client, stream, shard, at, start, iterator)
+    "The records of a shard beyond a position, until there are no more now; a call without records is told too."
+    asks = _Shard(client, stream, shard, start, stop)
+    iterator = asks.begin(at["number"])
+    while True:
+        answer = asks.records(iterator, at["number"]) if iterator else None
+        if answer is None and not at.get("lost"):  # what came behind the position is gone
+            at.update(lost=True, number="")
+            iterator = asks.begin("", "TRIM_HORIZON")
+            continue
+        if answer is None:
+            break  # the shard itself is gone
         if records := answer["Records"]:
             at["number"] = records[-1]["SequenceNumber"]
-            yield records, answer.get("MillisBehindLatest", 0) / 1000
+        yield records, answer.get("MillisBehindLatest", 0) / 1000
         iterator = answer.get("NextShardIterator")
         if iterator and not answer.get("MillisBehindLatest") and not records:
             return
-        if iterator:
-            threading.Event().wait(_PAUSE)
+        if not iterator:
+            break
+        threading.Event().wait(_PAUSE)
     at["closed"] = True
 
-# %% ../../notebooks/15_stream/02_shards.ipynb #cb5b2321
-def unread_and_gone(
-    client: Any,  # of Kinesis
-    stream: str,
-    positions: Mapping[str, Mapping[str, Any]],  # by shard, see `readable`
-) -> list[str]:
-    "The shards that are in no list any more and were not read to their ends."
-    there = {one["ShardId"] for one in shards_of(client, stream)}
-    return sorted(name for name, at in positions.items() if not at.get("closed") and name not in there)
-
 # %% ../../notebooks/15_stream/02_shards.ipynb #d729bfb4
+_MADE = re.compile(rb'"ApproximateCreationDateTime"\s*:\s*(\d{9,17})\b')
+
+
+def _time_of(record: Mapping[str, Any]) -> float:  # epoch seconds; 0 where nothing tells
+    "When a record came to the stream, or when its change was made."
+    if came := record.get("ApproximateArrivalTimestamp"):
+        return came.timestamp() if isinstance(came, datetime) else float(came)
+    found = _MADE.search(record["Data"])
+    made = float(found[1]) if found else 0.0
+    while made > 1e11:  # milliseconds, microseconds
+        made /= 1000
+    return made
+
+
+Record = tuple[str, bytes, float]  # sequence number, data, when it came
+
+
 @dataclass(frozen=True)
 class Part:
     "What was read of a shard."
 
     shard: str
-    records: tuple[tuple[str, bytes], ...]  # sequence number, data
+    records: tuple[Record, ...]
     at: dict[str, Any]  # the position afterwards
     behind: float = 0.0  # seconds that its newest record here is behind the shard's end
     is_end: bool = True  # the shard holds no more now
+
+
+_SECONDS = 3.0  # that a shard is read at a time, so that a request to stop is heard
 
 
 def read_part(
@@ -139,13 +214,14 @@ def read_part(
     at: Mapping[str, Any],  # the position before
     start: str,  # of `start_from`
     most: int,  # bytes of records after which it ends
+    stop: threading.Event | None = None,  # set it to try no more
 ) -> Part:
-    "Read a shard until there is no more now, or until it is enough."
-    now, found, size, behind = dict(at), [], 0, 0.0
-    for records, behind in read_shard(client, stream, shard, now, start):
-        found += [(one["SequenceNumber"], one["Data"]) for one in records]
+    "Read a shard until there is no more now, until it is enough, or for some seconds."
+    now, found, size, behind, begun = dict(at), [], 0, 0.0, time.monotonic()
+    for records, behind in read_shard(client, stream, shard, now, start, stop):
+        found += [(one["SequenceNumber"], one["Data"], _time_of(one)) for one in records]
         size += sum(len(one["Data"]) for one in records)
-        if size >= most:
+        if size >= most or time.monotonic() - begun > _SECONDS:
             return Part(shard, tuple(found), now, behind, False)
     return Part(shard, tuple(found), now, behind)
 
@@ -153,12 +229,13 @@ def read_part(
 Reading = Callable[[Mapping[str, Mapping[str, Any]], int], Iterable[Part]]  # shards' positions; bytes of each at most
 
 
-def in_threads(client: Any, stream: str, start: str) -> Reading:
+def in_threads(client: Any, stream: str, start: str, stop: threading.Event | None = None) -> Reading:
     "Read shards side by side, in threads of this process."
 
     def read(asked: Mapping[str, Mapping[str, Any]], most: int) -> list[Part]:
         with ThreadPoolExecutor(8) as pool:
-            return list(pool.map(lambda shard: read_part(client, stream, shard, asked[shard], start, most), asked))
+            part = lambda shard: read_part(client, stream, shard, asked[shard], start, most, stop)
+            return list(pool.map(part, asked))
 
     return read
 
@@ -170,6 +247,23 @@ class Window:
     records: tuple[tuple[str, str, bytes], ...]  # shard, sequence number, data
     positions: dict[str, dict[str, Any]] = field(default_factory=dict)  # afterwards
     behind: dict[str, float] = field(default_factory=dict)  # shard -> seconds that its newest record here is behind
+    lost: tuple[str, ...] = ()  # shards of which records were gone before they were read
+    is_full: bool = False  # there is more, and it was left for the next window
+
+
+def _cut(
+    found: Mapping[str, list[Record]],
+    positions: dict[str, dict[str, Any]],  # that move back
+    before: Mapping[str, Mapping[str, Any]],
+    edge: float,  # epoch seconds
+) -> None:
+    "Leave what came later."
+    for shard, records in found.items():
+        place = next((place for place, (_, _, time) in enumerate(records) if time > edge), None)
+        if place is not None:
+            records[place:] = []
+            positions[shard]["closed"] = False
+            positions[shard]["number"] = records[-1][0] if records else before.get(shard, {}).get("number", "")
 
 
 def read_window(
@@ -179,24 +273,49 @@ def read_window(
     start: str,  # of `start_from`
     most: int = 64 << 20,  # bytes of records after which the window ends
     read: Reading | None = None,  # None: `in_threads`
+    stop: threading.Event | None = None,  # set it to end with what was read
 ) -> Window:
-    "Read until there is no more now, or until it is enough; every shard gets its share."
-    found: list[tuple[str, str, bytes]] = []
-    now, size, done, late = {name: dict(at) for name, at in positions.items()}, 0, set(), {}
-    read = read or in_threads(client, stream, start)
-    for name in unread_and_gone(client, stream, positions):
-        now[name]["closed"] = True  # there is no more of it
-    while size < most and (todo := [name for name in readable(shards_of(client, stream), now) if name not in done]):
-        asked = {name: now.get(name) or {"number": "", "closed": False} for name in todo}
-        for part in read(asked, max(1, (most - size) // len(todo))):
+    "Read until there is no more now, or until it is enough; then to one time of all shards."
+    found: dict[str, list[Record]] = {}
+    size, done, late = 0, set(), {}
+    read, shards = read or in_threads(client, stream, start, stop), shards_of(client, stream, stop)
+    there = {one["ShardId"] for one in shards}
+    now = {name: dict(at) for name, at in positions.items() if name in there}
+    gone = sorted(name for name, at in positions.items() if name not in there and not at.get("closed"))
+    while size < most and not (stop and stop.is_set()):
+        if not (todo := [name for name in readable(shards, now) if name not in done]):
+            break
+        had, asked_for = size, {name: now.get(name) or {"number": "", "closed": False} for name in todo}
+        for part in read(asked_for, max(1, (most - size) // len(todo))):
             now[part.shard] = part.at
-            found += [(part.shard, number, data) for number, data in part.records]
-            size += sum(len(data) for _, data in part.records)
-            if part.records:
-                late[part.shard] = part.behind
+            found.setdefault(part.shard, []).extend(part.records)
+            size += sum(len(data) for _, data, _ in part.records)
+            late[part.shard] = part.behind
             if part.is_end:
                 done.add(part.shard)
-    return Window(tuple(found), now, late)
+        if had and size == had:
+            break  # the others need not wait for a shard whose answers stay empty
+        if any(now[name].get("closed") for name in todo):
+            shards = shards_of(client, stream, stop)
+    going = [name for name in readable(shards, now) if name not in done]
+    if edge := min(filter(None, (_reached(name, shards, found, late) for name in going)), default=0.0):
+        _cut(found, now, positions, edge)
+    lost = [*gone, *(name for name, at in now.items() if at.pop("lost", False))]
+    records = tuple((shard, number, data) for shard in found for number, data, _ in found[shard])
+    return Window(records, now, {name: late[name] for name in found if found[name]}, tuple(lost), bool(going))
+
+
+def _reached(
+    name: str, shards: Iterable[Mapping[str, Any]], found: Mapping[str, list[Record]], late: Mapping[str, float]
+) -> float:  # epoch seconds; 0 where nothing tells
+    "The time to which a shard was read that is not at its end."
+    if times := [time for _, _, time in found.get(name, ())]:
+        return max(times)
+    if name in late:
+        return time.time() - late[name]
+    (child,) = (one for one in shards if one["ShardId"] == name)
+    above = child.get("ParentShardId"), child.get("AdjacentParentShardId")
+    return max((time for parent in above for _, _, time in found.get(parent or "", ())), default=0.0)
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #9b86ba6a
 _EMPTY = 5  # answers without records, after which an open shard has no more now
@@ -206,17 +325,24 @@ class TableStream:
     "The stream of a table of DynamoDB, asked as Kinesis is. Raises `BadSetting` where the table has none."
 
     def __init__(self, table: str, dynamodb: Any, streams: Any):  # clients of both services
-        self.arn = dynamodb.describe_table(TableName=table)["Table"].get("LatestStreamArn", "")
+        told = dynamodb.describe_table(TableName=table)["Table"]
+        self.arn, self.table = told.get("LatestStreamArn", ""), table
         self.streams, self._empty = streams, Counter[str]()
         self._closed: set[str] = set()
+        how, off = f"aws dynamodb update-table --table-name {table} --stream-specification", "StreamEnabled=false"
+        way = "StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
         if not self.arn:
-            way = "StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
-            how = f"aws dynamodb update-table --table-name {table} --stream-specification {way}"
-            raise BadSetting(f"the table {table} of DynamoDB has no stream; to give it one: {how}")
+            raise BadSetting(f"the table {table} of DynamoDB has no stream; to give it one: {how} {way}")
+        view = (told.get("StreamSpecification") or {}).get("StreamViewType", "NEW_IMAGE")
+        if view not in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES"):
+            raise BadSetting(
+                f"the stream of the table {table} has the view type {view}, so its records do not say what items hold. "
+                f"A stream's view type cannot be changed; make another stream: {how} {off}, then {how} {way}"
+            )
 
     def describe_stream_summary(self, StreamName: str) -> dict[str, Any]:
         "How long records are kept."
-        return {"StreamDescriptionSummary": {"RetentionPeriodHours": 24}}
+        return {"StreamDescriptionSummary": {"RetentionPeriodHours": 24, "StreamARN": self.arn}}
 
     def list_shards(self, StreamName: str = "", NextToken: str = "") -> dict[str, Any]:
         "A page of shards."

@@ -12,7 +12,7 @@ from dmscdc.load.process import process_table
 from dmscdc.stream.follow import follow
 from dmscdc.stream.shards import TableStream
 from seeds import seed_of
-from test_stream import TABLE, Items, lake, places
+from test_stream import TABLE, Items, is_open, lake, places
 from tiers import sampled
 
 pytestmark = pytest.mark.proof
@@ -93,7 +93,7 @@ def test_the_lake_equals_the_items_after_a_random_life(spark, kinesis, tmp_path,
             except Death:
                 died += 1
         deaths.left = 0
-        assert done.verdict in ("ok", "nothing"), done.words
+        assert done.verdict in ("ok", "nothing") or window < 3 and is_open(done), done.words
     assert lake(tmp_path) == items.rows()
     record_property("looked at", f"{sent} records in 4 windows, {died} deaths, {len(items.rows())} items left")
 

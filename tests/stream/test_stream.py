@@ -1,6 +1,7 @@
 """A DynamoDB table whose changes go to Kinesis becomes a lake table: whatever order records come in, and however often. The oracle is a dictionary that the test itself changes, or DynamoDB's own scan."""
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import random
@@ -110,12 +111,17 @@ def lake(root: Path) -> list[tuple]: return query(f"select id, n from read_parqu
 def places(root: Path) -> list[str]: return [str(root / "landing"), str(root / "lake"), f"sqlite:{root}/state.db"]
 
 
+def is_open(done: object) -> bool:
+    "A record is still on its way, and until it comes nobody can tell; it is said."
+    return done.verdict == "attention" and ("have changes of one moment" in done.words or "were changed that the table has never held" in done.words)
+
+
 @pytest.fixture
 def run(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("dmscdc.stream.shards._PAUSE", 0.0)
     (tmp_path / "landing").mkdir()
     apply = lambda: process_table(TABLE, *places(tmp_path), settle=0.0, spark=lambda: spark)
-    return lambda kinesis, **more: follow("customers", TABLE, *places(tmp_path), apply, key=["id"], drain=True, client=kinesis, **more)
+    return lambda kinesis, **more: follow("customers", TABLE, *places(tmp_path), apply, **{"key": ["id"], "drain": True, "client": kinesis, **more})
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -134,7 +140,7 @@ def test_the_lake_equals_the_items_whatever_order_records_come_in_and_however_of
         if window == 2: kinesis.split("shard-0")
         kinesis.faults = rng.choices(["ProvisionedThroughputExceededException", "ExpiredIteratorException"], k=rng.randrange(3))
         done = run(kinesis)
-        assert done.verdict in ("ok", "nothing"), done.words
+        assert done.verdict in ("ok", "nothing") or window < 5 and is_open(done), done.words
     assert lake(tmp_path) == items.rows()
     record_property("looked at", f"{sent} records in 6 windows, {len(items.rows())} items left")
 
@@ -221,7 +227,7 @@ def test_a_record_that_is_no_change_refuses_its_batch_or_is_put_aside_with_what_
     assert done.verdict == "attention" and lake(tmp_path) == items.rows()
     said = CliRunner().invoke(app, ["quarantine", "show", TABLE, "--json", "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")]).stdout
     (row,) = json.loads(said)
-    assert "record 2 of shard-0 is no change of an item of DynamoDB" in row["text"] and "hello" in row["text"]
+    assert "record 2 of shard-0 is no change of an item of DynamoDB" in row["text"] and base64.b64encode(b"hello \xff").decode() in row["text"]
 
 
 def test_a_stream_that_was_not_read_for_longer_than_it_keeps_records_wants_attention_until_somebody_accepts(run, tmp_path, monkeypatch):
@@ -244,9 +250,9 @@ def test_a_shard_that_is_gone_before_it_was_read_to_its_end_is_said_once_and_the
     del kinesis.held["shard-0"]
     kinesis.put("shard-1", items.change()[1])
     done = run(kinesis)
-    assert done.verdict == "attention" and "no longer has shard-0, of which not all was read" in done.words and lake(tmp_path) == items.rows()
+    assert done.verdict == "attention" and "no longer has all records of shard-0: changes from" in done.words and lake(tmp_path) == items.rows()
     (*_, newest) = sorted(tmp_path.glob("lake/_dmscdc/_streams/customers/shop/customer/*.json"))
-    assert json.loads(newest.read_text())["positions"]["shard-0"]["closed"]
+    assert "shard-0" not in json.loads(newest.read_text())["positions"] and run(kinesis).words.count("no longer has") == 1
 
 
 def told(run, tmp_path: Path, *records: bytes, **more: object) -> tuple[object, list[str]]:
@@ -280,7 +286,7 @@ def test_odd_items_are_kept_whole_and_the_rest_column_has_what_cannot_be_a_colum
     big, odd = "12345678901234567890123456789012345678", {"a.b": "x", "c d": "\u00e9`\"'", "%20": "", "select": "a\nb\u0000c"}
     item = {**{name: {"S": text} for name, text in odd.items()}, "Email": {"S": "first"}, "email": {"S": "second"}, "BI_id": {"S": "q"}, "Op": {"S": "mine"}, "n": {"N": big}, "e": {"N": "-1.5E+20"}, "l": {"L": []}, "b": {"B": ""}}
     key = {"id": {"S": "\U0001f600/\\%"}, "sort": {"N": "10"}}
-    done, _ = told(run, tmp_path, json.dumps({"eventName": "INSERT", "dynamodb": {"ApproximateCreationDateTime": START, "Keys": key, "NewImage": {**key, **item}}}).encode())
+    done, _ = told(run, tmp_path, json.dumps({"eventName": "INSERT", "dynamodb": {"ApproximateCreationDateTime": START, "Keys": key, "NewImage": {**key, **item}}}).encode(), key=["sort", "id"])
     assert done.verdict == "ok", done.words
     rows = query(f"select id, sort, n, e, l, b, Email, _rest, {', '.join(chr(34) + name + chr(34) for name in odd)} from read_parquet('{tmp_path}/lake/shop/customer/*.parquet')")
     assert rows == [(key["id"]["S"], "10", big, "-150000000000000000000", "[]", b"", "first", '{"BI_id": "q", "Op": "mine", "email": "second"}', *odd.values())]
@@ -346,7 +352,7 @@ def test_what_the_table_held_before_the_stream_is_loaded_once_from_an_export_and
     (export / "1.json.gz").unlink()  # fewer items now than files that were left
     assert run(kinesis).verdict == "ok" and lake(tmp_path) == [("changed", "4"), ("new", "5"), ("old", "1")]
     assert run(kinesis, load=str(export.parent)).verdict == "nothing" and lake(tmp_path) == [("changed", "4"), ("new", "5"), ("old", "1")]
-    with pytest.raises(BadSetting, match="can only be loaded into a new table"): follow("others", TABLE, *places(tmp_path), run, drain=True, client=kinesis, load=str(export.parent))
+    with pytest.raises(BadSetting, match="the landing has files of it"): follow("others", TABLE, *places(tmp_path), run, drain=True, client=kinesis, load=str(export.parent))
 
 
 def test_staged_files_may_go_after_some_days_and_the_table_goes_on(run, tmp_path, monkeypatch):

@@ -1,0 +1,236 @@
+"""Streams as real accounts have them, a test a kind of trouble, each through the loop that users run. The oracle is the items as a scan would give them, written here by hand or kept in a dictionary."""
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dmscdc.errors import BadSetting, SourceUnreachable
+from dmscdc.landing.files import TableRef
+from dmscdc.load.process import process_table
+from dmscdc.state.registry import open_state
+from dmscdc.stream.follow import follow
+from dmscdc.stream.shards import read_window
+from test_stream import START, TABLE, Kinesis, lake, places, rows_of, run  # noqa: F401
+
+pytestmark = pytest.mark.proof
+
+DAY = 86_400_000_000  # microseconds
+
+
+def record(op: str, key: dict, at: int = 0, new: dict | None = None, old: dict | None = None, **more: object) -> bytes:
+    "A change of an item, so many microseconds after the start, as DynamoDB sends it to Kinesis; new and old are numbers or texts by name."
+    typed = lambda item: {name: {"N" if isinstance(value, int) else "S": str(value)} for name, value in item.items()}
+    images = {"NewImage": {**typed(key), **typed(new)}} if new is not None else {}
+    images |= {"OldImage": {**typed(key), **typed(old)}} if old is not None else {}
+    body = {"ApproximateCreationDateTime": START + at, "ApproximateCreationDateTimePrecision": "MICROSECOND", "Keys": typed(key), **images}
+    return json.dumps({"eventName": op, "eventID": f"{op} {key} {at}", "tableName": "customer", **more, "dynamodb": body}).encode()
+
+
+def put(kinesis: Kinesis, *records: bytes, shard: str = "shard-0") -> Kinesis:
+    for data in records: kinesis.put(shard, data)
+    return kinesis
+
+
+def set_up(root: Path, **settings: object) -> None: open_state(f"sqlite:{root}/state.db", str(root / "landing")).put_settings(TableRef.parse(TABLE), **settings)
+
+
+@pytest.fixture
+def follow_it(spark, tmp_path, run):  # noqa: F811
+    "As `run`, without a key."
+    apply = lambda: process_table(TABLE, *places(tmp_path), settle=0.0, spark=lambda: spark)
+    return lambda kinesis, **more: follow("customers", TABLE, *places(tmp_path), apply, **{"drain": True, "client": kinesis, **more})
+
+
+def test_the_key_is_what_records_name_another_one_is_refused_and_a_table_made_again_is_not_mixed_in(follow_it, tmp_path):
+    items = [{"id": "1", "custName": name} for name in ("a", "b")]
+    kinesis = put(Kinesis(1), *(record("INSERT", key, n, {"n": n}) for n, key in enumerate(items)))
+    with pytest.raises(BadSetting, match="the key of the table of DynamoDB is id,custName, not id. Leave --key out"): follow_it(kinesis, key=["id"])
+    assert follow_it(kinesis).verdict == "ok" and rows_of(tmp_path, "id, custName, n") == [("1", "a", "0"), ("1", "b", "1")]
+    put(kinesis, record("INSERT", {"id": "9"}, 5, {"n": 9}), record("MODIFY", items[0], 6, {"n": 7}, {"n": 0}))
+    done = follow_it(kinesis)
+    assert done.verdict == "attention" and "1 records name the key id, like id=9" in done.words
+    assert rows_of(tmp_path, "id, custName, n") == [("1", "a", "7"), ("1", "b", "1")]
+
+
+def test_items_from_before_the_stream_are_missed_until_they_are_loaded_beneath_at_any_time(follow_it, tmp_path):
+    old = {f"k{n}": n for n in range(10)}
+    kinesis = put(Kinesis(1), record("MODIFY", {"id": "k1"}, 10, {"n": 100}, {"n": 1}), record("REMOVE", {"id": "k2"}, 20, None, {"n": 2}))
+    done = follow_it(kinesis)
+    assert done.verdict == "attention" and "2 items were changed that the table has never held, like id=k1" in done.words and "--load dynamodb:customer" in done.words
+    export = tmp_path / "export"
+    export.mkdir()
+    (export / "a.json").write_text("\n".join(json.dumps({"Item": {"id": {"S": key}, "n": {"N": str(n)}}}) for key, n in old.items()))
+    put(kinesis, record("MODIFY", {"id": "k3"}, 30, {"n": 300}, {"n": 3}))
+    assert follow_it(kinesis, load=str(export)).verdict == "ok"
+    del old["k2"]
+    assert lake(tmp_path) == sorted((key, str(n)) for key, n in {**old, "k1": 100, "k3": 300}.items())
+    put(kinesis, record("REMOVE", {"id": "k5"}, 40, None, {"n": 5}))
+    assert follow_it(kinesis, load=str(export)).verdict == "ok" and ("k5", "5") not in lake(tmp_path)
+
+
+def test_a_late_beginning_of_an_item_settles_what_was_said_of_it(follow_it):
+    kinesis = put(Kinesis(1), record("MODIFY", {"id": "a"}, 10, {"n": 2}, {"n": 1}))
+    assert "never held, like id=a" in follow_it(kinesis).words
+    done = follow_it(put(kinesis, record("INSERT", {"id": "a"}, 5, {"n": 1})))
+    assert done.verdict == "ok", done.words
+
+
+GOOD = record("INSERT", {"id": "good"}, 7, {"n": 1})
+_AT = b'"ApproximateCreationDateTime": %d' % (START + 3)
+_ODD = record("INSERT", {"id": "x"}, 3, {"s": "?"})
+ODD = {
+    "an empty map without a type": _ODD.replace(b'{"S": "?"}', b"{}"),
+    "a plain value": _ODD.replace(b'{"S": "?"}', b"5"),
+    "a number that is none": _ODD.replace(b'{"S": "?"}', b'{"N": 5}'),
+    "a number of a billion digits": _ODD.replace(b'{"S": "?"}', b'{"N": "1E+999999999"}'),
+    "no base64": _ODD.replace(b'{"S": "?"}', b'{"B": "abc"}'),
+    "half a pair": _ODD.replace(b'"?"', b'"\\ud83d"'),
+    "a time of 1e400": _ODD.replace(_AT, b'"ApproximateCreationDateTime": 1e400'),
+    "a time that is NaN": _ODD.replace(_AT, b'"ApproximateCreationDateTime": NaN'),
+    "a time in nanoseconds": _ODD.replace(_AT, b'"ApproximateCreationDateTime": 1795219200000000000'),
+    "a time as a text": _ODD.replace(_AT, b'"ApproximateCreationDateTime": "2026-11-20"'),
+    "deep lists": _ODD.replace(b'{"S": "?"}', b'{"L": [' * 3_000 + b"]}" * 3_000),
+    "an image that is a text": record("INSERT", {"id": "x"}, 3).replace(b'"Keys"', b'"NewImage": "x", "Keys"'),
+    "keys that are a list": _ODD.replace(b'{"id": {"S": "x"}}', b"[]", 1),
+    "a table that is a list": _ODD.replace(b'"customer"', b'["customer"]'),
+    "packed, and nothing inside": b"\xf3\x89\x9a\xc2 not at all",
+    "no JSON": b"\xff\xfe",
+}
+
+
+def test_records_that_are_none_are_put_aside_as_they_came_and_the_stream_goes_on(follow_it, tmp_path):
+    set_up(tmp_path, bad_rows="aside")
+    done = follow_it(put(Kinesis(1), *ODD.values(), GOOD))
+    assert done.verdict == "attention" and lake(tmp_path) == [("good", "1")], done.words
+    from typer.testing import CliRunner
+
+    from dmscdc.cli.main import app
+    said = CliRunner().invoke(app, ["quarantine", "show", TABLE, "--json", "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")]).stdout
+    texts = [row["text"] for row in json.loads(said)]
+    assert len(texts) == len(ODD) and base64.b64encode(b"\xff\xfe").decode() in str(texts)
+
+
+def test_a_refused_window_says_which_record_it_was_and_how_to_go_on(follow_it, tmp_path):
+    done = follow_it(put(Kinesis(1), GOOD, ODD["a plain value"]))
+    assert done.verdict == "refused" and "record 2 of shard-0" in done.words and "the attribute s is '5', without a type" in done.words
+    assert f"dmscdc table set {TABLE} --bad-rows aside" in done.words
+    set_up(tmp_path, bad_rows="aside")
+    assert follow_it(Kinesis(1)).verdict == "attention" and lake(tmp_path) == [("good", "1")]
+
+
+def test_shards_of_unequal_length_advance_together_through_days_of_backlog(follow_it, tmp_path, monkeypatch):
+    monkeypatch.setattr("dmscdc.stream.follow.read_window", partial(read_window, most=3_000))
+    kinesis, items, windows = Kinesis(2), {}, []
+    for hour in range(72):
+        key = f"k{hour % 24}"
+        items[key] = hour
+        put(kinesis, record("INSERT", {"id": key}, hour * DAY // 24, {"n": hour, "wide": "x" * 900}), shard="shard-1")
+        if hour % 12 == 0:
+            items[f"s{hour}"] = hour
+            put(kinesis, record("INSERT", {"id": f"s{hour}"}, hour * DAY // 24, {"n": hour}), shard="shard-0")
+    done = follow_it(kinesis, say=windows.append)
+    assert done.verdict == "ok" and lake(tmp_path) == sorted((key, str(n)) for key, n in items.items()), done.words
+    assert len(windows) > 10 and not list(tmp_path.glob("lake/_dmscdc/_streams/**/late"))
+
+
+def test_a_change_that_comes_days_late_is_applied_beneath_what_is_newer_and_brings_no_removed_item_back(follow_it, tmp_path):
+    kinesis = put(Kinesis(1), record("INSERT", {"id": "a"}, 0, {"n": 1}), record("INSERT", {"id": "c"}, 1, {"n": 1}))
+    for day in range(1, 9): assert follow_it(put(kinesis, record("INSERT", {"id": f"d{day}"}, day * DAY, {"n": day}))).verdict == "ok"
+    put(kinesis, record("REMOVE", {"id": "a"}, 9 * DAY, None, {"n": 3}))
+    assert follow_it(kinesis).verdict == "ok"
+    late = [record("MODIFY", {"id": "a"}, 2 * DAY + 1, {"n": 3}, {"n": 1}), record("MODIFY", {"id": "c"}, 2 * DAY + 2, {"n": 2}, {"n": 1}), record("INSERT", {"id": "d"}, 2 * DAY + 3, {"n": 4})]
+    done = follow_it(put(kinesis, *late))
+    assert done.verdict == "ok", done.words
+    assert lake(tmp_path) == [("c", "2"), ("d", "4"), *((f"d{day}", str(day)) for day in range(1, 9))]
+
+
+def test_a_stream_without_images_empties_no_row(follow_it, tmp_path):
+    assert follow_it(put(Kinesis(1), GOOD)).verdict == "ok"
+    kinesis = put(Kinesis(1), GOOD, record("MODIFY", {"id": "good"}, 9).replace(b'"Keys"', b'"StreamViewType": "KEYS_ONLY", "Keys"'), record("MODIFY", {"id": "good"}, 10, None, {"n": 1}))
+    done = follow_it(kinesis)
+    assert done.verdict == "attention" and "2 records do not say what their items hold, like that of id=good, because the stream's view type is KEYS_ONLY" in done.words
+    assert lake(tmp_path) == [("good", "1")]
+
+
+def test_a_first_window_of_another_table_is_not_taken_for_this_one_also_where_only_the_streams_address_names_it(follow_it, tmp_path):
+    named = {"tableName": None, "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/supplier/stream/2026-01-01T00:00:00.000"}
+    kinesis = put(Kinesis(1), record("INSERT", {"id": "s"}, 1, {"n": 1}, **named))
+    with pytest.raises(BadSetting, match="the stream carries the table supplier; which is shop.customer[?] Say --source-table supplier"): follow_it(kinesis)
+    put(kinesis, record("INSERT", {"id": "c"}, 2, {"n": 2}, **{**named, "eventSourceARN": named["eventSourceARN"].replace("supplier", "customer")}))
+    said: list[str] = []
+    assert follow_it(kinesis, say=said.append).verdict == "ok" and lake(tmp_path) == [("c", "2")] and "1 of other tables" in said[0]
+
+
+def test_an_item_removed_and_put_back_in_one_millisecond_is_there(follow_it, tmp_path):
+    lock = {"by": "me"}
+    kinesis = put(Kinesis(1), record("INSERT", {"id": "lock"}, 0, lock))
+    assert follow_it(kinesis).verdict == "ok"
+    assert follow_it(put(kinesis, record("INSERT", {"id": "lock"}, 5, lock), record("REMOVE", {"id": "lock"}, 5, None, lock))).verdict == "ok"
+    assert rows_of(tmp_path, "id, \"by\"") == [("lock", "me")]
+
+
+def test_what_no_image_settles_is_said_with_its_key(follow_it, tmp_path):
+    kinesis = put(Kinesis(1), record("MODIFY", {"id": "a"}, 5, {"n": 1}, {"n": 2}), record("MODIFY", {"id": "a"}, 5, {"n": 2}, {"n": 1}, eventID="2"))
+    done = follow_it(kinesis)
+    assert done.verdict == "attention" and "1 items have changes of one moment, and their images do not tell which came last, like id=a" in done.words, done.words
+
+
+class Trimmed(Kinesis):
+    "A stream that has forgotten the record at which a reader stood."
+
+    is_asked = False
+
+    def get_shard_iterator(self, StreamName: str, ShardId: str, ShardIteratorType: str, **more: object) -> dict:
+        was, self.is_asked = self.is_asked, True
+        if not was: raise told("InvalidArgumentException")
+        return super().get_shard_iterator(StreamName, ShardId, ShardIteratorType, **more)
+
+
+def told(code: str) -> Exception:
+    error = Exception(code)
+    error.response = {"Error": {"Code": code}}
+    return error
+
+
+def test_a_reader_that_is_behind_what_the_stream_keeps_goes_on_and_says_since_when(follow_it, tmp_path):
+    assert follow_it(put(Kinesis(1), GOOD)).verdict == "ok"
+    done = follow_it(put(Trimmed(1), record("INSERT", {"id": "later"}, 50, {"n": 2})))
+    assert done.verdict == "attention" and "no longer has all records of shard-0: changes from 20" in done.words and "(--load)" in done.words
+    assert lake(tmp_path) == [("good", "1"), ("later", "2")]
+
+
+def test_a_stream_that_was_made_again_is_read_from_its_beginning_and_that_is_said(follow_it, tmp_path):
+    first, second = put(Kinesis(1), GOOD), put(Kinesis(1), record("INSERT", {"id": "new"}, 60, {"n": 3}))
+    for day, kinesis in (28, first), (29, second): kinesis.describe_stream_summary = lambda StreamName, day=day: {"StreamDescriptionSummary": {"RetentionPeriodHours": 24, "StreamCreationTimestamp": datetime(2026, 11, day, tzinfo=timezone.utc)}}
+    assert follow_it(first).verdict == "ok"
+    done = follow_it(second)
+    assert done.verdict == "attention" and "the stream customers was made again (2026-11-29" in done.words and lake(tmp_path) == [("good", "1"), ("new", "3")]
+
+
+def test_what_passes_is_tried_again_what_does_not_ends_with_a_sentence_and_a_request_to_stop_is_heard_while_nothing_comes(follow_it, monkeypatch):
+    kinesis = put(Kinesis(1), GOOD)
+    kinesis.faults = ["InternalFailure", "ExpiredTokenException", "ExpiredIteratorException"]
+    assert follow_it(kinesis).verdict == "ok"
+    kinesis.get_records = lambda ShardIterator: (_ for _ in ()).throw(ConnectionResetError("by peer"))
+    with pytest.raises(SourceUnreachable, match="shard-0 of customers could not be read; 8 tries ended with ConnectionResetError: by peer. While the stream keeps its records nothing is lost"): follow_it(kinesis)
+    kinesis.get_records = lambda ShardIterator: {"Records": [], "MillisBehindLatest": 1000, "NextShardIterator": ShardIterator}
+    monkeypatch.setattr("dmscdc.stream.shards._PAUSE", 0.1)
+    stop = threading.Event()
+    threading.Timer(1.0, stop.set).start()
+    begun = time.monotonic()
+    follow_it(kinesis, stop=stop, drain=False)
+    assert time.monotonic() - begun < 8
+
+
+def test_attributes_called_like_columns_of_ours_in_any_case_are_kept_in_the_rest(follow_it, tmp_path):
+    odd = {name: "mine" for name in ("op", "_CDC_file", "ar_h_change_seq", "_REST", "_Record_shard", "bi_id")}
+    done = follow_it(put(Kinesis(1), record("INSERT", {"id": "a"}, 1, {"n": 1, **odd})))
+    assert done.verdict == "ok", done.words
+    assert [(key, json.loads(rest)) for key, rest in rows_of(tmp_path, "id, _rest")] == [("a", odd)]
