@@ -47,7 +47,7 @@ _METADATA = "What else of a record becomes a column: eventName,eventID,userIdent
 _STREAM = "The Kinesis stream; dynamodb:TABLE for a table's own stream"
 _FETCH = "Who reads the shards: here, spark (a task for each), or auto: Spark where they are many"
 _KEEP = "Days of applied change files that stay in the landing, at least 3; 0: all stay"
-_LOAD = "What a new table held before the stream: dynamodb:TABLE, or the folder of an export"
+_LOAD = "What the table held before the stream, loaded once: dynamodb:TABLE, or the folder of an export"
 _START = "Where the first window begins: trim_horizon, latest or a time"
 
 
@@ -56,7 +56,7 @@ def stream_command(
     config: Config,
     stream: Annotated[str, typer.Option("--stream", help=_STREAM)],
     table: Annotated[str, typer.Option("--table", help="The lake's table: schema.table")],
-    key: Annotated[str, typer.Option(help="The key of the DynamoDB table; two columns with a comma")] = "",
+    key: Annotated[str, typer.Option(help="The key; records of DynamoDB name theirs: id,line")] = "",
     partition: Annotated[str, typer.Option(help="What lays out a new table: right(id,1)")] = "",
     source_table: Annotated[str, typer.Option(help="The table that records name, where there are several")] = "",
     metadata: Annotated[Optional[str], typer.Option(help=_METADATA)] = None,

@@ -43,7 +43,10 @@ def _parameters() -> dict[str, dict[str, Part]]:
             "SourceTable": parameter(
                 "A table of DynamoDB that has a Kinesis destination; empty: a new one, customer", ""
             ),
-            "SourceKey": parameter("Its key", "id", pattern=r"[\w.-]+"),
+            "SourceKey": parameter("Key of a new table; others name theirs in each change", "id", pattern=r"[\w.-]+"),
+            "FirstContent": parameter(
+                "What the table held before the stream: none, or a scan of it, once", "none", values=("none", "scan")
+            ),
             "StreamName": parameter("The stream of such a table", "none"),
             "Shards": parameter("Shards of a new stream", 1, kind="Number", MinValue=1, MaxValue=500),
             "RetentionHours": parameter(
@@ -84,6 +87,7 @@ _CONDITIONS = {
     "Drains": same("EverySeconds", "0"),
     "IsOn": same("ScheduleState", "ENABLED"),
     "HasKey": differs("KmsKeyArn"),
+    "IsScanned": same("FirstContent", "scan"),
 }
 _STREAM, _TABLE = (
     when("IsNew", ref("Stream"), ref("StreamName")),
@@ -158,15 +162,19 @@ def stream_stack(
     )
     read = "kinesis:DescribeStreamSummary kinesis:DescribeStream kinesis:ListShards"
     read += " kinesis:GetShardIterator kinesis:GetRecords"
-    words = "stream --table ${LakeTable} --key ${SourceKey} ${how}"
+    table = sub("arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${table}", table=_TABLE)
+    ask = "dynamodb:DescribeTable dynamodb:DescribeKinesisStreamingDestination"
+    words = "stream --table ${LakeTable} --source-table ${table} ${load}${how}"
     how = when("Drains", "--drain", sub("--every ${EverySeconds}"))
+    load = when("IsScanned", sub("--load dynamodb:${table} ", table=_TABLE), "")
     there = ("lake", "LakeBucket"), ("lake_folder", "LakeFolder"), ("state", "StateTable"), ("runs", "RunsBucket")
     names = {name: shared(output) for name, output in (*there, ("catalog", "LakeDBName"), ("log", "Log"))}
     options = settings(sub("s3://${bucket}/streams", bucket=shared("RawBucket")), **names)
-    run = command(words, {"stream": _STREAM, **options}, how=how)
+    run = command(words, {"stream": _STREAM, **options}, how=how, table=_TABLE, load=load)
+    rights = allow(read, stream), allow(ask, table), when("IsScanned", allow("dynamodb:Scan", table))
     resources = {
         **_source(),
-        "JobRole": role("glue.amazonaws.com", *job_rights(WRITE, *places), allow(read, stream), key_rights()),
+        "JobRole": role("glue.amazonaws.com", *job_rights(WRITE, *places), *rights, key_rights()),
         "Job": glue_job(
             run,
             att("JobRole"),
