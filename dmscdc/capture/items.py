@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
@@ -17,8 +18,8 @@ from .writer import arrow_type, value_of
 from ..storage.filesystem import client as client_of
 
 # %% auto #0
-__all__ = ['KINDS', 'OP', 'REST', 'SEQUENCE', 'RECORD', 'number_text', 'json_text', 'object_text', 'plain', 'columns_of',
-           'row_of', 'scan', 'write_rows', 'ItemTable']
+__all__ = ['KINDS', 'OP', 'REST', 'SEQUENCE', 'RECORD', 'number_text', 'json_text', 'object_text', 'bytes_text', 'plain',
+           'is_free', 'columns_of', 'row_of', 'scan', 'write_rows', 'ItemTable']
 
 # %% ../../notebooks/03_capture/05_items.ipynb #3b9a78f7
 KINDS = {"S": "string", "N": "string", "B": "binary", "BOOL": "boolean"}  # of columns that nobody has declared
@@ -35,14 +36,14 @@ def json_text(typed: Mapping[str, Any]) -> str:
     if kind == "N":
         return number_text(value)
     if kind in ("SS", "BS"):
-        return json.dumps(sorted(map(_bytes_text, value)), ensure_ascii=False)
+        return json.dumps(sorted(map(bytes_text, value)), ensure_ascii=False)
     if kind == "NS":
         return f"[{', '.join(map(number_text, sorted(value, key=Decimal)))}]"
     if kind == "L":
         return f"[{', '.join(map(json_text, value))}]"
     if kind == "M":
         return object_text({name: json_text(value[name]) for name in value})
-    return json.dumps(None if kind == "NULL" else _bytes_text(value), ensure_ascii=False)
+    return json.dumps(None if kind == "NULL" else bytes_text(value), ensure_ascii=False)
 
 
 def object_text(parts: Mapping[str, str]) -> str:  # values as JSON
@@ -50,8 +51,12 @@ def object_text(parts: Mapping[str, str]) -> str:  # values as JSON
     return f"{{{', '.join(f'{json.dumps(name, ensure_ascii=False)}: {parts[name]}' for name in sorted(parts))}}}"
 
 
-def _bytes_text(value: Any) -> Any:
-    "Bytes, as boto3 gives them, in Base64 as records have them."
+def bytes_text(value: Any) -> Any:
+    "Bytes, as boto3 gives them, in Base64 as records have them; also in lists and maps."
+    if isinstance(value, (list, set)):
+        return [bytes_text(one) for one in value]
+    if isinstance(value, dict):
+        return {name: bytes_text(one) for name, one in value.items()}
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
@@ -59,7 +64,7 @@ def plain(typed: Mapping[str, Any]) -> Any:  # a text, bytes, a truth value, or 
     "A typed value as a column holds it."
     ((kind, value),) = typed.items()
     if kind == "B":
-        return base64.b64decode(_bytes_text(value))
+        return base64.b64decode(bytes_text(value))
     return value if kind in ("S", "BOOL") else None if kind == "NULL" else json_text(typed)
 
 # %% ../../notebooks/03_capture/05_items.ipynb #cdc78b95
@@ -70,7 +75,7 @@ RECORD = "_record_"  # columns that begin so hold what a record says beside its 
 _OURS, _BEGIN_OURS = {name.lower() for name in (OP, REST, SEQUENCE)}, ("_cdc_", RECORD, "bi_")
 
 
-def _is_free(name: str) -> bool:
+def is_free(name: str) -> bool:
     "Whether an attribute can be a column of its own, in any case of letters. BI_ begins before images of DMS."
     return name.lower() not in _OURS and not name.lower().startswith(_BEGIN_OURS)
 
@@ -79,6 +84,7 @@ def columns_of(
     items: Iterable[Mapping[str, Any]],
     known: Mapping[str, str],  # of earlier items
     declared: Sequence[tuple[str, str]] = (),  # by the table's definition
+    odd: re.Pattern[str] = re.compile(r"\Z."),  # names that the table's format has for no column
 ) -> dict[str, str]:  # with their types
     "The columns that items have."
     if declared:
@@ -87,7 +93,7 @@ def columns_of(
     for item in items:
         for name in item:
             kind = "" if name in found else next(iter(item[name]))
-            if kind not in ("", "NULL") and name.lower() not in taken and _is_free(name):
+            if kind not in ("", "NULL") and name.lower() not in taken and is_free(name) and not odd.search(name):
                 found[name] = KINDS.get(kind, "string")
                 taken.add(name.lower())
     return found

@@ -24,7 +24,7 @@ __all__ = ['computed', 'column_of', 'computed_by_spark', 'with_computed']
 
 # %% ../../notebooks/05_changes/02_derived.ipynb #366d7d2c
 _FROM = {"texts": ("string", "tinyint", "smallint", "int", "bigint", "date"), "times": ("string", "date", "timestamp")}
-_TYPES = {"left": "string", "right": "string", "date": "date", "year": "int", "month": "int"}
+_TYPES = {"left": "string", "right": "string", "substring": "string", "date": "date", "year": "int", "month": "int"}
 _DATE = "^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
 
@@ -45,9 +45,17 @@ def _part(values: pa.ChunkedArray, start: int, stop: int | None) -> pa.ChunkedAr
     return pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)
 
 
-_ARROW: dict[str, Callable[[pa.ChunkedArray, int], pa.ChunkedArray]] = {
-    "left": lambda values, length: _part(values, 0, length),
-    "right": lambda values, length: _part(values, -length, None),
+def _between(values: pa.ChunkedArray, how: Expression) -> pa.ChunkedArray:
+    "What SQL's substring gives."
+    start = how.start - 1 if how.start > 0 else how.start
+    stop = start + how.length
+    return _part(values, start, None if not how.length or start < 0 <= stop else stop)
+
+
+_ARROW: dict[str, Callable[[pa.ChunkedArray, Expression], pa.ChunkedArray]] = {
+    "left": lambda values, how: _part(values, 0, how.length),
+    "right": lambda values, how: _part(values, -how.length, None),
+    "substring": _between,
     "date": lambda values, _: _day(values),
     "year": lambda values, _: pc.year(_day(values)).cast(pa.int32()),
     "month": lambda values, _: pc.month(_day(values)).cast(pa.int32()),
@@ -61,7 +69,7 @@ def computed(
     "A column's values."
     how = expression(column.of)
     values = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
-    return _ARROW[how.function](values, how.length).cast(arrow_type(column.type))
+    return _ARROW[how.function](values, how).cast(arrow_type(column.type))
 
 
 def column_of(how: Expression) -> Column:
@@ -74,8 +82,10 @@ def computed_by_spark(column: Column, value: SparkColumn, type: str) -> SparkCol
     from pyspark.sql import functions as F
 
     how, text = expression(column.of), value.cast("string")
-    if how.function in ("left", "right"):
-        part = F.left(text, F.lit(how.length)) if how.function == "left" else F.right(text, F.lit(how.length))
+    if how.function in ("left", "right", "substring"):
+        size = F.lit(how.length)
+        whole = F.substring(text, how.start, how.length or 2**31 - 1)
+        part = {"left": F.left(text, size), "right": F.right(text, size), "substring": whole}[how.function]
         return F.nullif(part, F.lit(""))
     begin = F.when(F.substring(text, 1, 10).rlike(_DATE), F.substring(text, 1, 10))
     day = _try_date(begin) if type == "string" else value.cast("date")
@@ -104,7 +114,7 @@ def with_computed(
             )
         if how.column not in types or how.column == OP:
             continue
-        fit = _FROM["texts" if how.length else "times"]
+        fit = _FROM["texts" if how.length or how.start else "times"]
         if types[how.column] not in fit:
             raise Refused(
                 f"{table}: the partition {how} was expected to find one of {', '.join(fit)} in {how.column}; "

@@ -241,7 +241,7 @@ def _csv_settings(
     return read
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #2ff02ac7
-_LAYOUT = "Columns that lay out the lake: a,b; also right(id,1), left(a,2), date(a), year(a), month(a)"
+_LAYOUT = "Columns that lay out the lake: a,b; also right(id,1), left(a,2), substring(a,-2,1), date(a), year(a)"
 _POLICY = "evolve: take other columns; strict: refuse them; keep: leave new ones out"
 _GONE = "Its folder holds no file any more: stop: a person must look; keep: it stays; empty: it loses all rows"
 _RELOAD = "A new load: replace: the table is written anew; difference: only the rows that differ"

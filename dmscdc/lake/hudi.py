@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ['version_from', 'in_place', 'HudiTable', 'HudiLogTable']
 
 # %% ../../notebooks/07_lake/08_hudi.ipynb #c7b40e2d
+_OLD = re.compile(r"/\.hoodie/(\d+)\.(commit|deltacommit|replacecommit)$")  # the timeline's layout before Hudi 1.0
 _DONE = re.compile(r"/timeline/(\d+)_(\d+)\.(?:commit|deltacommit|replacecommit)$")
 _SAME_ROWS = ("COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX")  # operations
 _NOTE, _AFTER = "dmscdc.note", "dmscdc.after"  # our note, and the commit from which it was planned
@@ -123,6 +124,9 @@ class HudiTable(OpenTable):
         there = sorted((found[2], found[1], name) for name in names if (found := _DONE.search(name)))
         for _, instant, name in reversed(there):
             yield version_from(instant, self.store.read(name))
+        for name in [] if there else reversed(self.store.list(f"{self.place}/.hoodie")):
+            if found := _OLD.search(name):
+                yield Version(found[1], "", f"{found[2]}, by a Hudi before 1.0", True), ""
 
     def versions(self) -> Iterator[Version]:
         return in_place(self._commits())

@@ -17,20 +17,23 @@ __all__ = ['Expression', 'expression', 'entries', 'source_columns', 'column_name
 class Expression:
     "What a column is computed by."
 
-    function: str  # left, right, date, year, month
+    function: str  # left, right, substring, date, year, month
     column: str  # of the source
-    length: int = 0  # characters, of left and right
+    length: int = 0  # characters, of left, right and substring; 0: none, or to the end
+    start: int = 0  # of substring: its first character, from 1, or from the end where it is negative
 
     def __str__(self) -> str:
-        return f"{self.function}({self.column}{f',{self.length}' if self.length else ''})"
+        return f"{self.function}({','.join([self.column, *(str(one) for one in (self.start, self.length) if one)])})"
 
     @property
     def name(self) -> str:
         "What its column is called."
-        return f"{self.column}_{self.function}{f'_{self.length}' if self.length else ''}"
+        begin = f"_{'end' * (self.start < 0)}{abs(self.start)}" if self.start else ""
+        return f"{self.column}_{self.function}{begin}{f'_{self.length}' if self.length else ''}"
 
 
 _TEXTS = re.compile(r"(left|right)\(\s*(.+?)\s*,\s*([1-9]\d{0,2})\s*\)")
+_PARTS = re.compile(r"(substring)\(\s*(.+?)\s*,\s*(-?[1-9]\d{0,2})\s*(?:,\s*([1-9]\d{0,2})\s*)?\)")
 _TIMES = re.compile(r"(date|year|month)\(\s*(.+?)\s*\)")
 
 
@@ -38,6 +41,8 @@ def expression(text: str) -> Expression | None:  # None: a column's name
     "An entry of a partition."
     if found := _TEXTS.fullmatch(text.strip()):
         return Expression(found[1], found[2], int(found[3]))
+    if found := _PARTS.fullmatch(text.strip()):
+        return Expression(found[1], found[2], int(found[4] or 0), int(found[3]))
     found = _TIMES.fullmatch(text.strip())
     return Expression(found[1], found[2]) if found else None
 

@@ -254,7 +254,9 @@ def show_failure(config: Config, table: TableRef, words: str) -> None:
     state = open_state(config.state, config.landing)
     if state.get(table):
         state.note_run(table, {"last_verdict": "failed", "last_words": words})
-        write_front_page(config.runs, [status_row(status) for status in read_statuses(config)])
+        failed = {"verdict": "failed", "words": words}
+        rows = [status_row(status) | (failed if status.table == table else {}) for status in read_statuses(config)]
+        write_front_page(config.runs, rows)
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-022
 def _ended(

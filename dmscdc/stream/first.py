@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -63,14 +64,17 @@ def write_first(
     table: TableRef,
     items: Iterable[Mapping[str, Any]],
     declared: Sequence[tuple[str, str]] = (),  # the columns of the table's definition
+    keep: Callable[[Sequence[Mapping[str, Any]]], Any] = lambda some: None,  # is given the items of each file
+    odd: re.Pattern[str] = re.compile(r"\Z."),  # names that the table's format has for no column
 ) -> tuple[list[str], dict[str, str]]:  # names of the files, and the columns
     "Write items as the load files of a table; at least one, which may be empty."
     left, names, columns = iter(items), [], dict(declared)
     while (some := list(islice(left, _AT_ONCE))) or not names:
-        columns = columns_of(some, columns, declared)
+        columns = columns_of(some, columns, declared, odd)
         rows = [row_of(item, columns) for item in some]
         kinds = {**columns, REST: "string"}
         data = {name: pa.array([row.get(name) for row in rows], arrow_type(kind)) for name, kind in kinds.items()}
         names.append(load_name(len(names) + 1))
         put_table(landing, table, names[-1], pa.table(data))
+        keep(some)
     return names, columns

@@ -8,12 +8,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BadSetting, Busy, DmscdcError
+from ..lake.table import odd_names
 from ..landing.files import TableRef, for_shell, parse_name
 from ..landing.layout import entries
 from ..landing.load_set import clock
@@ -29,7 +30,7 @@ from ..storage.filesystem import client as client_of_aws, code_of, fs_and_path
 from ..storage.log_store import open_store
 from .first import items_of, write_first
 from .fetch import in_spark
-from .known import Known
+from .known import Known, lines_of_items
 from .records import change_from
 from .shards import asked, client_of, read_window, shards_of, start_from
 from .stage import Manifest, keep, key_in_words, newest, stage_window
@@ -99,6 +100,7 @@ def _destined(stream: str, names: Sequence[str]) -> str:  # "" where nobody know
     return found[0] if len(found) == 1 else ""
 
 
+_MANIFESTS = 100  # that stay, where staged files go
 _QUIET = 3600.0  # seconds after which a manifest is kept though nothing came: it says until when the stream was read
 
 
@@ -156,6 +158,7 @@ def stage_next(
     spark: SparkSession | None = None,  # whose tasks read the shards; None: threads of this process
     stop: threading.Event | None = None,  # set it to end the window with what was read
     known: Known | None = None,  # of this stream and table
+    format: str = "parquet",  # of the table
 ) -> Manifest:  # of this window; its number is 0 where the stream holds nothing yet
     "Read what the stream holds beyond the last manifest, stage it, and keep its manifest."
     store, folder = open_store(lake), manifests_of(stream, table)
@@ -178,18 +181,22 @@ def stage_next(
     ask = lambda names: _destined(stream, sorted({*names, table.name}))
     known = known or Known(store, folder)
     how = {"key": key, "known": known, "ask": ask, "kept": timedelta(hours=hours)}
+    how |= {"odd": odd_names(format, table)}
     manifest = stage_window(landing, table, before, window, declared, now, **how)
     manifest = replace(manifest, doubts=(*filter(None, [lost]), *manifest.doubts))
     keep(store, folder, manifest)
+    if manifest.number % _MANIFESTS == 0:
+        known.condense(round((now - hours * 3600 - 86_400) * 1e6))
     return manifest
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #52a30fab
-def _load_first(table: TableRef, landing: str, lake: str, state: str, folder: str, before: Manifest, item: TableItem,
-                place: str, start: str) -> Manifest:
+def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Known, item: TableItem, place: str,
+                start: str, key: Sequence[str]) -> Manifest:  # the key, where it is known
     "Write the first content, unless it is there. Raises `BadSetting`."
-    store, listing = open_store(lake), open_landing(landing).files(table)
     if before.loaded and not before.is_lost and not before.loading:
         return before
+    table, folder = item.table, known.above
+    store, listing = open_store(lake), open_landing(landing).files(table)
     if before.is_lost and not place.startswith("dynamodb:"):
         raise BadSetting(
             f"{table}: records of the stream were lost, and {place} may be older than they were. Load the table from a "
@@ -207,25 +214,28 @@ def _load_first(table: TableRef, landing: str, lake: str, state: str, folder: st
     for stale in (file.path for file in listing.load):  # of a process that died, or of an earlier load
         files, path = fs_and_path(open_landing(landing).url(table, stale))
         files.delete_file(path)
-    _, columns = write_first(landing, table, items_of(before.loading), item.columns)
+    keep_lines = lambda some: known.add(before.number, lines_of_items(some, key)) if key else None
+    odd = odd_names(item.format, table)
+    _, columns = write_first(landing, table, items_of(before.loading), item.columns, keep_lines, odd)
     if item.position:  # it is in the lake already
         changes = "supersede" if before.loading.startswith("dynamodb:") else "keep"
         open_state(state, landing).instruct(table, {"kind": "reload", "changes": changes})
     done = {"columns": {**before.columns, **columns}, "loading": "", "loaded": before.loading, "is_lost": False}
+    done |= {"is_load_known": bool(key)}
     loaded = replace(before, number=before.number + 1, unheld={}, more_unheld=0, **done)
     keep(store, folder, loaded)
     return loaded
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #e3c8cb22
-_LEAST, _MANIFESTS = 3.0, 100  # days: of a stream's usual retention, and two more; manifests that stay
+_SPARE = 2.0  # days beyond a stream's retention for which staged files are needed, because late changes come
 
 
 def clean_staged(
-    table: TableRef, landing: str, lake: str, folder: str, item: TableItem, days: float
-) -> int:  # files that were deleted
+    table: TableRef, landing: str, lake: str, folder: str, item: TableItem, days: float, hours: float = 24.0
+) -> int:  # files that were deleted; hours: that the stream keeps records
     "Delete staged change files that were applied so many days of the table's time ago, and old manifests."
-    if days < _LEAST:
-        raise BadSetting(f"staged files are kept for at least {_LEAST:g} days, because late changes come; not {days:g}")
+    if days < (least := _SPARE + hours / 24):
+        raise BadSetting(f"staged files are kept for at least {least:g} days, because late changes come; not {days:g}")
     store, there = open_store(lake), open_landing(landing)
     for number in range(store.last(folder) - _MANIFESTS, 0, -1):
         name = f"{folder}/{number:012d}.json"
@@ -378,8 +388,11 @@ def follow(
         if load.startswith("dynamodb:") and not (item.key or key):
             key = _schema_key(load.partition(":")[2])
         if load or before.loading:
-            before = _load_first(ref, landing, lake, state, folder, before, item, load, start)
+            named = item.key or tuple(key) or before.key
+            new = item if item.key else replace(item, format=format)
+            before = _load_first(landing, lake, state, before, known, new, load, start, named)
         given = {"key": item.key or tuple(key), "source": source, "metadata": metadata, "spark": spark and spark()}
+        given["format"] = item.format if item.key else format
         manifest = stage_next(client, stream, ref, landing, lake, item.columns, start, stop=stop, known=known, **given)
         if manifest.number:
             named = tuple(key) or _in_schema_order(manifest.key, manifest.source)
@@ -396,10 +409,8 @@ def follow(
             done = _refusal(apply(), manifest, ref)
         if days and (is_first or manifest.records and manifest.number % _MANIFESTS == 0):
             item = open_state(state, landing).get(ref) or item
-            count = clean_staged(ref, landing, lake, folder, item, days)
+            count = clean_staged(ref, landing, lake, folder, item, days, _told(client, stream)[1])
             say(f"{table}: {count:,} staged file{'s' * (count != 1)} older than {days:g} days deleted")
-        if manifest.records and manifest.number % _MANIFESTS == 0:
-            known.condense(round((time.time() - (_LEAST + days) * 86_400) * 1e6))
         done = done or Outcome(table, "nothing", "the stream holds nothing yet")
         if done.verdict in ("failed", "refused") or drain and not manifest.records and not manifest.is_full:
             return done
@@ -445,7 +456,8 @@ def follow_stream(
             raise
         except Exception as error:
             why = str(error) if isinstance(error, DmscdcError) else code_of(error) or f"{type(error).__name__}: {error}"
-            show_failure(config, TableRef.parse(table), f"the stream {stream} cannot be followed: {why}")
+            with suppress(DmscdcError):
+                show_failure(config, TableRef.parse(table), f"the stream {stream} cannot be followed: {why}")
             raise
         finally:
             for one in sessions.values():

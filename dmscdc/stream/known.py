@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import io
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from ..capture.items import bytes_text
 from ..storage.log_store import LogStore
-from .records import Change, Link, event_of, print_of, text_print
+from .records import Change, Link, event_of, name_of, print_of, text_print
 
 # %% auto #0
-__all__ = ['lines_of', 'Known']
+__all__ = ['lines_of', 'lines_of_items', 'Known']
 
 # %% ../../notebooks/15_stream/04_known.ipynb #544ecfdc
 _LINE = np.dtype([("key", "i8"), ("at", "i8"), ("before", "i8"), ("after", "i8"), ("tie", "i8"), ("event", "i8")])
@@ -29,11 +31,21 @@ def lines_of(
     return np.array([line(one, tie) for one, tie in changes], _LINE)
 
 
+def lines_of_items(
+    items: Iterable[Mapping[str, Any]],  # as a scan or an export gives them
+    key: Sequence[str],  # their key attributes
+) -> np.ndarray:
+    "What is kept of items that were there before every change: the time is the first microsecond of 1970."
+    texts = ({n: {kind: bytes_text(v) for kind, v in typed.items()} for n, typed in one.items()} for one in items)
+    lines = [(text_print(name_of({name: one[name] for name in key})), 1, 0, print_of(one), 0, 0) for one in texts]
+    return np.array(lines, _LINE)
+
+
 class Known:
     "The lines of the windows of one stream and table."
 
     def __init__(self, store: LogStore, folder: str):  # of the lake; the folder of the manifests
-        self.store, self.folder = store, f"{folder}/known"
+        self.store, self.above, self.folder = store, folder, f"{folder}/known"
         self._read: dict[str, np.ndarray] = {}
 
     def add(self, window: int, lines: np.ndarray) -> None:

@@ -23,10 +23,15 @@ from zlib import crc32
 from ..errors import BadSetting, UnknownTable, Unreadable
 
 # %% auto #0
-__all__ = ['Change', 'micros', 'check_item', 'change_from', 'print_of', 'text_print', 'Link', 'link_of', 'event_of', 'in_order',
-           'unpacked']
+__all__ = ['name_of', 'Change', 'micros', 'check_item', 'change_from', 'print_of', 'text_print', 'Link', 'link_of', 'event_of',
+           'in_order', 'unpacked']
 
 # %% ../../notebooks/15_stream/01_records.ipynb #b0534181
+def name_of(key: Mapping[str, Any]) -> str:
+    "A key as a text, the same for equal keys."
+    return str(sorted(key.items()))
+
+
 @dataclass(frozen=True)
 class Change:
     "One change of an item, as a record tells it."
@@ -54,7 +59,7 @@ class Change:
     @cached_property
     def name(self) -> str:
         "The key as a text, the same in all changes of the item."
-        return str(sorted(self.key.items()))
+        return name_of(self.key)
 
     @property
     def lacks_image(self) -> bool:
@@ -295,10 +300,9 @@ def _path(steps: Sequence[tuple[int, int]], known: int | None) -> list[int] | No
         return None
     if begins and known in balance and known != begins[0] and len(steps) > 1:
         return None  # a step is missing, and may lead back
-    circle = 0 if known is None and 0 in balance else known  # of an item that nobody knows there was none
-    if not begins and circle not in balance and len(balance) > 1:
+    if not begins and known not in balance and len(balance) > 1:
         return None
-    path, walk = [], [(begins[0] if begins else circle if circle in balance else steps[0][0], -1)]
+    path, walk = [], [(begins[0] if begins else known if known in balance else steps[0][0], -1)]
     while walk:
         state, came = walk[-1]
         if leave[state]:
@@ -311,7 +315,10 @@ def _path(steps: Sequence[tuple[int, int]], known: int | None) -> list[int] | No
 
 
 def _chained(
-    same: Sequence[Change], staged: Sequence[Link], known: int | None  # known: fingerprint of the item before them
+    same: Sequence[Change],
+    staged: Sequence[Link],
+    known: int | None,  # fingerprint of the item before them; None: nobody knows it
+    is_complete: bool,  # then there was none
 ) -> tuple[list[Change], bool, int]:
     "New changes of one item in one moment in their order, whether that is sure, and the item's fingerprint after all."
     left = sorted(same, key=lambda one: (one.count, one.number))
@@ -328,7 +335,11 @@ def _chained(
     order, is_sure = steps, False
     for apart in (said, lambda link: (link.before, link.after)):
         some = list({apart(step[0]): step for step in reversed(steps)}.values())[::-1]
-        if (path := _path([(link.before, link.after) for link, _ in some], known)) is not None:
+        states = [(link.before, link.after) for link, _ in some]
+        path = _path(states, known)
+        if path is None and known is None and is_complete:
+            path = _path(states, 0)
+        if path is not None:
             order, is_sure = [some[place] for place in path], True
             break
     newest = max((link.tie for link, change in order if not change), default=0)
@@ -345,6 +356,7 @@ def in_order(
     changes: Iterable[Change],
     staged: Mapping[tuple[int, str], Sequence[Link]] | None = None,  # by moment and name of the item
     known: Callable[[str, int], tuple[int, int] | None] = lambda name, at: None,  # its newest change before: at, state
+    is_complete: bool = True,  # an item that is not known was not there
 ) -> tuple[list[Change], list[Change]]:  # and those whose order is not sure
     "Changes by time; of one item and moment as their images say; each once. DMS's are as the stream has them."
     changes, staged = list(changes), staged or {}
@@ -363,7 +375,7 @@ def in_order(
             now = (one.at, print_of(one.item)) if isinstance(one, Change) else one
             if now and (had is None or had[0] <= now[0]):
                 had = now
-            same, is_sure, after = _chained(same, staged.get((at, name), ()), had and had[1])
+            same, is_sure, after = _chained(same, staged.get((at, name), ()), had and had[1], is_complete)
             left[name] = at, after
         else:
             left[name] = same[0]

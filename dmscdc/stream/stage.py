@@ -21,7 +21,7 @@ from typing import Any, Optional
 
 import pyarrow as pa
 
-from ..capture.items import OP, RECORD, REST, SEQUENCE, columns_of, row_of
+from ..capture.items import OP, RECORD, REST, SEQUENCE, columns_of, is_free, row_of
 from ..capture.writer import arrow_type, change_name, put_file
 from ..errors import AlreadyExists, BadSetting, Busy, Unreadable
 from ..landing.files import TableRef, for_shell, parse_name
@@ -69,6 +69,7 @@ class Manifest:
     more_unheld: int = 0  # beyond those
     is_lost: bool = False  # records had gone before they were read, and no content was loaded since
     is_watched: bool = False  # every window has kept what `Known` holds
+    is_load_known: bool = False  # and so has what was loaded
 
 
 def newest(
@@ -160,6 +161,16 @@ def _key_of(changes: Sequence[Change], table: TableRef, said: Sequence[str]) -> 
         f"{table}: by its records the key of the table of DynamoDB is {names}, not {','.join(said)}. Leave --key out; "
         f"or, where it was set before: dmscdc table set {for_shell(table)} --key {for_shell(names)}"
     )
+
+
+def _check_names(key: Sequence[str], table: TableRef, odd: re.Pattern[str]) -> None:
+    "Raise `BadSetting` where a column of the key cannot be called so; other attributes go into the rest column."
+    if bad := [name for name in key if not is_free(name) or odd.search(name)]:
+        raise BadSetting(
+            f"{table}: no column of the lake can be called {', '.join(bad)}, which is the key: the name is ours, or "
+            "the table's format does not know it. Plain Parquet takes every name but ours (--format parquet, for a new "
+            "table)"
+        )
 
 
 def key_in_words(key: Mapping[str, Any]) -> str:
@@ -309,7 +320,9 @@ def _in_their_order(
             left.append((shard, number, text))
     late = {(one.at, one.name) for one in (*changes, *again) if one.at < edge and not one.kept_order}
     staged = known.links(late) if known else {}
-    ordered, unsure = in_order([*changes, *again], staged, *([known.before] if known else []))
+    is_complete = before.is_watched and (not before.loaded or before.is_load_known) or known is None
+    how = {"known": known.before} if known else {}
+    ordered, unsure = in_order([*changes, *again], staged, is_complete=is_complete, **how)
     return ordered, (*left, *((one.about["shard"], one.about["sequenceNumber"], one.text) for one in unsure))
 
 
@@ -352,25 +365,27 @@ def _unheld(changes: Sequence[Change], before: Manifest, known: Known | None) ->
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #6485caa2
 def _columns(
-    changes: Sequence[Change], known: Mapping[str, str], declared: Sequence[tuple[str, str]], metadata: Iterable[str]
+    changes: Sequence[Change], known: Mapping[str, str], declared: Sequence[tuple[str, str]], metadata: Iterable[str],
+    odd: re.Pattern[str]
 ) -> dict[str, str]:
     "The columns of the change files, and their types."
-    found = columns_of((part for one in changes for part in (one.key, one.item)), known, declared)
+    found = columns_of((part for one in changes for part in (one.key, one.item)), known, declared, odd)
     images = {name: found.get(name[3:], "string") for one in changes for name in _images(one)}
     kept = {name: kind for name, kind in known.items() if name.startswith("BI_")}
     return {**found, **images, **kept, **{column_name(name): "string" for name in metadata}}
 
 
 def _rows(
-    changes: Sequence[Change], columns: Mapping[str, str], window: int, metadata: Sequence[str]
-) -> tuple[list[Row], Counter[str]]:  # and by column the values that do not fit it
+    changes: Sequence[Change], columns: Mapping[str, str], window: int, metadata: Sequence[str], is_declared: bool
+) -> tuple[list[Row], Counter[str]]:  # and by attribute the values that fit no column, without undeclared ones
     "Changes as rows."
     ours = {column_name(name) for name in metadata}  # an attribute of that name goes into the rest column
     free, rows, unfit = {n: t for n, t in columns.items() if n not in ours}, [], Counter[str]()
     for place, one in enumerate(changes):
         item = {**_attributes(one), **_images(one)}
         row = row_of(item, free)
-        unfit.update(name for name in item.keys() - row.keys() if name in free)
+        for name in item.keys() - row.keys():
+            unfit[name] += name in free or not is_declared and "NULL" not in item[name]
         rows.append((one.op, {**row, **_about(one, metadata)}, sequence_of(one, window, place)))
     return rows, unfit
 
@@ -402,6 +417,7 @@ def stage_window(
     known: Known | None = None,  # what earlier windows have staged; None: nothing is known of that
     ask: _Ask = lambda names: "",
     kept: timedelta = _DAY,  # how long the stream keeps its records
+    odd: re.Pattern[str] = re.compile(r"\Z."),  # names that the table's format has for no column
 ) -> Manifest:  # not kept yet
     "Write a window's records as change files. Raises `BadSetting` for another key, and where the table is not named."
     (found, others), now = _read(window, key), time.time() if now is None else now
@@ -409,12 +425,13 @@ def stage_window(
     after = (edge - _EPOCH) // _MICRO + 1_000 if before.last else round(now * 1e6)
     reached = (edge - _EPOCH) // _MICRO + 1_000  # what is older was staged already, or comes late
     mine, told = _of_table(found, before, table, key, ask)
+    _check_names(told["key"], table, odd)
     changes, told["open"] = _in_their_order(mine, before, known, reached)
     changes = [replace(one, at=max(after, round(now * 1e6))) if one.kept_order else one for one in changes]
     told["expired"] = sum(one.expired for one in changes)
     told |= _unheld(changes, before, known)
-    columns = _columns(changes, told.pop("columns"), declared, before.metadata)
-    rows, unfit = _rows(changes, columns, number, before.metadata)
+    columns = _columns(changes, told.pop("columns"), declared, before.metadata, odd)
+    rows, unfit = _rows(changes, columns, number, before.metadata, bool(declared))
     late = sum(one.at < reached for one in changes)
     newest_at = changes[-1].at if len(changes) > late else after
     behind = Change("", {}, {}, {}, newest_at, 0)
@@ -437,7 +454,7 @@ def stage_window(
         known.add(number, lines_of(ties))
     counts = Counter(shard for shard, _, _ in window.records)
     shards = {shard: (counts[shard], window.behind.get(shard, 0.0)) for shard in sorted(counts)}
-    told |= {"records": len(window.records), "read_at": now, "late": reach, "shards": shards, "unfit": dict(unfit)}
+    told |= {"records": len(window.records), "read_at": now, "late": reach, "shards": shards, "unfit": dict(+unfit)}
     told |= {"positions": window.positions, "columns": columns, "last": last, "files": tuple(files)}
     told |= {"is_full": window.is_full, "bad": tuple(one["why"] for one in others[:10])}
     return replace(before, number=number, **told)

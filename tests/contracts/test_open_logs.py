@@ -58,6 +58,15 @@ def test_a_table_of_others_is_not_overwritten_and_a_stale_plan_not_carried_out(t
     with pytest.raises(CommitConflict, match="commit 2 was made by run 2"): delta(tmp_path / "b", ("WRITE", note(2), {})).check_base(first)
 
 
+def test_a_hudi_table_that_a_hudi_before_1_0_has_made_is_not_overwritten(tmp_path):
+    made = tmp_path / "shop/item/.hoodie/20201015120000.commit"  # as the script of the guide of 2020 leaves it
+    made.parent.mkdir(parents=True)
+    made.write_text("{}")
+    table = open_table("hudi", str(tmp_path), T)
+    assert table.head() is None
+    with pytest.raises(Refused, match="holds a table of the format hudi that we did not write"): table.check_base(Transaction(None, {}, "run", SCHEMA, ("id",)))
+
+
 def test_upkeep_does_not_hide_what_another_program_did_to_the_rows(tmp_path):
     table = delta(tmp_path, ("WRITE", note(1), {}), ("UPDATE", "", {}))
     with pytest.raises(Refused, match="was written by another program"): list(table.keep_up(lambda: pytest.fail("Spark was started"), ""))

@@ -220,12 +220,13 @@ def test_a_partition_column_whose_name_leaves_no_room_for_a_null_is_refused_and_
 
 
 NOW = {"id": "string", "email": "string", "since": "string", "n": "int"}
-BY = {"id_right_1": "right(id, 1)", "email_left_2": "nullif(left(email, 2), '')", "since_date": "try_cast(left(since, 10) as date)", "n_left_1": "left(n::varchar, 1)"}
+BY = {"id_right_1": "right(id, 1)", "email_left_2": "nullif(left(email, 2), '')", "since_date": "try_cast(left(since, 10) as date)", "n_left_1": "left(n::varchar, 1)",
+      "email_substring_end2_1": "case when length(email) > 1 then substr(email, length(email) - 1, 1) end"}
 
 
 def test_expressions_lay_a_table_out_and_no_row_is_where_it_does_not_belong(tmp_path, spark):
     rng, rows = random.Random(5), {}
-    w = World(tmp_path, spark, NOW).set(key="id", partition="right(id,1), left( email , 2 ),date(since),left(n,1)")
+    w = World(tmp_path, spark, NOW).set(key="id", partition="right(id,1), left( email , 2 ),date(since),left(n,1),substring(email, -2,1)")
     one = lambda key: (key, rng.choice(["ünal@x", "u", "", None, f"{rng.randrange(9)}@y"]), rng.choice(["2021-01-01T10:00", "2020-02-29", "2021-02-29", "soon", None]), rng.choice([None, rng.randrange(-20, 300)]))
     rows |= {key: one(key) for key in (f"c{i:03d}" for i in range(40))}
     w.load(list(rows.values()))
@@ -242,7 +243,7 @@ def test_expressions_lay_a_table_out_and_no_row_is_where_it_does_not_belong(tmp_
         w.changes(window, [*changes, ("I", *rows[fresh])])
         assert w.go().verdict == "ok"
         assert w.lake("id, email, since, n") == sorted(rows.values())
-        read = f"read_parquet('{w.folder}/**/*.parquet', hive_partitioning=true, hive_types={{'since_date': date, 'email_left_2': varchar, 'id_right_1': varchar, 'n_left_1': varchar}})"
+        read = f"read_parquet('{w.folder}/**/*.parquet', hive_partitioning=true, hive_types={{'since_date': date, 'email_left_2': varchar, 'id_right_1': varchar, 'n_left_1': varchar, 'email_substring_end2_1': varchar}})"
         wrong = " or ".join(f"{name} is distinct from {sql}" for name, sql in BY.items())
         assert query(f"select * from {read} where {wrong}") == []
 

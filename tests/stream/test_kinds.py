@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from dmscdc.cli.main import app
 from dmscdc.errors import BadSetting, SourceUnreachable
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
@@ -109,9 +111,6 @@ def test_records_that_are_none_are_put_aside_as_they_came_and_the_stream_goes_on
     set_up(tmp_path, bad_rows="aside")
     done = follow_it(put(Kinesis(1), *ODD.values(), GOOD))
     assert done.verdict == "attention" and lake(tmp_path) == [("good", "1")], done.words
-    from typer.testing import CliRunner
-
-    from dmscdc.cli.main import app
     said = CliRunner().invoke(app, ["quarantine", "show", TABLE, "--json", "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")]).stdout
     texts = [row["text"] for row in json.loads(said)]
     assert len(texts) == len(ODD) and base64.b64encode(b"\xff\xfe").decode() in str(texts)
@@ -176,6 +175,14 @@ def test_an_item_removed_and_put_back_in_one_millisecond_is_there(follow_it, tmp
     assert rows_of(tmp_path, "id, \"by\"") == [("lock", "me")]
 
 
+def test_so_is_one_that_was_loaded_and_one_made_and_removed_in_a_millisecond_is_not(follow_it, tmp_path):
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "a.json").write_text(json.dumps({"Item": {"id": {"S": "old"}, "by": {"S": "me"}}}))
+    lock = {"by": "me"}
+    kinesis = put(Kinesis(1), record("INSERT", {"id": "old"}, 5, lock), record("REMOVE", {"id": "old"}, 5, None, lock), record("REMOVE", {"id": "new"}, 6, None, lock), record("INSERT", {"id": "new"}, 6, lock))
+    assert follow_it(kinesis, key=["id"], load=str(tmp_path / "export")).verdict == "ok" and rows_of(tmp_path, "id, \"by\"") == [("old", "me")]
+
+
 def test_what_no_image_settles_is_said_with_its_key(follow_it, tmp_path):
     kinesis = put(Kinesis(1), record("MODIFY", {"id": "a"}, 5, {"n": 1}, {"n": 2}), record("MODIFY", {"id": "a"}, 5, {"n": 2}, {"n": 1}, eventID="2"))
     done = follow_it(kinesis)
@@ -227,6 +234,18 @@ def test_what_passes_is_tried_again_what_does_not_ends_with_a_sentence_and_a_req
     begun = time.monotonic()
     follow_it(kinesis, stop=stop, drain=False)
     assert time.monotonic() - begun < 8
+
+
+def test_a_stream_that_cannot_be_read_stands_in_the_status_and_on_the_front_page(follow_it, tmp_path, monkeypatch):
+    kinesis = put(Kinesis(1), GOOD)
+    assert follow_it(kinesis).verdict == "ok"
+    kinesis.get_records = lambda ShardIterator: (_ for _ in ()).throw(told("AccessDeniedException"))
+    monkeypatch.setattr("dmscdc.cli.stream._kinesis", lambda stream: kinesis)
+    typed = lambda *words: CliRunner().invoke(app, [*words, "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")])
+    assert typed("stream", "--stream", "customers", "--table", TABLE, "--drain").exit_code == 1
+    [row] = [one for one in json.loads(typed("status", "--json").stdout) if one["table"] == TABLE]
+    assert "the stream customers cannot be followed: AccessDeniedException" in str(row), row
+    assert "the stream customers cannot be followed: AccessDeniedException" in next(tmp_path.rglob("index.html")).read_text()
 
 
 def test_attributes_called_like_columns_of_ours_in_any_case_are_kept_in_the_rest(follow_it, tmp_path):
