@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ['VERSIONS', 'SAMPLE', 'NEW', 'SHOWN', 'IN_CATALOG', 'Commit', 'Transaction', 'check_mirror', 'laid_out',
            'set_otherwise', 'Written', 'PendingCommit', 'shown_row', 'lake_columns', 'to_facts', 'check_kinds',
            'from_facts', 'Clock', 'version_of', 'versions', 'LoadFiles', 'PlainFile', 'Upkeep', 'LakeReader',
-           'LakeTable', 'open_table', 'odd_names', 'open_lake']
+           'LakeTable', 'open_table', 'open_lake']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -374,11 +373,6 @@ def open_table(
 ) -> LakeTable:
     "Open a table in its format. Raises `FormatMissing`."
     return resolve_name(check_format(format, table))(lake, table, **settings)
-
-
-def odd_names(format: str, table: TableRef) -> re.Pattern[str]:
-    "What a format can call no column. Raises `FormatMissing`."
-    return getattr(resolve_name(check_format(format, table)), "odd_name", re.compile(r"\Z."))
 
 # %% ../../notebooks/07_lake/01_table.ipynb #1de2f11e
 def open_lake(

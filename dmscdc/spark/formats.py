@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points, version
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from ..errors import FormatMissing
@@ -17,8 +19,8 @@ from ..landing.files import for_shell
 from ..storage.filesystem import ivy_settings
 
 # %% auto #0
-__all__ = ['FORMATS', 'TableFormat', 'formats', 'check_format', 'spark_line', 'coordinates', 'format_conf', 'bucket_parts',
-           'fetching', 'check_session']
+__all__ = ['FORMATS', 'TableFormat', 'formats', 'check_format', 'odd_names', 'spark_line', 'coordinates', 'format_conf',
+           'bucket_parts', 'fetching', 'check_session']
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #799f7f4d
 @dataclass(frozen=True)
@@ -90,6 +92,14 @@ def check_format(
         f"{table}: format {format!r} is not one of {', '.join(known)}. "
         f"Set one: dmscdc table set {for_shell(table)} --format parquet"
     )
+
+
+def odd_names(
+    format: str,
+    table: Any,  # for the advice
+) -> re.Pattern[str]:
+    "What a format can call no column. Raises `FormatMissing`."
+    return getattr(resolve_name(check_format(format, table)), "odd_name", re.compile(r"\Z."))
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #9d21674f
 def spark_line() -> str:

@@ -14,7 +14,6 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BadSetting, Busy, DmscdcError
-from ..lake.table import odd_names
 from ..landing.files import TableRef, for_shell, parse_name
 from ..landing.layout import entries
 from ..landing.load_set import clock
@@ -22,6 +21,7 @@ from ..landing.s3 import open_landing
 from ..service.config import Config
 from ..service.passes import run_pass, show_failure
 from ..service.workers import Outcome, Servers
+from ..spark.formats import odd_names
 from ..spark.server import SparkServer, serve
 from ..spark.session import open_session
 from ..state.items import TableItem

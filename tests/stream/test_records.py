@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dmscdc.errors import BadSetting, Unreadable
-from dmscdc.lake.table import odd_names
+from dmscdc.spark.formats import odd_names
 from dmscdc.landing.files import TableRef
 from dmscdc.stream.records import change_from
 from dmscdc.stream.shards import Window
