@@ -36,7 +36,7 @@ __all__ = ['STREAM', 'TABLE', 'KEY', 'LAYOUT', 'Place', 'in_memory', 'ministack'
            'happen', 'tell_stream']
 
 # %% ../../notebooks/15_stream/08_example.ipynb #0cf611ae
-STREAM, TABLE, KEY, LAYOUT = "customers", "shop.customer", "id", "right(id,1),right(id,2)"
+STREAM, TABLE, KEY, LAYOUT = "customers", "shop.customer", "id", "right(id,1),substring(id,-2,1)"
 
 
 @dataclass(frozen=True)

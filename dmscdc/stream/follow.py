@@ -407,6 +407,8 @@ def follow(
         is_first = not done
         if item.key and manifest.number and (manifest.records or is_first or done.verdict == "busy"):
             done = _refusal(apply(), manifest, ref)
+        elif manifest.bad:  # and nothing else was ever read, so not even the key is known
+            done = _refusal(Outcome(table, "refused", "no record of the stream could be read"), manifest, ref)
         if days and (is_first or manifest.records and manifest.number % _MANIFESTS == 0):
             item = open_state(state, landing).get(ref) or item
             count = clean_staged(ref, landing, lake, folder, item, days, _told(client, stream)[1])

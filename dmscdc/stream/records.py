@@ -98,7 +98,8 @@ def _of_dynamodb(told: Mapping[str, Any], number: str, text: str) -> Change:
     "A change of an item. Raises `KeyError` and others for what is none."
     body, op = told["dynamodb"], _OPS[told["eventName"]]
     at = micros(body["ApproximateCreationDateTime"], body.get("ApproximateCreationDateTimePrecision", ""))
-    count = int(body.get("SequenceNumber") or 0) % 10**15
+    told_number = str(body.get("SequenceNumber") or "")  # of a table's own stream; an emulator may have texts there
+    count = int(told_number) % 10**15 if told_number.isdecimal() and len(told_number) < 200 else 0
     keys, new, old = (body["Keys"], body.get("NewImage") or {}, body.get("OldImage") or {})
     for image in (keys, new):
         check_item(image)

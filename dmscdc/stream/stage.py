@@ -286,7 +286,12 @@ def _as_text(data: bytes) -> dict[str, str]:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def _read(window: Window, key: Sequence[str]) -> tuple[list[Change], list[dict[str, str]]]:  # and the others
+_AHEAD = 400 * 86_400 * 10**6  # microseconds: a change from so far ahead would make all others late for ever
+
+
+def _read(
+    window: Window, key: Sequence[str], now: float  # epoch seconds
+) -> tuple[list[Change], list[dict[str, str]]]:  # and the others
     "The changes of a window, and the records that are none."
     changes: list[Change] = []
     others: list[dict[str, str]] = []
@@ -299,7 +304,10 @@ def _read(window: Window, key: Sequence[str]) -> tuple[list[Change], list[dict[s
             continue
         for data in parts:
             try:
-                changes.append(change_from(data, shard, number, key))
+                one = change_from(data, shard, number, key)
+                if one.at > now * 1e6 + _AHEAD:
+                    raise Unreadable(f"record {number} of {shard} was made in {moment(one.at):%Y}, says its time")
+                changes.append(one)
             except Unreadable as error:
                 others.append({"shard": shard, "number": number, "why": str(error), **_as_text(data)})
     return changes, others
@@ -420,7 +428,8 @@ def stage_window(
     odd: re.Pattern[str] = re.compile(r"\Z."),  # names that the table's format has for no column
 ) -> Manifest:  # not kept yet
     "Write a window's records as change files. Raises `BadSetting` for another key, and where the table is not named."
-    (found, others), now = _read(window, key), time.time() if now is None else now
+    now = time.time() if now is None else now
+    found, others = _read(window, key, now)
     number, edge = before.number + 1, parse_name(before.last).stamp if before.last else _EPOCH
     after = (edge - _EPOCH) // _MICRO + 1_000 if before.last else round(now * 1e6)
     reached = (edge - _EPOCH) // _MICRO + 1_000  # what is older was staged already, or comes late

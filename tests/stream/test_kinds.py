@@ -103,6 +103,7 @@ ODD = {
     "keys that are a list": _ODD.replace(b'{"id": {"S": "x"}}', b"[]", 1),
     "a table that is a list": _ODD.replace(b'"customer"', b'["customer"]'),
     "packed, and nothing inside": b"\xf3\x89\x9a\xc2 not at all",
+    "a time in 2099": _ODD.replace(_AT, b'"ApproximateCreationDateTime": 4080000000000000'),
     "no JSON": b"\xff\xfe",
 }
 
@@ -114,6 +115,11 @@ def test_records_that_are_none_are_put_aside_as_they_came_and_the_stream_goes_on
     said = CliRunner().invoke(app, ["quarantine", "show", TABLE, "--json", "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")]).stdout
     texts = [row["text"] for row in json.loads(said)]
     assert len(texts) == len(ODD) and base64.b64encode(b"\xff\xfe").decode() in str(texts)
+
+
+def test_a_stream_of_nothing_but_rubbish_says_so(follow_it, tmp_path):
+    done = follow_it(put(Kinesis(1), b"rubbish"))
+    assert done.verdict == "refused" and "record 1 of shard-0 is no change" in done.words and f"dmscdc table set {TABLE} --bad-rows aside" in done.words
 
 
 def test_a_refused_window_says_which_record_it_was_and_how_to_go_on(follow_it, tmp_path):
