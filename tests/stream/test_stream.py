@@ -401,7 +401,7 @@ def test_a_table_with_a_past_is_followed_by_the_commands_of_the_page_and_asked_a
         with monkeypatch.context() as patch:  # killed between files and manifest
             patch.setattr("dmscdc.stream.follow.keep", lambda *given: (_ for _ in ()).throw(SystemExit(137)))
             assert typed(*COMMANDS[1][1:])[0] == 137
-        code, said = typed(*COMMANDS[1][1:], "--fetch", "spark")
+        code, said = typed(*COMMANDS[1][1:])
         assert code == 0 and is_right(), said
         code, said = typed("runs", "list", "--json")
         ran = [run for run in json.loads(said) if run["job"] == "process_table"]
@@ -421,7 +421,7 @@ def test_a_table_with_a_past_is_followed_by_the_commands_of_the_page_and_asked_a
         assert code == 0 and "equal as of" in said, said
         dynamo.put_item(TableName="customer", Item={**key(3), "n": {"N": "1.25"}, "more": {"M": {"b": {"B": b"\x00"}}}})
         proof = prove(ProofRequest(TableRef.parse(TABLE), *places(tmp_path), "dynamodb:"), lambda: spark)  # by the lake's name
-        assert proof.verdict == "attention" and "1 different: id=c0, line=3 (" in proof.words, proof.words
+        assert proof.verdict == "attention" and "1 different: id=c0,line=3 (" in proof.words, proof.words
         code, said = typed("stream", "--stream", "nowhere", "--table", TABLE, "--drain")
         assert code == 2 and "nowhere" in said
 
