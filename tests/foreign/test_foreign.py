@@ -20,6 +20,7 @@ from dmscdc.reconcile.source import address, columns_of, snapshot, source_side
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position, reload_folder
 from dmscdc.stream.follow import lost_words
+from dmscdc.stream.shards import read_window
 from dmscdc.stream.stage import Manifest
 
 from cases import APPLIED, COMPARED, DRIFTS, LOST, PARTIAL, RELOADED, VERSIONED
@@ -162,7 +163,9 @@ def test_a_stream_that_may_have_lost_records_says_so_where_others_do(what):
 
     class Kinesis:
         def list_shards(self, **asked): return {"Shards": [{"ShardId": shard} for shard in there]}
-        def describe_stream_summary(self, StreamName): return {"StreamDescriptionSummary": {"RetentionPeriodHours": 24}}
+        def get_shard_iterator(self, **asked): return {"ShardIterator": "at the end"}
+        def get_records(self, ShardIterator): return {"Records": [], "MillisBehindLatest": 0, "NextShardIterator": ShardIterator}
 
     before = Manifest(number=len(read), positions={shard: {"number": number, "closed": closed} for shard, (number, closed) in read.items()}, read_at=1e9)
-    assert bool(lost_words(Kinesis(), "customers", TableRef("shop", "customer"), before, 1e9 + hours * 3600)) == expected, source
+    gone = read_window(Kinesis(), "customers", before.positions, "TRIM_HORIZON").lost
+    assert bool(lost_words("customers", before, 1e9 + hours * 3600, hours=24, gone=gone)) == expected, source
