@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BadSetting, Busy, DmscdcError
@@ -176,7 +177,7 @@ def stage_next(
     window = read_window(client, stream, positions, before.start, read=read, stop=stop)
     lost = lost_words(stream, before, now, born, hours, window.lost)
     if window.positions == before.positions and not lost and not _is_due(before, now):
-        return replace(before, files=(), records=0, doubts=(), bad=(), is_full=window.is_full)
+        return replace(before, files=(), records=0, doubts=(), is_full=window.is_full)
     before = replace(before, born=born, is_lost=before.is_lost or bool(lost))
     ask = lambda names: _destined(stream, sorted({*names, table.name}))
     known = known or Known(store, folder)
@@ -190,11 +191,26 @@ def stage_next(
     return manifest
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #52a30fab
+def _opened(place: str) -> Iterator[Mapping[str, Any]]:
+    "The items of a scan or an export, once the first is there, before anything is written. Raises `BadSetting`."
+    items = items_of(place)
+    try:
+        first = list(islice(items, 1))
+    except DmscdcError:
+        raise
+    except Exception as error:
+        why = code_of(error) or f"{type(error).__name__}: {error}"
+        known = "--load takes dynamodb:TABLE, or the folder of an export"
+        raise BadSetting(f"{place} cannot be read ({why}); {known}") from error
+    return chain(first, items)
+
+
 def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Known, item: TableItem, place: str,
                 start: str, key: Sequence[str]) -> Manifest:  # the key, where it is known
     "Write the first content, unless it is there. Raises `BadSetting`."
     if before.loaded and not before.is_lost and not before.loading:
         return before
+    place = place or before.loading
     table, folder = item.table, known.above
     store, listing = open_store(lake), open_landing(landing).files(table)
     if before.is_lost and not place.startswith("dynamodb:"):
@@ -205,7 +221,8 @@ def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Kn
     if not before.number and (there := [*listing.load, *listing.changes]):
         words = f"{table}: the landing has files of it, like {there[0].path}, and no window of the stream was read"
         raise BadSetting(f"{words}; its first content is theirs. Name another table, or another landing")
-    if not before.loading:
+    items = _opened(place)
+    if before.loading != place:
         begins = before.start or start_from(start, datetime.now(timezone.utc).isoformat())
         is_first = not before.number
         before = replace(before, number=before.number + 1, start=begins, read_at=time.time(), loading=place, files=())
@@ -216,7 +233,7 @@ def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Kn
         files.delete_file(path)
     keep_lines = lambda some: known.add(before.number, lines_of_items(some, key)) if key else None
     odd = odd_names(item.format, table)
-    _, columns = write_first(landing, table, items_of(before.loading), item.columns, keep_lines, odd)
+    _, columns = write_first(landing, table, items, item.columns, keep_lines, odd)
     if item.position:  # it is in the lake already
         changes = "supersede" if before.loading.startswith("dynamodb:") else "keep"
         open_state(state, landing).instruct(table, {"kind": "reload", "changes": changes})
@@ -297,7 +314,7 @@ def _read_words(stream: str, manifest: Manifest) -> str:
         return "no new record"
     more = [f"{sum(manifest.others.values()):,} of other tables"] if manifest.others else []
     more += [f"{manifest.expired:,} expired"] if manifest.expired else []
-    more += [f"{len(manifest.bad):,} that are no changes"] if manifest.bad else []
+    more += [f"{len(manifest.bad):,} not a change of an item"] if manifest.bad else []
     more += [f"{sum(manifest.unfit.values()):,} values fit no column and are in _rest"] if manifest.unfit else []
     return f"window {manifest.number:,} of {stream}: {records} of {shards}{''.join(f', {one}' for one in more)}"
 
@@ -314,24 +331,31 @@ def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
     }
 
 
-_MOMENT, _UNHELD = "have changes of one moment", "were changed that the table has never held"  # how we know them again
+# How these doubts begin, by which they are known again.
+_MOMENT, _UNHELD = "changes of one moment whose order their images do not tell", "changes of items that were never held"
+
+
+def _count(number: int, thing: str) -> str:
+    "A number and what it counts."
+    return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[str]:
     "What a person must know as long as later records have not settled it."
     found, like = [], [change_from(text.encode(), shard, number) for shard, number, text in manifest.open]
     if names := {one.name: one for one in like}:
+        like_this = key_in_words(next(iter(names.values())).key)
         found.append(
-            f"{len(names):,} items {_MOMENT}, and their images do not tell which came last, like "
-            f"{key_in_words(next(iter(names.values())).key)}; the one that arrived last was taken. Compare the table "
-            f"(dmscdc reconcile), and set the precision of the table's destination to microseconds"
+            f"{_MOMENT} ({_count(len(names), 'item')}, like {like_this}); the one that "
+            "arrived last was taken. Compare the table (dmscdc reconcile), and set the precision of its destination to "
+            "microseconds"
         )
     if count := len(manifest.unheld) + manifest.more_unheld:
         like_one = next((told[1] for told in manifest.unheld.values()), "")
         load = f"--load dynamodb:{manifest.source or 'TABLE'}"
         found.append(
-            f"{count:,} items {_UNHELD}, like {like_one}: DynamoDB had items before the stream began, and those that "
-            "have not changed since are missing. To load them: "
+            f"{_UNHELD} ({_count(count, 'item')}, like {like_one}): DynamoDB had items before the stream began, and "
+            "those that have not changed since are missing. To load them: "
             f"dmscdc stream --stream {for_shell(stream)} --table {for_shell(table)} {load}"
         )
     return found
@@ -345,12 +369,13 @@ def _note(state: str, landing: str, table: TableRef, seen: dict[str, Any], more:
     store.note_run(table, {"stream": seen, **({"doubts": doubts} if doubts != list(had) else {})})
 
 
-def _refusal(done: Applied, manifest: Manifest, table: TableRef) -> Applied:
+def _refusal(done: Applied, manifest: Manifest, table: TableRef, say: Callable[[str], None]) -> Applied:
     "With what helps where records that are no changes refuse their window."
     if done.verdict != "refused" or not manifest.bad:
         return done
-    way = f"dmscdc table set {for_shell(table)} --bad-rows aside"
-    return replace(done, words=f"{done.words}. {manifest.bad[0]}. To put such records aside and go on: {way}")
+    way = f"dmscdc table set {for_shell(table)} --bad-rows aside, then this command again"
+    say(helps := f"{manifest.bad[0]}. To put such records aside and go on: {way}")
+    return replace(done, words=f"{done.words}. {helps}")
 
 
 def follow(
@@ -406,9 +431,9 @@ def follow(
         say(f"{table}: {_read_words(stream, manifest)}")
         is_first = not done
         if item.key and manifest.number and (manifest.records or is_first or done.verdict == "busy"):
-            done = _refusal(apply(), manifest, ref)
-        elif manifest.bad:  # and nothing else was ever read, so not even the key is known
-            done = _refusal(Outcome(table, "refused", "no record of the stream could be read"), manifest, ref)
+            done = _refusal(apply(), manifest, ref, say)
+        elif manifest.bad and not item.key:  # and nothing else was ever read, so not even the key is known
+            done = _refusal(Outcome(table, "refused", "no record of the stream could be read"), manifest, ref, say)
         if days and (is_first or manifest.records and manifest.number % _MANIFESTS == 0):
             item = open_state(state, landing).get(ref) or item
             count = clean_staged(ref, landing, lake, folder, item, days, _told(client, stream)[1])

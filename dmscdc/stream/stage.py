@@ -186,9 +186,9 @@ def _of_other_key(changes: Sequence[Change], key: Sequence[str]) -> tuple[list[C
         return mine, ""
     other = next(one for one in changes if one.op and one.key.keys() != names)
     return mine, (
-        f"{len(changes) - len(mine):,} records name the key {','.join(other.key)}, like {key_in_words(other.key)}, "
-        f"where the table's is {','.join(key)}; they are not applied. The table of DynamoDB was made again with "
-        "another key: follow it into another table of the lake"
+        f"not applied: records ({len(changes) - len(mine):,}) with the key {','.join(other.key)}, like "
+        f"{key_in_words(other.key)}, where the table's key is {','.join(key)}. The table of DynamoDB was made again "
+        "with another key: follow it into another table of the lake"
     )
 
 
@@ -201,8 +201,8 @@ def _with_image(changes: Sequence[Change]) -> tuple[list[Change], str]:  # "" fo
     view = other.about.get("StreamViewType")
     told = f", because the stream's view type is {view}" if view else ""
     return mine, (
-        f"{len(changes) - len(mine):,} records do not say what their items hold, like that of {key_in_words(other.key)}"
-        f"{told}; they are not applied, and these items are older here than in DynamoDB. The stream must have the view "
+        f"not applied: records ({len(changes) - len(mine):,}) that do not say what their items hold, like that of "
+        f"{key_in_words(other.key)}{told}. These items are older here than in DynamoDB. The stream must have the view "
         "type NEW_AND_OLD_IMAGES, or NEW_IMAGE"
     )
 

@@ -57,7 +57,7 @@ def test_the_key_is_what_records_name_another_one_is_refused_and_a_table_made_ag
     assert follow_it(kinesis).verdict == "ok" and rows_of(tmp_path, "id, custName, n") == [("1", "a", "0"), ("1", "b", "1")]
     put(kinesis, record("INSERT", {"id": "9"}, 5, {"n": 9}), record("MODIFY", items[0], 6, {"n": 7}, {"n": 0}))
     done = follow_it(kinesis)
-    assert done.verdict == "attention" and "1 records name the key id, like id=9" in done.words
+    assert done.verdict == "attention" and "records (1) with the key id, like id=9, where the table's key is id,custName" in done.words
     assert rows_of(tmp_path, "id, custName, n") == [("1", "a", "7"), ("1", "b", "1")]
 
 
@@ -65,7 +65,7 @@ def test_items_from_before_the_stream_are_missed_until_they_are_loaded_beneath_a
     old = {f"k{n}": n for n in range(10)}
     kinesis = put(Kinesis(1), record("MODIFY", {"id": "k1"}, 10, {"n": 100}, {"n": 1}), record("REMOVE", {"id": "k2"}, 20, None, {"n": 2}))
     done = follow_it(kinesis)
-    assert done.verdict == "attention" and "2 items were changed that the table has never held, like id=k1" in done.words and "--load dynamodb:customer" in done.words
+    assert done.verdict == "attention" and "changes of items that were never held (2 items, like id=k1)" in done.words and "--load dynamodb:customer" in done.words
     export = tmp_path / "export"
     export.mkdir()
     (export / "a.json").write_text("\n".join(json.dumps({"Item": {"id": {"S": key}, "n": {"N": str(n)}}}) for key, n in old.items()))
@@ -77,9 +77,15 @@ def test_items_from_before_the_stream_are_missed_until_they_are_loaded_beneath_a
     assert follow_it(kinesis, load=str(export)).verdict == "ok" and ("k5", "5") not in lake(tmp_path)
 
 
+def test_a_load_that_cannot_be_read_changes_nothing_and_the_next_command_is_free(follow_it, tmp_path):
+    kinesis = put(Kinesis(1), GOOD)
+    with pytest.raises(BadSetting, match="has no files .json.gz of an export"): follow_it(kinesis, load=str(tmp_path / "nothing"))
+    assert follow_it(kinesis).verdict == "ok" and lake(tmp_path) == [("good", "1")]
+
+
 def test_a_late_beginning_of_an_item_settles_what_was_said_of_it(follow_it):
     kinesis = put(Kinesis(1), record("MODIFY", {"id": "a"}, 10, {"n": 2}, {"n": 1}))
-    assert "never held, like id=a" in follow_it(kinesis).words
+    assert "never held (1 item, like id=a)" in follow_it(kinesis).words
     done = follow_it(put(kinesis, record("INSERT", {"id": "a"}, 5, {"n": 1})))
     assert done.verdict == "ok", done.words
 
@@ -123,7 +129,9 @@ def test_a_stream_of_nothing_but_rubbish_says_so(follow_it, tmp_path):
 
 
 def test_a_refused_window_says_which_record_it_was_and_how_to_go_on(follow_it, tmp_path):
-    done = follow_it(put(Kinesis(1), GOOD, ODD["a plain value"]))
+    said: list[str] = []
+    done = follow_it(put(Kinesis(1), GOOD, ODD["a plain value"]), say=said.append)
+    assert "record 2 of shard-0" in said[-1] and said[-1] in done.words
     assert done.verdict == "refused" and "record 2 of shard-0" in done.words and "the attribute s is '5', without a type" in done.words
     assert f"dmscdc table set {TABLE} --bad-rows aside" in done.words
     set_up(tmp_path, bad_rows="aside")
@@ -160,7 +168,7 @@ def test_a_stream_without_images_empties_no_row(follow_it, tmp_path):
     assert follow_it(put(Kinesis(1), GOOD)).verdict == "ok"
     kinesis = put(Kinesis(1), GOOD, record("MODIFY", {"id": "good"}, 9).replace(b'"Keys"', b'"StreamViewType": "KEYS_ONLY", "Keys"'), record("MODIFY", {"id": "good"}, 10, None, {"n": 1}))
     done = follow_it(kinesis)
-    assert done.verdict == "attention" and "2 records do not say what their items hold, like that of id=good, because the stream's view type is KEYS_ONLY" in done.words
+    assert done.verdict == "attention" and "records (2) that do not say what their items hold, like that of id=good, because the stream's view type is KEYS_ONLY" in done.words
     assert lake(tmp_path) == [("good", "1")]
 
 
@@ -192,7 +200,7 @@ def test_so_is_one_that_was_loaded_and_one_made_and_removed_in_a_millisecond_is_
 def test_what_no_image_settles_is_said_with_its_key(follow_it, tmp_path):
     kinesis = put(Kinesis(1), record("MODIFY", {"id": "a"}, 5, {"n": 1}, {"n": 2}), record("MODIFY", {"id": "a"}, 5, {"n": 2}, {"n": 1}, eventID="2"))
     done = follow_it(kinesis)
-    assert done.verdict == "attention" and "1 items have changes of one moment, and their images do not tell which came last, like id=a" in done.words, done.words
+    assert done.verdict == "attention" and "changes of one moment whose order their images do not tell (1 item, like id=a)" in done.words, done.words
 
 
 class Trimmed(Kinesis):

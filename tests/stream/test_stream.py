@@ -111,7 +111,7 @@ def places(root: Path) -> list[str]: return [str(root / "landing"), str(root / "
 
 def is_open(done: object) -> bool:
     "A record is still on its way, and until it comes nobody can tell; it is said."
-    return done.verdict == "attention" and ("have changes of one moment" in done.words or "were changed that the table has never held" in done.words)
+    return done.verdict == "attention" and ("changes of one moment" in done.words or "changes of items that were never held" in done.words)
 
 
 @pytest.fixture
