@@ -320,12 +320,12 @@ def _chained(
     staged: Sequence[Link],
     known: int | None,  # fingerprint of the item before them; None: nobody knows it
     is_complete: bool,  # then there was none
-) -> tuple[list[Change], bool, int]:
-    "New changes of one item in one moment in their order, whether that is sure, and the item's fingerprint after all."
+) -> tuple[list[Change], bool, int, bool]:
+    "New changes of an item in one moment in order; whether that is sure; the item's fingerprint then; if as before."
     left = sorted(same, key=lambda one: (one.count, one.number))
     if left[0].count:
         left = list({one.count: one for one in left}.values())
-        return left, True, print_of(left[-1].item)
+        return left, True, print_of(left[-1].item), False
     links = {one.number: link_of(one) for one in left}
     said = lambda link: (link.before, link.after, link.event)
     anew = {said(links[one.number]) for one in left if one.again}
@@ -350,7 +350,7 @@ def _chained(
         behind = [one.tie for one, other in order[place:] if other is None]
         if change:
             ordered.append(replace(change, tie=min(behind) - 1) if behind and is_sure else change)
-    return ordered, is_sure, order[-1][0].after
+    return ordered, is_sure, order[-1][0].after, order[0][0].before == order[-1][0].after
 
 
 def in_order(
@@ -358,16 +358,17 @@ def in_order(
     staged: Mapping[tuple[int, str], Sequence[Link]] | None = None,  # by moment and name of the item
     known: Callable[[str, int], tuple[int, int] | None] = lambda name, at: None,  # its newest change before: at, state
     is_complete: bool = True,  # an item that is not known was not there
-) -> tuple[list[Change], list[Change]]:  # and those whose order is not sure
+) -> tuple[list[Change], list[Change], list[Change]]:  # and those whose order is not sure; whose an older one may turn
     "Changes by time; of one item and moment as their images say; each once. DMS's are as the stream has them."
     changes, staged = list(changes), staged or {}
     if changes and changes[0].kept_order:
-        return sorted(changes, key=lambda one: one.number), []
+        return sorted(changes, key=lambda one: one.number), [], []
     groups: dict[tuple[int, str], list[Change]] = {}
     for one in sorted(changes, key=lambda one: one.number):
         groups.setdefault((one.at, one.name), []).append(one)
     found: list[Change] = []
     unsure: list[Change] = []
+    circles: list[Change] = []  # the item is afterwards as it was before, so what it was decides
     left: dict[str, Change | tuple[int, int]] = {}  # the newest so far of each item
     for at, name in sorted(groups):
         same, is_sure = groups[at, name], True
@@ -376,13 +377,14 @@ def in_order(
             now = (one.at, print_of(one.item)) if isinstance(one, Change) else one
             if now and (had is None or had[0] <= now[0]):
                 had = now
-            same, is_sure, after = _chained(same, staged.get((at, name), ()), had and had[1], is_complete)
+            same, is_sure, after, is_circle = _chained(same, staged.get((at, name), ()), had and had[1], is_complete)
             left[name] = at, after
+            circles += same if is_circle and is_sure else []
         else:
             left[name] = same[0]
         found += same
         unsure += [] if is_sure else same
-    return found, unsure
+    return found, unsure, circles
 
 # %% ../../notebooks/15_stream/01_records.ipynb #fb5fdacb
 _AGGREGATED = b"\xf3\x89\x9a\xc2"  # how such a record begins

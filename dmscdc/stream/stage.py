@@ -64,6 +64,7 @@ class Manifest:
     is_full: bool = False  # the stream held more, which was left for the next window
     bad: tuple[str, ...] = ()  # why records of this window are no changes, the first ten
     open: tuple[tuple[str, str, str], ...] = ()  # shard, number, text of records whose order is not sure
+    circles: tuple[tuple[str, str, str], ...] = ()  # those whose order an older change may turn, see `in_order`
     unheld: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # items of which the first change was none that
     # makes an item, by name: when that was, and their key in words
     more_unheld: int = 0  # beyond those
@@ -81,7 +82,7 @@ def newest(
         return Manifest()
     told = json.loads(store.read(f"{folder}/{number:012d}.json"))
     lists = {name: tuple(told.get(name, ())) for name in ("files", "metadata", "doubts", "key", "bad")}
-    lists["open"] = tuple(map(tuple, told.get("open", ())))
+    lists |= {name: tuple(map(tuple, told.get(name, ()))) for name in ("open", "circles")}
     return Manifest(**{**told, **lists})
 
 
@@ -313,25 +314,36 @@ def _read(
     return changes, others
 
 
+_CIRCLES = 500  # records that are kept because an older change may turn their order
+
+
 def _in_their_order(
     changes: Sequence[Change], before: Manifest, known: Known | None, edge: int
-) -> tuple[list[Change], tuple[tuple[str, str, str], ...]]:  # and the records whose order is not sure
-    "Changes in their order, with those of the same moments that are not settled."
-    names = {one.name for one in changes}
-    left: list[tuple[str, str, str]] = []
+) -> tuple[list[Change], dict[str, tuple[tuple[str, str, str], ...]]]:  # and the records that are looked at again
+    "Changes in their order, with those of earlier windows that may find another order now."
+    oldest: dict[str, int] = {}
+    for one in changes:
+        oldest[one.name] = min(one.at, oldest.get(one.name, one.at))
+    left: dict[str, list[tuple[str, str, str]]] = {"open": [], "circles": []}
     again: list[Change] = []
-    for shard, number, text in before.open:
-        one = replace(change_from(text.encode(), shard, number), again=True)
-        if one.name in names:  # what came may settle it
-            again.append(one)
-        else:
-            left.append((shard, number, text))
+    for kind, records in (("open", before.open), ("circles", before.circles)):
+        for shard, number, text in records:
+            one = replace(change_from(text.encode(), shard, number), again=True)
+            if one.name in oldest and (kind == "open" or oldest[one.name] <= one.at):  # what came may settle or turn it
+                again.append(one)
+            else:
+                left[kind].append((shard, number, text))
     late = {(one.at, one.name) for one in (*changes, *again) if one.at < edge and not one.kept_order}
     staged = known.links(late) if known else {}
     is_complete = before.is_watched and (not before.loaded or before.is_load_known) or known is None
     how = {"known": known.before} if known else {}
-    ordered, unsure = in_order([*changes, *again], staged, is_complete=is_complete, **how)
-    return ordered, (*left, *((one.about["shard"], one.about["sequenceNumber"], one.text) for one in unsure))
+    ordered, unsure, circles = in_order([*changes, *again], staged, is_complete=is_complete, **how)
+    turning = {(one.at, one.name) for one in (*unsure, *circles)}
+    newest = {one.name: one.at for one in ordered if (one.at, one.name) not in turning}  # of which the order is certain
+    unsure = [one for one in unsure if newest.get(one.name, 0) < one.at]  # else the table holds what came later
+    for kind, some in (("open", unsure), ("circles", circles)):
+        left[kind] += [(one.about["shard"], one.about["sequenceNumber"], one.text) for one in some]
+    return ordered, {"open": tuple(left["open"]), "circles": tuple(left["circles"][-_CIRCLES:])}
 
 
 _Ask = Callable[[Sequence[str]], str]  # which of several tables has this stream; "" where nobody knows
@@ -435,7 +447,8 @@ def stage_window(
     reached = (edge - _EPOCH) // _MICRO + 1_000  # what is older was staged already, or comes late
     mine, told = _of_table(found, before, table, key, ask)
     _check_names(told["key"], table, odd)
-    changes, told["open"] = _in_their_order(mine, before, known, reached)
+    changes, left = _in_their_order(mine, before, known, reached)
+    told |= left
     changes = [replace(one, at=max(after, round(now * 1e6))) if one.kept_order else one for one in changes]
     told["expired"] = sum(one.expired for one in changes)
     told |= _unheld(changes, before, known)
