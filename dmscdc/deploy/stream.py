@@ -45,8 +45,12 @@ def _parameters() -> dict[str, dict[str, Part]]:
             ),
             "SourceKey": parameter("Key of a new table; others name theirs in each change", "id", pattern=r"[\w.-]+"),
             "FirstContent": parameter(
-                "What the table held before the stream: none, or a scan of it, once", "none", values=("none", "scan")
+                "What the table held before the stream, loaded once: none, a scan of it, or an export to S3",
+                "none",
+                values=("none", "scan", "export"),
             ),
+            "ExportBucket": parameter("The bucket of such an export, full, as JSON or Ion", "none"),
+            "ExportFolder": parameter("Its folder there, which ends with the export's number", "AWSDynamoDB"),
             "StreamName": parameter("The stream of such a table", "none"),
             "Shards": parameter("Shards of a new stream", 1, kind="Number", MinValue=1, MaxValue=500),
             "RetentionHours": parameter(
@@ -88,6 +92,7 @@ _CONDITIONS = {
     "IsOn": same("ScheduleState", "ENABLED"),
     "HasKey": differs("KmsKeyArn"),
     "IsScanned": same("FirstContent", "scan"),
+    "IsExport": same("FirstContent", "export"),
 }
 _STREAM, _TABLE = (
     when("IsNew", ref("Stream"), ref("StreamName")),
@@ -166,12 +171,20 @@ def stream_stack(
     ask = "dynamodb:DescribeTable dynamodb:DescribeKinesisStreamingDestination"
     words = "stream --table ${LakeTable} --source-table ${table} ${load}${how}"
     how = when("Drains", "--drain", sub("--every ${EverySeconds}"))
-    load = when("IsScanned", sub("--load dynamodb:${table} ", table=_TABLE), "")
+    exported = when("IsExport", sub("--load s3://${ExportBucket}/${ExportFolder} "), "")
+    load = when("IsScanned", sub("--load dynamodb:${table} ", table=_TABLE), exported)
     there = ("lake", "LakeBucket"), ("lake_folder", "LakeFolder"), ("state", "StateTable"), ("runs", "RunsBucket")
     names = {name: shared(output) for name, output in (*there, ("catalog", "LakeDBName"), ("log", "Log"))}
     options = settings(sub("s3://${bucket}/streams", bucket=shared("RawBucket")), **names)
     run = command(words, {"stream": _STREAM, **options}, how=how, table=_TABLE, load=load)
-    rights = allow(read, stream), allow(ask, table), when("IsScanned", allow("dynamodb:Scan", table))
+    bucket = sub("arn:${AWS::Partition}:s3:::${ExportBucket}")
+    export = sub("arn:${AWS::Partition}:s3:::${ExportBucket}/${ExportFolder}/*")
+    first = (
+        when("IsScanned", allow("dynamodb:Scan", table)),
+        when("IsExport", allow("s3:ListBucket", bucket)),
+        when("IsExport", allow("s3:GetObject", export)),
+    )
+    rights = allow(read, stream), allow(ask, table), *first
     resources = {
         **_source(),
         "JobRole": role("glue.amazonaws.com", *job_rights(WRITE, *places), *rights, key_rights()),

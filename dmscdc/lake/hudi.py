@@ -81,8 +81,6 @@ _OPTIONS = {
     "hoodie.payload.delete.field": OP,
     "hoodie.payload.delete.marker": "gone",
     "hoodie.table.timeline.timezone": "UTC",
-    "hoodie.clean.policy": "KEEP_LATEST_COMMITS",  # how far a table can be read as of then
-    "hoodie.clean.commits.retained": "10",
     "hoodie.datasource.write.commitmeta.key.prefix": "dmscdc.",
 }
 

@@ -5,12 +5,15 @@
 # %% ../../notebooks/15_stream/06_first.ipynb #1a88e4e9
 from __future__ import annotations
 
+import base64
 import gzip
+import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import islice
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -25,35 +28,78 @@ from .stage import put_table
 __all__ = ['items_of', 'write_first']
 
 # %% ../../notebooks/15_stream/06_first.ipynb #ba80302c
-def _lines(place: str) -> Iterator[tuple[str, bytes]]:  # each with its file
-    "The lines of an export's files. Raises `BadSetting`."
+_ENDS = (".json.gz", ".json", ".jsonl", ".ion.gz", ".ion")  # of an export's data files
+
+
+def _files(place: str) -> Iterator[tuple[str, IO[bytes]]]:  # each with its name
+    "The data files of an export. Raises `BadSetting`."
     import pyarrow.fs as pafs
 
     files, path = fs_and_path(place)
     found = files.get_file_info(pafs.FileSelector(path, recursive=True, allow_not_found=True))
-    named = sorted(one.path for one in found if one.is_file and one.path.endswith((".json.gz", ".json", ".jsonl")))
+    named = sorted(one.path for one in found if one.is_file and one.path.endswith(_ENDS))
     data = [name for name in named if not name.rpartition("/")[2].startswith("manifest-")]
     if not data:
-        raise BadSetting(f"{place} has no files .json.gz of an export of DynamoDB; its items lie in .../data/")
+        raise BadSetting(f"{place} has no files .json.gz or .ion.gz of an export of DynamoDB; they lie in .../data/")
     for name in data:
         with files.open_input_stream(name, compression=None) as raw:
-            opened = gzip.open(raw) if name.endswith(".gz") else raw
-            yield from ((name.rpartition("/")[2], line) for line in opened.read().splitlines() if line.strip())
+            yield name.rpartition("/")[2], gzip.open(raw) if name.endswith(".gz") else io.BufferedReader(raw)
+
+
+def _typed(value: Any) -> dict[str, Any]:
+    "A value of Ion with DynamoDB's type. Raises `ValueError`."
+    sets = [mark.text[-2:] for mark in getattr(value, "ion_annotations", ()) if mark.text.startswith("$dynamodb_")]
+    kind = getattr(getattr(value, "ion_type", None), "name", "")
+    if kind == "LIST" and sets:
+        return {sets[0]: [_typed(one)[sets[0][0]] for one in value]}
+    if kind == "LIST":
+        return {"L": [_typed(one) for one in value]}
+    if kind == "STRUCT":
+        return {"M": {name: _typed(one) for name, one in value.items()}}
+    if kind in ("DECIMAL", "INT"):
+        return {"N": str(Decimal(value))}
+    if kind == "BLOB":
+        return {"B": base64.b64encode(value).decode()}
+    plain = {"STRING": ("S", str), "BOOL": ("BOOL", bool), "NULL": ("NULL", lambda _: True)}
+    if kind not in plain:
+        raise ValueError(f"{kind or type(value)} is no type of DynamoDB")
+    name, made = plain[kind]
+    return {name: made(value)}
+
+
+def _ion_items(opened: IO[bytes]) -> Iterator[Mapping[str, Any]]:
+    "The items of a file of Ion. Raises `BadSetting`."
+    try:
+        from amazon.ion import simpleion
+    except ImportError as error:
+        raise BadSetting("an export as Amazon Ion needs a library: pip install 'dmscdc[stream]'") from error
+    for line in simpleion.load(opened, single_value=False, parse_eagerly=False):
+        yield {name: _typed(value) for name, value in line["Item"].items()}
 
 
 def items_of(
-    place: str,  # dynamodb:TABLE, or the folder of an export
+    place: str,  # dynamodb:TABLE, or the folder of a full export, as JSON or Ion
     client: Any = None,  # of DynamoDB
 ) -> Iterator[Mapping[str, Any]]:
-    "The items of a table. Raises `BadSetting`, `Unreadable`."
+    "The items of a table: by attribute's name, values with their types. Raises `BadSetting`, `Unreadable`."
     if place.startswith("dynamodb:"):
         yield from scan(place.partition(":")[2], client)
         return
-    for file, line in _lines(place):
+    for file, opened in _files(place):
+        line: bytes | None = None  # of JSON
         try:
-            yield json.loads(line)["Item"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise Unreadable(f"{file}: a line is no item of an export of DynamoDB: {line[:100]!r}") from error
+            if ".ion" in file:
+                yield from _ion_items(opened)
+            for line in () if ".ion" in file else opened:
+                if line.strip():
+                    yield json.loads(line)["Item"]
+        except (GeneratorExit, BadSetting):
+            raise
+        except Exception as error:  # what a file of another kind makes of both libraries is not told by them
+            if line and re.match(rb'\{"(Metadata|Keys|NewImage|OldImage)"', line):
+                raise BadSetting(f"{place} is an incremental export, of changes; --load reads a full one") from error
+            shown = f"a line is no item of an export of DynamoDB: {line[:100]!r}" if line else f"no Ion: {error}"
+            raise Unreadable(f"{file}: {shown}") from error
 
 # %% ../../notebooks/15_stream/06_first.ipynb #12f8a8cd
 _AT_ONCE = 100_000  # items of a load file

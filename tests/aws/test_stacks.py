@@ -2,6 +2,7 @@
 The oracles are the shop's own story, a scan of the DynamoDB table, and what the services say is left."""
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shlex
@@ -120,7 +121,10 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
         assert given["JobName"] == out["JobName"]
         typed(*shlex.split(given["Arguments"]["--dmscdc"]))
 
-    made(cloud, "dmscdc-stream", "stream.yaml", ScheduleState="ENABLED")
+    before = b'$ion_1_0 {Item:{id:"before",custName:"of an export"}}'
+    boto3.client("s3").put_object(Bucket=names["RAW"], Key="export/data/a.ion.gz", Body=gzip.compress(before))
+    export = {"FirstContent": "export", "ExportBucket": names["RAW"], "ExportFolder": "export"}
+    made(cloud, "dmscdc-stream", "stream.yaml", ScheduleState="ENABLED", **export)
     follows = {one["OutputKey"]: one["OutputValue"] for one in waited(cloud, "dmscdc-stream")["Outputs"]}
     dynamo, arn = boto3.client("dynamodb"), boto3.client("kinesis").describe_stream_summary(StreamName=follows["Stream"])["StreamDescriptionSummary"]["StreamARN"]
     if not dynamo.describe_kinesis_streaming_destination(TableName=follows["Table"])["KinesisDataStreamDestinations"]:  # MiniStack leaves it out of a stack
@@ -130,8 +134,8 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     for key in [*items][:10]: db.update_item(Key={"id": key}, UpdateExpression="SET custName = :name", ExpressionAttributeValues={":name": "another"})
     for key in [*items][5:15]: db.delete_item(Key={"id": key})
     typed(*of_job(follows["JobName"]))
-    left = sorted((one["id"], one["custName"]) for one in db.scan()["Items"])
-    assert len(left) == 20 and [row[:2] for row in rows("customer")] == left
+    left = [*sorted((one["id"], one["custName"]) for one in db.scan()["Items"]), ("before", "of an export")]
+    assert len(left) == 21 and [row[:2] for row in rows("customer")] == left
 
     for name in ("dmscdc-stream", "dmscdc-shared"): gone(cloud, name)
     assert not boto3.client("glue").get_jobs()["Jobs"] and not boto3.client("scheduler").list_schedules()["Schedules"]

@@ -31,7 +31,7 @@ CHOICES = {
 }
 
 
-ALONE = {"shared": {"RawBucket": "raw", "LakeBucket": "lake", "StateTable": "Theirs", "AlarmEmail": "you@example.com", "KmsKeyArn": KEY, "RawDays": "30", "RunDays": "0"}}  # none asks for another
+ALONE = {"shared": {"RawBucket": "raw", "LakeBucket": "lake", "StateTable": "Theirs", "AlarmEmail": "you@example.com", "KmsKeyArn": KEY, "RawDays": "30", "RunDays": "0"}, "stream": {"FirstContent": "export"}}  # none asks for another
 
 
 def every(name: str) -> list[Rendered]:

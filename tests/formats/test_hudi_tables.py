@@ -1,15 +1,20 @@
 "What holds of tables of Hudi alone, beside the suite for every format."
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 
 import pytest
 
+from dmscdc.capture.items import ItemTable
 from dmscdc.errors import CommitConflict
+from dmscdc.landing.files import TableRef
 from dmscdc.lake.table import Transaction, open_table
+from dmscdc.load.process import process_table
+from dmscdc.state.registry import open_state
 from dmscdc.storage.filesystem import spark_url
 from dmscdc.storage.log_store import LogStore
+from dmscdc.stream.follow import follow
 
 from readers import FORMAT
 from tiers import sampled
@@ -111,3 +116,23 @@ def test_a_run_that_dies_while_it_makes_a_table_again_leaves_the_old_one_or_the_
     assert world.go().verdict in ("ok", "nothing") and world.lake("id, price") == [(1, Decimal("9.00")), (2, Decimal("2.00"))]
     assert world.changes(2, [("U", 2, Decimal("8.00"))], wider).go().verdict == "ok"
     assert world.lake("id, price") == [(1, Decimal("9.00")), (2, Decimal("8.00"))] and world.lake_table.inspect() == ([], False)
+
+
+def test_a_stream_goes_into_hudi_as_in_the_guide_and_removed_items_go(tmp_path, spark):
+    customers, at = ItemTable("customer", "id"), datetime(2026, 11, 20)
+    put = lambda key, name, minute: customers.put_item({"id": {"S": key}, "custName": {"S": name}}, at + timedelta(minutes=minute))
+    places = [str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path}/state.db"]
+    (tmp_path / "landing").mkdir()
+    open_state(places[2], places[0]).put_settings(TableRef("shop", "customer"), format="hudi")
+    apply = lambda: process_table("shop.customer", *places, format="hudi", settle=0.0, spark=lambda: spark)
+    changes = [lambda: [put(key, "new", 0) for key in ("a21", "b31", "c22")],
+               lambda: [put("c22", "first", 10), put("c22", "last", 11), put("a21", "moved", 12), customers.delete_item({"id": {"S": "b31"}}, at + timedelta(minutes=13))]]
+    for change in changes:
+        change()
+        customers.send()
+        done = follow("customers", "shop.customer", *places, apply, partition="right(id,1),substring(id,-2,1)", format="hudi", drain=True, client=customers)
+        assert done.verdict == "ok", done.words
+    table = tmp_path / "lake" / "shop" / "customer"
+    found = spark.read.format("hudi").load(spark_url(str(table))).orderBy("id").collect()
+    assert [(row.id, row.custName, row.id_right_1, row.id_substring_end2_1) for row in found] == [("a21", "moved", "1", "2"), ("c22", "last", "2", "2")]
+    assert (table / "id_right_1=2" / "id_substring_end2_1=2").is_dir()
