@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .derived import computed
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Batches', 'UNREAD', 'AT_ONCE', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in', 'put_text',
-           'get_text', 'lake_values', 'look_through', 'explained', 'check_sound', 'in_sentences', 'footer',
-           'write_table', 'unique_columns']
+__all__ = ['Batches', 'UNREAD', 'AT_ONCE', 'BOUNDS', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in',
+           'put_text', 'get_text', 'lake_values', 'look_through', 'explained', 'check_sound', 'in_sentences', 'footer',
+           'nan_columns', 'write_table', 'unique_columns']
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
@@ -257,6 +258,7 @@ def in_sentences(
         raise
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #cell-016
+BOUNDS = "dmscdc.bounds"  # in the footer of a file whose bounds leave no NaN out
 SPARK = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 
 
@@ -270,20 +272,30 @@ def footer(
     names = [(name, SPARK.get(types[name], types[name])) for name in schema.names]
     fields = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in names]
     row = json.dumps({"type": "struct", "fields": fields})
-    return {"org.apache.spark.version": version, "org.apache.spark.sql.parquet.row.metadata": row}
+    told = {"org.apache.spark.version": version, "org.apache.spark.sql.parquet.row.metadata": row}
+    return {**told, BOUNDS: "whole"}
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #cell-017
+def nan_columns(rows: pa.Table) -> list[str]:
+    "The columns of floating point in which NaN occurs."
+    floating = [f.name for f in rows.schema if pa.types.is_floating(f.type)]
+    return [name for name in floating if pc.any(pc.is_nan(rows[name])).as_py()]
+
+
 def write_table(
     table: pa.Table,
     url: str,
     types: Mapping[str, str],  # lake types by column
     unique: Sequence[str] = (),  # columns without repeated values, written without a dictionary
 ) -> None:
-    "Write a Parquet file as Spark would."
+    "Write a Parquet file as Spark would. A column with NaN gets no bounds: pyarrow's would leave NaN out."
     fs, path = new_fs_and_path(url)
     coded = [n for n in table.column_names if n not in unique]
+    unbound = nan_columns(table)
     options = {"filesystem": fs, "compression": "snappy", "store_schema": False, "use_dictionary": coded,
              "write_page_checksum": True}
+    if unbound:
+        options["write_statistics"] = [n for n in table.column_names if n not in unbound]
     with pq.ParquetWriter(path, table.schema, **options) as file:
         file.write_table(table)
         file.add_key_value_metadata(footer(table.schema, types))  # metadata of the Arrow schema is not written with it

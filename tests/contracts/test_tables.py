@@ -170,6 +170,16 @@ def test_added_and_wider_columns_leave_the_values_of_old_rows(loaded, spark):
     assert loaded.read(spark).select("id", "price", "stock").dtypes == [("id", "bigint"), ("price", "decimal(14,3)"), ("stock", "int")]
 
 
+def test_a_reader_that_asks_for_large_values_or_for_nan_finds_nan(opened, spark):
+    floats, nan = columns("id int, f double"), float("nan")
+    first = frame(spark, [("I", 1, 1.0, "LOAD00000001.parquet#1", 0), ("I", 2, nan, "LOAD00000001.parquet#1", 1), ("I", 3, 2.0, "LOAD00000001.parquet#1", 2)], floats)
+    opened().replace(spark, first, Transaction(None, {"last": "load"}, "run 1", floats, ("id",)), 3, 300).commit()
+    table = opened()
+    apply(spark, table, [("I", 4, nan), ("U", 3, 3.0)], draft(table, schema=floats))
+    asked = {"f > 5": {2, 4}, "f = cast('NaN' as double)": {2, 4}, "f < 5": {1, 3}}
+    assert {what: {row.id for row in table.read(spark).where(what).collect()} for what in asked} == asked
+
+
 def test_tables_of_one_lake_do_not_touch_each_other(loaded, opened, spark):
     other = opened(TableRef("shop", "item2"))
     other.replace(spark, frame(spark, ROWS[:1]), Transaction(None, {}, "run 3", SCHEMA, ("id",)), 1, 100).commit()

@@ -23,7 +23,7 @@ from .rewrite import Inserting, UnitResult, Work, encode_work
 from .rewrite import insert_numbers, rewrite_numbers
 from ...errors import CommitConflict
 from .write import StagingDir, candidates, check_adopted, check_bounds, check_files, copy_staged
-from .write import count_rows, describe, described, gather_small, in_partitions
+from .write import count_rows, describe, described, gather_small, hides_nan, in_partitions
 from .write import plain_files
 from .write import read_files, to_commit, unit, write_frame
 from ..table import SAMPLE, Clock, Commit, LoadFiles, PlainFile, Transaction, Upkeep, Written, lake_columns
@@ -172,11 +172,14 @@ def _gather(
     head: Entry,
     work: Work,
     done: UnitResult,  # of the batch
+    more: Sequence[LakeFile] = (),  # that are written again as they are
 ) -> UnitResult:
     "Merge many small files that the batch has not rewritten."
     gone = set(done.removes)
     small = gather_small([file for file in head.files if file.name not in gone], work.target_bytes)
-    units = tuple(unit(journal, group, True) for group in small)
+    merged = {file.name for group in small for file in group}
+    groups = [*small, *([file] for file in more if file.name not in merged)]
+    units = tuple(unit(journal, group, True) for group in groups)
     return _run_units(spark, replace(work, batch="", units=units, replaces=()))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-019
@@ -252,14 +255,16 @@ def _stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transac
     return ParquetCommit(staging, head, rows, clock, adds, gone, counts, done)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-026
-def _stage_packed(table: ParquetTable, spark: SparkSession, transaction: Transaction) -> ParquetCommit:
-    "The same rows in fewer files."
+def _stage_packed(
+    table: ParquetTable, spark: SparkSession, transaction: Transaction, more: Sequence[LakeFile]
+) -> ParquetCommit:
+    "The same rows in fewer files, and in others in place of `more`."
     clock, staging, head = Clock(), StagingDir(table.journal, transaction), _base_of(table, transaction)
     types = tuple((c.name, c.type) for c in lake_columns(transaction.schema))
     common = (transaction.key, transaction.partition, (), False, table.target_bytes)
     work = Work("", staging.path, f"{staging.path}/facts", staging.prefix, types, *common, units=(), replaces=())
     with clock.step("gather"):
-        done = _gather(spark, table.journal, head, work, UnitResult())
+        done = _gather(spark, table.journal, head, work, UnitResult(), more)
     adds, gone = described(staging, {name: name for name in done.adds}), set(done.removes)
     return ParquetCommit(staging, head, count_rows(staging, head, adds, gone), clock, adds, gone, done=done)
 
@@ -352,6 +357,13 @@ def _commit_at(table: ParquetTable, number: int) -> Commit:
     return _commit_in(table.journal, number)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-030
+def _again(files: int, how: str) -> str:
+    "That files are written again, and why."
+    many = files != 1
+    whose = "their" if many else "its"
+    return f"{files:,} file{'s' * many} {how}, because {whose} bounds leave NaN out and readers miss it"
+
+
 class ParquetTable:
     "A table of plain Parquet files; see `lake.table.LakeTable` for the interface."
     can_time_travel, can_migrate, writes_own_files = False, True, True
@@ -407,20 +419,33 @@ class ParquetTable:
         return _stage_rows(self, transaction, write, load.rows)
 
     def upkeep(self, before: str) -> Upkeep:
-        packed, old = self._small(), _to_thin(self.journal, before)
+        packed, old, hiding = self._small(), _to_thin(self.journal, before), self._hiding()
         steps = [f"pack {sum(map(len, packed)):,} small files into {len(packed):,}"] * bool(packed)
+        steps += [f"write {_again(len(hiding), 'again')}"] * bool(hiding)
         steps += [f"take the list of files out of {len(old):,} old entries of the journal"] * bool(old)
         return Upkeep(tuple(steps))
 
     def _small(self) -> list[list[LakeFile]]:
         return gather_small(head.files, self.target_bytes) if (head := self.journal.head()) else []
 
+    def _hiding(self) -> list[LakeFile]:
+        "Files whose bounds leave NaN out."
+        if not (entry := self.journal.head()):
+            return []
+        floating = [c.name for c in lake_columns(to_commit(entry).schema) if c.type in ("float", "double")]
+        url = lambda file: self.journal.store.path(f"{self.journal.folder}/{file.name}")
+        return [file for file in entry.files if hides_nan(url(file), floating)] if floating else []
+
     def keep_up(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
-        if self._small():
+        hiding = self._hiding()
+        if self._small() or hiding:
             head = self.head()
             again = Transaction(head, head.position, "maintain", head.schema, head.key, head.partition)
-            done = _stage_packed(self, spark(), again).commit()
-            yield f"{done.files['removed']:,} small files packed into {done.files['added']:,}"
+            done = _stage_packed(self, spark(), again, hiding).commit()
+            if hiding:
+                yield _again(done.files["removed"], "written again")
+            else:
+                yield f"{done.files['removed']:,} small files packed into {done.files['added']:,}"
         if old := _to_thin(self.journal, before):
             for number in old:
                 self.journal.thin(number)

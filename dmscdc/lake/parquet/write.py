@@ -24,7 +24,7 @@ from ...changes.key_check import check_counted
 from ...changes.read import quoted
 from ...changes.schema import FILE, ROW, Column, Schema, ddl, open_lake, read_lake
 from ...changes.schema import statistics
-from ...changes.tasks import in_tasks
+from ...changes.tasks import BOUNDS, in_tasks, nan_columns
 from ...errors import LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, located, name_prefix
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['SMALL', 'MANY', 'partition_values', 'describe', 'check_bounds', 'candidates', 'in_partitions', 'gather_small', 'unit',
-           'to_commit', 'StagingDir', 'described', 'write_frame', 'copy_staged', 'read_files', 'plain_files',
-           'check_files', 'check_adopted', 'count_rows']
+__all__ = ['SMALL', 'MANY', 'partition_values', 'describe', 'check_bounds', 'candidates', 'in_partitions', 'gather_small',
+           'hides_nan', 'unit', 'to_commit', 'StagingDir', 'described', 'write_frame', 'copy_staged', 'read_files',
+           'plain_files', 'check_files', 'check_adopted', 'count_rows']
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-008
 def _bound(value: Any) -> Any:
@@ -171,6 +171,17 @@ def gather_small(files: Iterable[LakeFile],  # of the table, not touched by the 
                 groups.append([])
             groups[-1].append(file)
     return [group for group in groups if len(group) > 1]
+
+# %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #727c5d3b
+def hides_nan(
+    url: str,  # of a file of the lake
+    floating: Sequence[str],  # columns of floating point
+) -> bool:
+    "Whether a reader that goes by the file's bounds would miss a NaN."
+    meta = open_lake(url, None).metadata
+    if not floating or BOUNDS.encode() in (meta.metadata or {}) or not meta.created_by.startswith("parquet-cpp"):
+        return False
+    return bool(nan_columns(read_lake(url, None, floating)))
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-029
 def unit(journal: Journal,  # of the table
