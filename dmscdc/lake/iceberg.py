@@ -9,11 +9,12 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
+from ..changes.schema import Column
 from ..errors import CatalogError, Refused, UnsupportedStore
 from .glue import check_ours, drop_entry, find_entry, make_database, place_of
 from .open import Newest, OpenTable, Version, session_settings
@@ -63,6 +64,17 @@ _PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",  # else every commit leaves a file
     "write.metadata.previous-versions-max": "100",
 }
+
+
+def _text(value: str) -> str:
+    "A text as SQL writes it."
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _without_bounds(column: Column) -> dict[str, str]:
+    "The property of a column of floating point: Iceberg leaves NaN out of the bounds, and f > 5 would miss it."
+    return {f"write.metadata.metrics.column.{column.name}": "counts"} if column.type in ("float", "double") else {}
 
 
 class IcebergTable(OpenTable):
@@ -175,15 +187,29 @@ class IcebergTable(OpenTable):
     packs = "rewrite_data_files and rewrite_manifests: small files become few"
     expires = "expire_snapshots and remove_orphan_files: what no snapshot since then needs is removed"
 
+    def _set_properties(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
+        told = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in properties.items())
+        if told:
+            spark.sql(f"alter table {self._named(spark)} set tblproperties ({told})")
+
     def _call(self, spark: SparkSession, procedure: str, **more: str) -> list[Row]:
         "What a procedure of Iceberg's answers; values are written as in SQL."
         self._named(spark)
-        name = self.name.replace("\\", "\\\\").replace("'", "\\'")
-        given = ", ".join([f"table => '{name}'", *(f"{key} => {value}" for key, value in more.items())])
+        given = ", ".join([f"table => {_text(self.name)}", *(f"{key} => {value}" for key, value in more.items())])
         return spark.sql(f"call {self.catalog}.system.{procedure}({given})").collect()
 
+    def _unbind(self, spark: SparkSession) -> bool:
+        "Give a table of before the properties without which readers miss NaN; whether files must be written again."
+        known = self._metadata().get("properties") or {}
+        floating = {c.name: told for c in self.head().schema if (told := _without_bounds(c)).keys() - known.keys()}
+        for properties in floating.values():
+            self._set_properties(spark, properties)
+        is_nan = " or ".join(f"isnan({quoted(name)})" for name in floating)
+        return bool(floating) and not spark.table(self._named(spark)).where(is_nan).isEmpty()
+
     def pack(self, spark: SparkSession) -> str:
-        done = self._call(spark, "rewrite_data_files")[0]
+        every = {"options": "map('rewrite-all', 'true')"} if self._unbind(spark) else {}
+        done = self._call(spark, "rewrite_data_files", **every)[0]
         self._call(spark, "rewrite_manifests")
         added, removed = done["added_data_files_count"], done["rewritten_data_files_count"]
         return f"rewrite_data_files: {removed:,} files became {added:,}" if removed else ""
@@ -214,7 +240,8 @@ class IcebergTable(OpenTable):
         here = {"location": self.location} if self.entry else {}
         if self.entry and not base:
             self._make_room()
-        for name, value in {**_PROPERTIES, **here}.items():
+        unbound = {name: value for column in transaction.schema for name, value in _without_bounds(column).items()}
+        for name, value in {**_PROPERTIES, **here, **unbound}.items():
             out = out.tableProperty(name, value)
         if transaction.partition:
             out = out.partitionedBy(*[F.col(quoted(name)) for name in transaction.partition])
@@ -231,4 +258,5 @@ class IcebergTable(OpenTable):
         for column in transaction.schema:
             if column.name not in there:
                 spark.sql(f"alter table {self._named(spark)} add column {quoted(column.name)} {column.type}")
+                self._set_properties(spark, _without_bounds(column))
         self._on_branch(spark, transaction, base, note, lambda name: self.run_merge(spark, found, transaction, name))
