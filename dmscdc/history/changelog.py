@@ -17,7 +17,8 @@ from ..changes.read import KIND, ChangeFiles, change_files, read_changes
 from ..changes.schema import FILE, OP, evolve, read_footers
 from ..changes.tasks import check_sound
 from ..errors import NoPast
-from ..landing.files import RawFile, TableRef, change_order
+from ..landing.files import RawFile, TableRef, change_order, for_shell
+from ..landing.load_set import CutOff, first_cutoff, is_copy
 from ..landing.s3 import open_landing
 from ..state.position import Position, tally, identify_applied
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'lost_changes', 'put_again',
+__all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'undecided', 'lost_changes', 'put_again',
            'lost_older', 'rows_aside', 'open_changelog', 'upto', 'check_told', 'closed_by', 'is_held', 'applied',
            'lost_of', 'held_by', 'changelog_files', 'read_changelog', 'read_files']
 
@@ -119,7 +120,32 @@ def obsolete(
     "Change files that do not count: by the decision of the lake, or else by their times."
     if position and (stands_on(position, load) or not load):
         return tuple(f for f in changes if f.order <= change_order(position.cut))
+    if not position and not _first(load, changes, moved).doubt:
+        return ()
     return older_than(load, changes, moved)
+
+
+def _first(load: Sequence[RawFile], changes: Sequence[RawFile], moved: frozenset[str]) -> CutOff:
+    "What a first load makes of the changes, see `landing/load_set`."
+    timed = [replace(f, time=f.stamp.timestamp()) if f.path in moved else f for f in changes]
+    return first_cutoff(load, timed) if load else CutOff()
+
+
+def undecided(
+    table: TableRef,
+    load: Sequence[RawFile],
+    changes: Sequence[RawFile],  # in order
+    position: Position | None,  # of the lake's newest commit
+    moved: frozenset[str] = frozenset(),
+) -> list[str]:
+    "A sentence where only a person can say what a load is, and what this answer takes it for."
+    ask = f"`dmscdc plan {for_shell(table)}` says how to decide"
+    if not position and (doubt := _first(load, changes, moved).doubt):
+        return [f"{table}: nobody has decided about its first load: {doubt}. This answer leaves them out; {ask}"]
+    if position and load and not stands_on(position, load) and is_copy(load, position.load_files):
+        same = f"load files with the names and sizes of load {position.load} were put again"
+        return [f"{table}: nobody has decided what they are: {same}. This answer takes them for a new load; {ask}"]
+    return []
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-019
 def _lost_load(
@@ -293,7 +319,8 @@ def open_changelog(
     lost = _lost_load(table, position, load)
     past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
-    gaps = (*lost, *gone, *_overwritten(table, number, before))
+    open = undecided(table, load, changes, position, moved)
+    gaps = (*open, *lost, *gone, *_overwritten(table, number, before))
     past = replace(past, gaps=gaps, position=position, aside=aside, columns=columns, reloads=reloads)
     if aside and position and position.aside:
         past = replace(past, hidden=rows_aside(past, position.aside))

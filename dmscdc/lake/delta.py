@@ -77,7 +77,7 @@ class DeltaTable(OpenTable):
     format = "delta"
     hive_folders = True  # and it takes the empty text for null
     hive_storage = "delta"
-    odd_name = re.compile("`")
+    odd_name = re.compile("[` ,;{}()\n\t=]")  # Parquet's without column mapping, which older readers do not know
     tells_case = False
 
     def check_session(self, spark: SparkSession) -> None:

@@ -80,6 +80,7 @@ def _without_bounds(column: Column) -> dict[str, str]:
 class IcebergTable(OpenTable):
     "A table of Apache Iceberg; see `lake.table.LakeTable` for the interface."
     format = "iceberg"
+    odd_name = re.compile("^_(file|pos|deleted|spec_id|partition|row_id|last_updated_.*|change_.*|commit_.*)$")
 
     def __init__(self, lake: str, table: TableRef, folder: str = "", catalog: str = "", **settings: Any):
         super().__init__(lake, table, folder, **settings)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from itertools import takewhile
 
 from .files import Listing, RawFile, change_order, parse_name
 
@@ -157,13 +156,20 @@ def find_cutoff(load: Iterable[RawFile],  # the load files
     return CutOff(tuple(early))
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-041
+_LIFE = 24 * 3600.0  # seconds before a load; changes that go back further may be of an earlier life of the table
+
+
 def first_cutoff(load: Iterable[RawFile], changes: Sequence[RawFile]) -> CutOff:
-    "The cut-off of a table's first load: files in doubt are not obsolete."
+    "The cut-off of a table's first load: nothing is obsolete, and changes that go back far are in doubt."
     if any(not is_believable(f) for f in changes):
         return CutOff()
     start = min(f.time for f in load)
-    clear = tuple(takewhile(lambda f: f.time < start - _NEAR, changes))
-    return CutOff(clear, tuple(f for f in changes[len(clear):] if f.time < start))
+    early = tuple(f for f in changes if f.time < start)
+    if not early or early[0].time >= start - _LIFE:
+        return CutOff(near=early)
+    files = f"{len(early):,} change files were" if early[1:] else "1 change file was"
+    return CutOff(near=early, doubt=f"{files} put before it, the first {clock(early[0].time)}: by another task that ran "
+                  "while the load was read, or in an earlier life of the table, before its task was begun anew")
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-044
 def forced_cutoff(load: Iterable[RawFile], changes: Sequence[RawFile],

@@ -50,7 +50,7 @@ class Situation:
             return found
         over, late = split_at((*found.too_late, *found.held), self.before.cut)
         late = tuple(sorted((*found.late, *late), key=lambda f: f.order))
-        return replace(found, late=late, too_late=over, held=())
+        return replace(found, late=late, too_late=(), held=(), old=(*found.old, *over))  # over: the scan came later
 
     @property
     def older(self) -> tuple[RawFile, ...]:
@@ -220,14 +220,16 @@ def choose_cutoff(case: Situation) -> CutOff:
     if case.asks("reload"):
         last = case.before.last if case.before else ""
         return forced_cutoff(load, files, last) if case.asked["changes"] == "supersede" else CutOff()
-    find = find_cutoff if case.before else first_cutoff
-    cut = find(load, case.listing.changes)
+    if not case.before:  # an archive's object times are those of the move
+        put = lambda f: replace(f, time=f.stamp.timestamp()) if f.path in case.archived else f
+        return first_cutoff(load, list(map(put, files)))
+    cut = find_cutoff(load, case.listing.changes)
     if not case.archived or cut.doubt:
         return cut
     newest = cut.obsolete[-1].order if cut.obsolete else ("", "")
     sooner = tuple(f for f in files if f.order <= newest)
     later = tuple(f for f in files if f.order > newest)
-    rest = find(load, later) if later else CutOff()
+    rest = find_cutoff(load, later) if later else CutOff()
     return replace(cut, obsolete=sooner + rest.obsolete, doubt=rest.doubt)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-052
@@ -263,8 +265,9 @@ def plan_load(case: Situation) -> Plan:
     cut, gone = choose_cutoff(case), gone_since(case)
     number = case.before.load + 1 if case.before else 1
     missing = f"{some(gone)} came after this load and is gone" if gone else ""
-    if case.before and not case.asks("reload") and (cut.doubt or missing):
-        doubt = f"a new load set of {count(len(case.listing.load), 'file')}, but {cut.doubt or missing}"
+    if not case.asks("reload") and (cut.doubt or missing):
+        which = "a new load set" if case.before else "a first load"
+        doubt = f"{which} of {count(len(case.listing.load), 'file')}, but {cut.doubt or missing}"
         return in_doubt(case, f"{doubt}. {ways_out(case)}")
     newest = cut.obsolete[-1] if cut.obsolete else None
     changes = tuple(f for f in case.files if newest is None or f.order > newest.order)
@@ -274,7 +277,10 @@ def plan_load(case: Situation) -> Plan:
     overtaken = other and f"{case.asked['kind']} was overtaken by a new load and is not carried out"
     near = ()
     if cut.near and not case.before:
-        near = (f"{count(len(cut.near))} put shortly before the load applied on top",)
+        them = "them" if cut.near[1:] else "it"
+        near = (f"{count(len(cut.near))} put before the load applied on top, as if another task had written {them} "
+                "while the load was read; if the table's task was begun anew since, "
+                f"{case.command('rewind', '--reload --supersede')} leaves {them} out",)
     return Plan(case.table, load=case.listing.load, load_number=number, changes=changes,
                 obsolete=cut.obsolete, after=advance(base, changes),
                 notes=tuple(filter(None, (missing, overtaken))), remarks=near, instruction=case.asked)

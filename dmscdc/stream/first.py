@@ -13,15 +13,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
+from types import MappingProxyType
 from typing import IO, Any
 
 import pyarrow as pa
 
-from ..capture.items import REST, columns_of, row_of, scan
+from ..capture.items import REST, bytes_text, columns_of, is_free, row_of, scan
 from ..capture.writer import arrow_type, load_name
 from ..errors import BadSetting, Unreadable
 from ..landing.files import TableRef
 from ..storage.filesystem import fs_and_path
+from .records import check_item
 from .stage import put_table
 
 # %% auto #0
@@ -39,6 +41,10 @@ def _files(place: str) -> Iterator[tuple[str, IO[bytes]]]:  # each with its name
     found = files.get_file_info(pafs.FileSelector(path, recursive=True, allow_not_found=True))
     named = sorted(one.path for one in found if one.is_file and one.path.endswith(_ENDS))
     data = [name for name in named if not name.rpartition("/")[2].startswith("manifest-")]
+    exports = sorted({name.rpartition("/data/")[0] for name in data if "/data/" in name})
+    if exports[1:]:
+        known = ", ".join(one.rpartition("/")[2] for one in exports)
+        raise BadSetting(f"{place} holds {len(exports)} exports ({known}); name the folder of one of them")
     if not data:
         raise BadSetting(f"{place} has no files .json.gz or .ion.gz of an export of DynamoDB; they lie in .../data/")
     for name in data:
@@ -99,23 +105,42 @@ def items_of(
             if line and re.match(rb'\{"(Metadata|Keys|NewImage|OldImage)"', line):
                 raise BadSetting(f"{place} is an incremental export, of changes; --load reads a full one") from error
             shown = f"a line is no item of an export of DynamoDB: {line[:100]!r}" if line else f"no Ion: {error}"
+            shown = f"it cannot be read to its end ({error})" if isinstance(error, (EOFError, OSError)) else shown
             raise Unreadable(f"{file}: {shown}") from error
 
 # %% ../../notebooks/15_stream/06_first.ipynb #12f8a8cd
 _AT_ONCE = 100_000  # items of a load file
 
 
+def _keyed(items: Iterable[Mapping[str, Any]], key: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    "Items with their key in front. Raises `Unreadable`; `BadSetting` where the key must be known and is not."
+    for item in items:
+        if not key and len({name.lower() for name in item}) < len(item):
+            names = ", ".join(item)[:200]
+            raise BadSetting(f"attributes of an item differ in the case of letters alone ({names}), and the key is not "
+                             "known, which must have its column: say it, as in --key id")
+        try:
+            check_item(bytes_text(item))
+            yield {**{name: item[name] for name in key}, **item}
+        except (ValueError, KeyError) as error:
+            why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise Unreadable(f"an item of the first content is none: {why}; it is {str(item)[:200]}") from error
+
+
 def write_first(
     landing: str,  # a folder, or s3://bucket/prefix
     table: TableRef,
     items: Iterable[Mapping[str, Any]],
+    key: Sequence[str] = (),  # their key attributes, where they are known
+    known: Mapping[str, str] = MappingProxyType({}),  # columns that changes have shown, with their types
     declared: Sequence[tuple[str, str]] = (),  # the columns of the table's definition
     keep: Callable[[Sequence[Mapping[str, Any]]], Any] = lambda some: None,  # is given the items of each file
     odd: re.Pattern[str] = re.compile(r"\Z."),  # names that the table's format has for no column
 ) -> tuple[list[str], dict[str, str]]:  # names of the files, and the columns
-    "Write items as the load files of a table; at least one, which may be empty."
-    left, names, columns = iter(items), [], dict(declared)
-    while (some := list(islice(left, _AT_ONCE))) or not names:
+    "Write items as the load files of a table; none where there is neither an item nor a column. Raises `Unreadable`."
+    left, names = _keyed(items, key), []
+    columns = dict(declared) or {name: kind for name, kind in known.items() if is_free(name)}
+    while (some := list(islice(left, _AT_ONCE))) or columns and not names:
         columns = columns_of(some, columns, declared, odd)
         rows = [row_of(item, columns) for item in some]
         kinds = {**columns, REST: "string"}

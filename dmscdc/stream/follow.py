@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BadSetting, Busy, DmscdcError
@@ -168,6 +169,13 @@ def stage_next(
     if not before.number:
         before = replace(before, start=begins, is_watched=True)
     metadata = before.metadata if metadata is None else tuple(metadata)
+    if source and before.source and source != before.source:
+        if before.key or before.loaded:
+            raise BadSetting(
+                f"{table} holds what records of {before.source} say; --source-table {for_shell(source)} would mix two "
+                "tables. Leave it out, or follow the other one into a table of its own"
+            )
+        before = replace(before, positions={})  # its records were passed over
     source = source or before.source or (stream.partition(":")[2] if stream.startswith("dynamodb:") else "")
     before = replace(before, source=source, metadata=metadata)
     now = time.time()  # before reading, so that no record of the window is younger
@@ -205,10 +213,20 @@ def _opened(place: str) -> Iterator[Mapping[str, Any]]:
     return chain(first, items)
 
 
+def _drop_load(landing: str, table: TableRef) -> None:
+    "Delete the load files of a table."
+    there = open_landing(landing)
+    for file in there.files(table).load:
+        files, path = fs_and_path(there.url(table, file.path))
+        files.delete_file(path)
+
+
 def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Known, item: TableItem, place: str,
                 start: str, key: Sequence[str]) -> Manifest:  # the key, where it is known
     "Write the first content, unless it is there. Raises `BadSetting`."
-    if before.loaded and not before.is_lost and not before.loading:
+    if not place.startswith("dynamodb:") and "://" not in place and place:
+        place = str(Path(place).absolute())
+    if before.loaded and not before.is_lost and not before.loading and place in ("", before.loaded):
         return before
     place = place or before.loading
     table, folder = item.table, known.above
@@ -228,13 +246,16 @@ def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Kn
         before = replace(before, number=before.number + 1, start=begins, read_at=time.time(), loading=place, files=())
         before = replace(before, is_watched=before.is_watched or is_first)
         keep(store, folder, before)
-    for stale in (file.path for file in listing.load):  # of a process that died, or of an earlier load
-        files, path = fs_and_path(open_landing(landing).url(table, stale))
-        files.delete_file(path)
+    _drop_load(landing, table)  # of a process that died, or of an earlier load
     keep_lines = lambda some: known.add(before.number, lines_of_items(some, key)) if key else None
     odd = odd_names(item.format, table)
-    _, columns = write_first(landing, table, items, item.columns, keep_lines, odd)
-    if item.position:  # it is in the lake already
+    try:
+        files, columns = write_first(landing, table, items, key, before.columns, item.columns, keep_lines, odd)
+    except DmscdcError:  # nobody has to bring it again before new records are read
+        _drop_load(landing, table)
+        keep(store, folder, replace(before, number=before.number + 1, loading=""))
+        raise
+    if item.position and files:  # it is in the lake already
         changes = "supersede" if before.loading.startswith("dynamodb:") else "keep"
         open_state(state, landing).instruct(table, {"kind": "reload", "changes": changes})
     done = {"columns": {**before.columns, **columns}, "loading": "", "loaded": before.loading, "is_lost": False}
@@ -333,6 +354,7 @@ def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
 
 # How these doubts begin, by which they are known again.
 _MOMENT, _UNHELD = "changes of one moment whose order their images do not tell", "changes of items that were never held"
+_SETTLED = (_MOMENT, _UNHELD, "no record of the stream is one of the table")
 
 
 def _count(number: int, thing: str) -> str:
@@ -353,8 +375,11 @@ def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[st
     if count := len(manifest.unheld) + manifest.more_unheld:
         like_one = next((told[1] for told in manifest.unheld.values()), "")
         load = f"--load dynamodb:{manifest.source or 'TABLE'}"
+        why = "DynamoDB had items before the stream began"
+        if manifest.loaded:
+            why = f"{manifest.loaded} has them not either, so items were made after it and before the stream began"
         found.append(
-            f"{_UNHELD} ({_count(count, 'item')}, like {like_one}): DynamoDB had items before the stream began, and "
+            f"{_UNHELD} ({_count(count, 'item')}, like {like_one}): {why}, and "
             "those that have not changed since are missing. To load them: "
             f"dmscdc stream --stream {for_shell(stream)} --table {for_shell(table)} {load}"
         )
@@ -365,8 +390,19 @@ def _note(state: str, landing: str, table: TableRef, seen: dict[str, Any], more:
     "Keep with the table how far its stream was read, and what a person must know."
     store = open_state(state, landing)
     had = (store.get(table) or TableItem(table)).status.get("doubts") or ()
-    doubts = [*(one for one in had if _MOMENT not in one and _UNHELD not in one), *more]
+    doubts = [*(one for one in had if not any(begin in one for begin in _SETTLED)), *more]
     store.note_run(table, {"stream": seen, **({"doubts": doubts} if doubts != list(had) else {})})
+
+
+def _still_open(
+    done: Applied, state: str, landing: str, table: TableRef, seen: dict[str, Any], told: Sequence[str]
+) -> Applied:
+    "With what was told of a window that was applied with a load, which settles doubts of before it, not these."
+    kept = (open_state(state, landing).get(table) or TableItem(table)).status.get("doubts") or ()
+    if done.verdict not in ("ok", "nothing") or not (left := [one for one in told if one not in kept]):
+        return done
+    _note(state, landing, table, seen, told)
+    return replace(done, verdict="attention", words=". ".join([done.words, *left]))
 
 
 def _refusal(done: Applied, manifest: Manifest, table: TableRef, say: Callable[[str], None]) -> Applied:
@@ -410,8 +446,8 @@ def follow(
         begun = time.monotonic()
         item = _item_of(state, landing, ref, key, partition)
         before = newest(open_store(lake), folder)
-        if load.startswith("dynamodb:") and not (item.key or key):
-            key = _schema_key(load.partition(":")[2])
+        if load and not (item.key or key or before.key):
+            key = _schema_key(load.partition(":")[2] if load.startswith("dynamodb:") else source or ref.name)
         if load or before.loading:
             named = item.key or tuple(key) or before.key
             new = item if item.key else replace(item, format=format)
@@ -424,22 +460,27 @@ def follow(
             item = _with_key(state, landing, item, named, partition, format)
         standing = standing_doubts(stream, ref, manifest)
         noted = (item.status.get("stream") or {}).get("window", 0)  # less, where a process died before its note
+        told: list[str] = []
         if manifest.doubts or manifest.number > noted:
             is_said = standing == standing_doubts(stream, ref, before)  # and may have been accepted
             had = [one for one in item.status.get("doubts") or () if one in standing] if is_said else standing
-            _note(state, landing, ref, seen_of(stream, manifest), [*manifest.doubts, *had])
+            told = [*manifest.doubts, *had]
+            _note(state, landing, ref, seen_of(stream, manifest), told)
         say(f"{table}: {_read_words(stream, manifest)}")
         is_first = not done
         if item.key and manifest.number and (manifest.records or is_first or done.verdict == "busy"):
             done = _refusal(apply(), manifest, ref, say)
+            done = _still_open(done, state, landing, ref, seen_of(stream, manifest), told)
         elif manifest.bad and not item.key:  # and nothing else was ever read, so not even the key is known
             done = _refusal(Outcome(table, "refused", "no record of the stream could be read"), manifest, ref, say)
+        elif manifest.doubts and not item.key:
+            done = Outcome(table, "attention", "; ".join(manifest.doubts))
         if days and (is_first or manifest.records and manifest.number % _MANIFESTS == 0):
             item = open_state(state, landing).get(ref) or item
             count = clean_staged(ref, landing, lake, folder, item, days, _told(client, stream)[1])
             say(f"{table}: {count:,} staged file{'s' * (count != 1)} older than {days:g} days deleted")
         done = done or Outcome(table, "nothing", "the stream holds nothing yet")
-        if done.verdict in ("failed", "refused") or drain and not manifest.records and not manifest.is_full:
+        if done.verdict in ("failed", "refused") or drain and not manifest.is_full:
             return done
         at_once = drain or manifest.is_full
         if stop.wait(0.0 if at_once else max(0.0, every - (time.monotonic() - begun))):

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..capture.items import bytes_text
 from ..storage.log_store import LogStore
-from .records import Change, Link, event_of, name_of, print_of, text_print
+from .records import Change, Link, before_of, event_of, name_of, print_of, text_print
 
 # %% auto #0
 __all__ = ['lines_of', 'lines_of_items', 'Known']
@@ -27,7 +27,7 @@ def lines_of(
     changes: Iterable[tuple[Change, int]],  # each with the last 15 digits of its change sequence
 ) -> np.ndarray:  # a line a change, see `_LINE`
     "What is kept of changes."
-    line = lambda one, tie: (text_print(one.name), one.at, print_of(one.before), print_of(one.item), tie, event_of(one))
+    line = lambda one, tie: (text_print(one.name), one.at, before_of(one), print_of(one.item), tie, event_of(one))
     return np.array([line(one, tie) for one, tie in changes], _LINE)
 
 

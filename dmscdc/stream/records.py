@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -23,8 +23,8 @@ from zlib import crc32
 from ..errors import BadSetting, UnknownTable, Unreadable
 
 # %% auto #0
-__all__ = ['name_of', 'Change', 'micros', 'check_item', 'change_from', 'print_of', 'text_print', 'Link', 'link_of', 'event_of',
-           'in_order', 'unpacked']
+__all__ = ['UNTOLD', 'name_of', 'Change', 'micros', 'check_item', 'change_from', 'print_of', 'text_print', 'Link', 'before_of',
+           'link_of', 'event_of', 'in_order', 'unpacked']
 
 # %% ../../notebooks/15_stream/01_records.ipynb #b0534181
 def name_of(key: Mapping[str, Any]) -> str:
@@ -105,21 +105,23 @@ def _of_dynamodb(told: Mapping[str, Any], number: str, text: str) -> Change:
         check_item(image)
     if not keys or not isinstance(old, dict):
         raise ValueError(f"its key is {keys!r}" if not keys else "its old image is no item")
+    if odd := [name for name, typed in keys.items() if next(iter(typed)) not in ("S", "N", "B")]:
+        raise ValueError(f"its key has {odd[0]} as {str(keys[odd[0]])[:50]}; a key is a text, a number or bytes")
     keys = {name: {"N": _digits(v["N"])} if "N" in v else v for name, v in keys.items()}
     return Change(op, keys, new, old, at, int(number), count, _table_of(told), {**body, **told}, text=text)
 
 # %% ../../notebooks/15_stream/01_records.ipynb #a77b1c02
 _DEPTH = 40  # levels in an attribute
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 
 
 def _digits(number: str) -> str:
     "A number as DynamoDB compares it: 1.0 is 1, 1E2 is 100. Raises `ValueError`."
     if number.isascii() and number.isdigit() and len(number) <= 38 and (number[0] != "0" or number == "0"):
         return number
-    try:
-        sign, digits, exponent = Decimal(number).as_tuple()
-    except InvalidOperation:
-        raise ValueError(f"{number[:50]!r} is no number") from None
+    if not _NUMBER.fullmatch(number):  # Python's own numbers may have blanks, underscores and digits of other scripts
+        raise ValueError(f"{number[:50]!r} is no number")
+    sign, digits, exponent = Decimal(number).as_tuple()
     if not isinstance(exponent, int) or not -130 <= exponent + len(digits) <= 127 or len(digits) > 160:
         raise ValueError(f"{number[:50]!r} is no number of DynamoDB")
     text = format(Decimal(number), "f")
@@ -269,6 +271,10 @@ def text_print(text: str) -> int:  # 63 bits, never 0
     return _print(text.encode(errors="surrogatepass"))
 
 
+UNTOLD = -1  # no fingerprint: what the item was before is not known
+_NO_EVENT = crc32(b"None")
+
+
 @dataclass(frozen=True)
 class Link:
     "What is kept of a change that was staged: enough to order others of its item and moment."
@@ -279,9 +285,14 @@ class Link:
     event: int = 0  # checksum of its eventID
 
 
+def before_of(change: Change) -> int:
+    "The fingerprint of the item before a change; `UNTOLD` where the record has no old image."
+    return print_of(change.before) if change.before or change.op == "I" or change.kept_order else UNTOLD
+
+
 def link_of(change: Change) -> Link:
     "What is kept of a change, without its place."
-    return Link(print_of(change.before), print_of(change.item), change.tie, event_of(change))
+    return Link(before_of(change), print_of(change.item), change.tie, event_of(change))
 
 
 def event_of(change: Change) -> int:
@@ -315,6 +326,20 @@ def _path(steps: Sequence[tuple[int, int]], known: int | None) -> list[int] | No
     return path if len(path) == len(steps) else None
 
 
+def _ends_alike(
+    some: Sequence[tuple[Link, Change | None]],  # each step once
+    steps: Sequence[tuple[Link, Change | None]],
+    path: Sequence[int],  # through `some`
+    known: int | None,
+) -> bool:
+    "Whether the item ends alike if steps without an eventID that look the same are one, and if they are several."
+    if len(some) == len(steps) or any(link.event != _NO_EVENT for link, _ in steps):
+        return True
+    every = [(link.before, link.after) for link, _ in steps]
+    other = _path(every, known)
+    return other is None or every[other[-1]][1] == some[path[-1]][0].after
+
+
 def _chained(
     same: Sequence[Change],
     staged: Sequence[Link],
@@ -334,14 +359,15 @@ def _chained(
     steps: list[tuple[Link, Change | None]] = [(link, None) for link in had]
     steps += [(links[one.number], one) for one in left if said(links[one.number]) not in repeated]
     order, is_sure = steps, False
+    is_told = all(link.before != UNTOLD for link, _ in steps) or len({said(link) for link, _ in steps}) == 1
     for apart in (said, lambda link: (link.before, link.after)):
         some = list({apart(step[0]): step for step in reversed(steps)}.values())[::-1]
         states = [(link.before, link.after) for link, _ in some]
         path = _path(states, known)
         if path is None and known is None and is_complete:
             path = _path(states, 0)
-        if path is not None:
-            order, is_sure = [some[place] for place in path], True
+        if path is not None and is_told:
+            order, is_sure = [some[place] for place in path], _ends_alike(some, steps, path, known)
             break
     newest = max((link.tie for link, change in order if not change), default=0)
     is_sure = is_sure and (order[-1][1] is not None or order[-1][0].tie == newest)

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from ..capture.items import OP, RECORD, REST, SEQUENCE, columns_of, is_free, row_of
 from ..capture.writer import arrow_type, change_name, put_file
-from ..errors import AlreadyExists, BadSetting, Busy, Unreadable
+from ..errors import AlreadyExists, BadSetting, Busy, UnknownTable, Unreadable
 from ..landing.files import TableRef, for_shell, parse_name
 from ..landing.s3 import open_landing
 from ..storage.filesystem import client, is_bucket, split_url
@@ -33,8 +33,8 @@ from .records import Change, change_from, in_order, unpacked
 from .shards import Window
 
 # %% auto #0
-__all__ = ['Row', 'Manifest', 'newest', 'keep', 'column_name', 'key_in_words', 'moment', 'sequence_of', 'tie_of', 'put_table',
-           'stage_window']
+__all__ = ['Row', 'Manifest', 'newest', 'keep', 'column_name', 'key_in_words', 'kinds_of', 'moment', 'sequence_of', 'tie_of',
+           'put_table', 'stage_window']
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #781b060b
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class Manifest:
     loading: str = ""  # from where what the table held before the stream is being written; "": none is
     loaded: str = ""  # from where that was written
     key: tuple[str, ...] = ()  # the attributes that records name as their key
+    kinds: tuple[tuple[str, str], ...] = ()  # and their types, see `kinds_of`
     born: str = ""  # when the stream was made, as it says itself
     is_full: bool = False  # the stream held more, which was left for the next window
     bad: tuple[str, ...] = ()  # why records of this window are no changes, the first ten
@@ -82,7 +83,7 @@ def newest(
         return Manifest()
     told = json.loads(store.read(f"{folder}/{number:012d}.json"))
     lists = {name: tuple(told.get(name, ())) for name in ("files", "metadata", "doubts", "key", "bad")}
-    lists |= {name: tuple(map(tuple, told.get(name, ()))) for name in ("open", "circles")}
+    lists |= {name: tuple(map(tuple, told.get(name, ()))) for name in ("open", "circles", "kinds")}
     return Manifest(**{**told, **lists})
 
 
@@ -133,6 +134,27 @@ def _source_of(changes: Sequence[Change], table: TableRef, known: str, ask: Call
     raise BadSetting(f"the stream carries {tables}; which is {table}? Say --source-table {for_shell(names[0])}")
 
 
+_SAID = {"shard", "sequenceNumber", "eventName", "eventID", "eventSource", "awsRegion", "userIdentity", "recordFormat",
+         "tableName", "SizeBytes", "ApproximateCreationDateTime", "ApproximateCreationDateTimePrecision"}
+
+
+def _misspelt(changes: Sequence[Change], metadata: Iterable[str]) -> str:  # "" for none
+    "What is said of columns for what no record says."
+    said = _SAID.union(*(one.about for one in changes[:100]))
+    odd = [name for name in metadata if name not in said]
+    known = ", ".join(sorted(said - {"dynamodb", "Keys", "NewImage", "OldImage", "control"}))
+    return f"no record says {', '.join(odd)}, which --metadata asks for; they say {known}" if odd and changes else ""
+
+
+def _unseen(source: str, others: Mapping[str, int]) -> str:
+    "What is said where no record was one of the table."
+    names = ", ".join(f"{name} ({count:,})" for name, count in sorted(others.items()))
+    return (
+        f"no record of the stream is one of the table {source} yet, these are of {names}. If that name is wrong, the "
+        "command with the right --source-table reads the stream again from its beginning"
+    )
+
+
 _DMS_TYPES = {
     "BOOLEAN": "boolean", "DATE": "date", "DATETIME": "timestamp", "TIMESTAMP": "timestamp", "REAL4": "float",
     "REAL8": "double", "INT8": "tinyint", "INT16": "smallint", "INT32": "int", "INT64": "bigint",
@@ -166,6 +188,11 @@ def _key_of(changes: Sequence[Change], table: TableRef, said: Sequence[str]) -> 
 
 def _check_names(key: Sequence[str], table: TableRef, odd: re.Pattern[str]) -> None:
     "Raise `BadSetting` where a column of the key cannot be called so; other attributes go into the rest column."
+    if len({name.lower() for name in key}) < len(key):
+        names = " and ".join(key)
+        raise BadSetting(f"{table}: no table can have the columns {names}, its key: only the case of letters differs")
+    if bad := [name for name in key if "," in name]:
+        raise BadSetting(f"{table}: the key {bad[0]!r} has a comma in its name, which a setting of the key cannot hold")
     if bad := [name for name in key if not is_free(name) or odd.search(name)]:
         raise BadSetting(
             f"{table}: no column of the lake can be called {', '.join(bad)}, which is the key: the name is ours, or "
@@ -179,16 +206,30 @@ def key_in_words(key: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={next(iter(value.values()))}" for name, value in key.items())[:200]
 
 
-def _of_other_key(changes: Sequence[Change], key: Sequence[str]) -> tuple[list[Change], str]:  # "" for none
+_KINDS = {"S": "text", "N": "number", "B": "bytes"}
+
+
+def kinds_of(change: Change) -> tuple[tuple[str, str], ...]:
+    "The attributes of a change's key with their types, by name."
+    return tuple(sorted((name, next(iter(typed))) for name, typed in change.key.items()))
+
+
+def _of_other_key(
+    changes: Sequence[Change],
+    key: Sequence[str],
+    kinds: tuple[tuple[str, str], ...],  # of `kinds_of`
+) -> tuple[list[Change], str]:  # "" for none
     "The changes of the table's key, and what is said of others."
-    names = set(key)
-    mine = [one for one in changes if one.kept_order or not one.op or one.key.keys() == names]
+    is_other = lambda one: bool(one.op) and not one.kept_order and kinds_of(one) != kinds
+    mine = [one for one in changes if not is_other(one)]
     if len(mine) == len(changes):
         return mine, ""
-    other = next(one for one in changes if one.op and one.key.keys() != names)
+    other = next(filter(is_other, changes))
+    is_alike = other.key.keys() == set(key)
+    says = lambda names, some: ",".join(name + f" ({_KINDS[dict(some)[name]]})" * is_alike for name in names)
     return mine, (
-        f"not applied: records ({len(changes) - len(mine):,}) with the key {','.join(other.key)}, like "
-        f"{key_in_words(other.key)}, where the table's key is {','.join(key)}. The table of DynamoDB was made again "
+        f"not applied: records ({len(changes) - len(mine):,}) with the key {says(other.key, kinds_of(other))}, like "
+        f"{key_in_words(other.key)}, where the table's key is {says(key, kinds)}. The table of DynamoDB was made again "
         "with another key: follow it into another table of the lake"
     )
 
@@ -296,6 +337,7 @@ def _read(
     "The changes of a window, and the records that are none."
     changes: list[Change] = []
     others: list[dict[str, str]] = []
+    keyless: list[tuple[UnknownTable, dict[str, str]]] = []  # messages of DMS
     for shard, number, record in window.records:
         try:
             parts = unpacked(record)
@@ -311,15 +353,19 @@ def _read(
                 changes.append(one)
             except Unreadable as error:
                 others.append({"shard": shard, "number": number, "why": str(error), **_as_text(data)})
-    return changes, others
+            except UnknownTable as error:
+                keyless.append((error, {"shard": shard, "number": number, "why": str(error), **_as_text(data)}))
+    if keyless and not changes:
+        raise keyless[0][0]
+    return changes, [*others, *(told for _, told in keyless)]
 
 
-_CIRCLES = 500  # records that are kept because an older change may turn their order
+_CIRCLES = 5_000  # records that are kept because an older change may turn their order
 
 
 def _in_their_order(
-    changes: Sequence[Change], before: Manifest, known: Known | None, edge: int
-) -> tuple[list[Change], dict[str, tuple[tuple[str, str, str], ...]]]:  # and the records that are looked at again
+    changes: Sequence[Change], before: Manifest, known: Known | None, edge: int, stays: int
+) -> tuple[list[Change], dict[str, Any]]:  # and the records that are looked at again; stays: from when on
     "Changes in their order, with those of earlier windows that may find another order now."
     oldest: dict[str, int] = {}
     for one in changes:
@@ -331,7 +377,7 @@ def _in_their_order(
             one = replace(change_from(text.encode(), shard, number), again=True)
             if one.name in oldest and (kind == "open" or oldest[one.name] <= one.at):  # what came may settle or turn it
                 again.append(one)
-            else:
+            elif kind == "open" or one.at >= stays:
                 left[kind].append((shard, number, text))
     late = {(one.at, one.name) for one in (*changes, *again) if one.at < edge and not one.kept_order}
     staged = known.links(late) if known else {}
@@ -343,7 +389,14 @@ def _in_their_order(
     unsure = [one for one in unsure if newest.get(one.name, 0) < one.at]  # else the table holds what came later
     for kind, some in (("open", unsure), ("circles", circles)):
         left[kind] += [(one.about["shard"], one.about["sequenceNumber"], one.text) for one in some]
-    return ordered, {"open": tuple(left["open"]), "circles": tuple(left["circles"][-_CIRCLES:])}
+    unwatched = len(left["circles"]) - _CIRCLES
+    doubt = (
+        f"{unwatched:,} changes of items that one moment left as they were are not kept any more: if a change from "
+        "before that moment comes late, such an item may be wrong. Compare the table (dmscdc reconcile), and set the "
+        "precision of its destination to microseconds"
+    ) if unwatched > 0 else ""
+    told = {"open": tuple(left["open"]), "circles": tuple(left["circles"][-_CIRCLES:])}
+    return ordered, {**told, "doubts": [doubt] if doubt else []}
 
 
 _Ask = Callable[[Sequence[str]], str]  # which of several tables has this stream; "" where nobody knows
@@ -359,10 +412,15 @@ def _of_table(
     others = Counter(one.source for one in changes if source and one.source not in ("", source))
     known = {name: kind for one in control for name, kind in _told_columns(one).items()} | dict(before.columns)
     key = before.key or _key_of(mine, table, key)
-    mine, strange = _of_other_key([one for one in mine if one.op], key)
+    of_items = (kinds_of(one) for one in mine if one.op and not one.kept_order)
+    kinds = before.kinds or next((some for some in of_items if {name for name, _ in some} == set(key)), ())
+    mine, strange = _of_other_key([one for one in mine if one.op], key, kinds)
     mine, imageless = _with_image(mine)
-    doubts = tuple(filter(None, [*map(_doubt_of, control), strange, imageless]))
-    told = {"source": source, "others": dict(others), "columns": known, "doubts": doubts, "key": key}
+    unseen = "" if key or before.loaded or not others else _unseen(source, others)
+    if misspelt := _misspelt(mine, before.metadata):
+        unseen = f"{unseen}. {misspelt}" if unseen else misspelt
+    doubts = tuple(filter(None, [*map(_doubt_of, control), strange, imageless, unseen]))
+    told = {"source": source, "others": dict(others), "columns": known, "doubts": doubts, "key": key, "kinds": kinds}
     return mine, told
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #0f1c77a4
@@ -371,14 +429,16 @@ _NAMED = 1_000  # items whose names are kept
 
 def _unheld(changes: Sequence[Change], before: Manifest, known: Known | None) -> dict[str, Any]:
     "Items that a window changes and that the table has never held, beside those of earlier windows."
-    if known is None or not before.is_watched or before.loaded:
+    if known is None or not before.is_watched or before.loaded and not before.is_load_known:
         return {}
     first: dict[str, Change] = {}
     for one in changes:
         first.setdefault(one.name, one)
     made = {name: one.at for name, one in first.items() if one.op == "I"}
-    left = {name: told for name, told in before.unheld.items() if made.get(name, told[0]) >= told[0]}
-    new = known.lacks([name for name, one in first.items() if one.op != "I" and not one.kept_order], before.number)
+    left = {name: told for name, told in before.unheld.items() if name not in made or made[name] > told[0]}
+    ends = {one.name: one.op for one in changes}  # beside a load, what was removed before it is in neither
+    asked = [name for name, one in first.items() if one.op != "I" and not (before.loaded and ends[name] == "D")]
+    new = known.lacks([name for name in asked if not first[name].kept_order and name not in left], before.number)
     named = new[: max(0, _NAMED - len(left))]
     left |= {name: (first[name].at, key_in_words(first[name].key)) for name in named}
     return {"unheld": left, "more_unheld": before.more_unheld + len(new) - len(named)}
@@ -447,8 +507,8 @@ def stage_window(
     reached = (edge - _EPOCH) // _MICRO + 1_000  # what is older was staged already, or comes late
     mine, told = _of_table(found, before, table, key, ask)
     _check_names(told["key"], table, odd)
-    changes, left = _in_their_order(mine, before, known, reached)
-    told |= left
+    changes, left = _in_their_order(mine, before, known, reached, round((now - (kept + _DAY).total_seconds()) * 1e6))
+    told |= {**left, "doubts": (*told["doubts"], *left["doubts"])}
     changes = [replace(one, at=max(after, round(now * 1e6))) if one.kept_order else one for one in changes]
     told["expired"] = sum(one.expired for one in changes)
     told |= _unheld(changes, before, known)

@@ -138,10 +138,16 @@ def test_a_load_file_in_csv_is_loaded_like_another():
 # What a first load replaces
 
 
-def test_the_first_load_leaves_out_changes_that_were_clearly_put_before_it():
+def test_the_first_load_drops_nothing_unasked_changes_of_its_day_go_on_top_and_older_ones_wait_for_a_person():
     found = plan([change(-30), change(-20), load(1, 0), change(3)])
-    assert (found.obsolete, found.changes, found.kind) == ((change(-30), change(-20)), (change(3),), "both")
-    assert (found.after.cut, found.after.last, found.after.load) == (name(-20), name(3), 1)
+    assert (found.obsolete, found.changes, found.kind) == ((), (change(-30), change(-20), change(3)), "both")
+    assert (found.after.cut, found.after.last, found.after.load) == ("", name(3), 1)
+    assert "2 change files put before the load applied on top" in found.sentence and "--reload --supersede" in found.sentence
+    files = [change(-1500), change(-20), load(1, 0), change(3)]
+    found = plan(files)
+    assert found.kind == "attention" and "2 change files were put before it" in found.sentence
+    assert all(words in found.sentence for words in ("--reload --supersede", "--reload --keep-changes", "another task", "an earlier life of the table"))
+    assert plan(files, instruction=SUPERSEDE).obsolete == (change(-1500), change(-20))
 
 
 def test_at_the_first_load_nothing_is_superseded_if_times_are_not_believable():
@@ -150,23 +156,10 @@ def test_at_the_first_load_nothing_is_superseded_if_times_are_not_believable():
     assert (found.obsolete, found.changes, found.notes) == ((), tuple(copied[:2]), ())
 
 
-@pytest.mark.parametrize("put", [-31, 14])
+@pytest.mark.parametrize("put", [-1540, -1470])
 def test_times_are_believable_up_to_15_minutes_after_the_name(put):
-    assert plan([change(-30, put=put), load(1, 20)]).obsolete == ()
-    assert plan([change(-30, put=-15.1), load(1, 20)]).obsolete != ()
-
-
-def test_at_the_first_load_files_near_the_cut_are_applied_and_said():
-    found = plan([change(-30), change(-0.5), load(1, 0)])
-    assert (found.obsolete, found.changes, found.notes) == ((change(-30),), (change(-0.5),), ())
-    assert "1 change file put shortly before the load applied on top" in found.sentence
-
-
-def test_at_the_first_load_only_a_beginning_of_the_order_is_left_out():
-    "A file named earlier but put after the load keeps all that sort after it: order must not have holes."
-    found = plan([change(-12), change(-11, put=1), change(-10), load(1, 0)])
-    assert [f.path for f in found.obsolete] == [name(-12)]
-    assert [f.path for f in found.changes] == [name(-11), name(-10)]
+    assert plan([change(-1500, put=put), load(1, 20)]).kind == "both"
+    assert plan([change(-1500, put=-1485.1), load(1, 20)]).kind == "attention"
 
 
 def test_obsolete_files_stay_obsolete_in_every_later_pass():
@@ -731,7 +724,7 @@ def test_what_is_applied_again_from_before_the_window_is_plainly_well_only_where
     ],
 )
 def test_an_instruction_that_cannot_be_carried_out_says_why_and_moves_nothing(asked, words):
-    position = after(change(-30), load(1, 0), change(10), change(20), change(40))
+    position = plan([change(-30), load(1, 0), change(10), change(20), change(40)], instruction=SUPERSEDE).after
     found = plan([change(-30), load(1, 0), change(10), change(40)], position, instruction=asked)
     assert (found.kind, found.inputs, found.instruction, found.after) == ("attention", (), None, position)
     assert words in found.notes[0]

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
-from dmscdc.errors import BadSetting, SourceUnreachable
+from dmscdc.errors import BadSetting, SourceUnreachable, Unreadable
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
 from dmscdc.state.registry import open_state
@@ -79,15 +79,89 @@ def test_items_from_before_the_stream_are_missed_until_they_are_loaded_beneath_a
 
 def test_a_load_that_cannot_be_read_changes_nothing_and_the_next_command_is_free(follow_it, tmp_path):
     kinesis = put(Kinesis(1), GOOD)
-    with pytest.raises(BadSetting, match="has no files .json.gz of an export"): follow_it(kinesis, load=str(tmp_path / "nothing"))
+    with pytest.raises(BadSetting, match="has no files .json.gz or .ion.gz of an export"): follow_it(kinesis, load=str(tmp_path / "nothing"))
     assert follow_it(kinesis).verdict == "ok" and lake(tmp_path) == [("good", "1")]
 
 
-def test_a_late_beginning_of_an_item_settles_what_was_said_of_it(follow_it):
+@pytest.mark.parametrize("when", [5, 10])
+def test_a_late_beginning_of_an_item_settles_what_was_said_of_it(follow_it, when):
     kinesis = put(Kinesis(1), record("MODIFY", {"id": "a"}, 10, {"n": 2}, {"n": 1}))
     assert "never held (1 item, like id=a)" in follow_it(kinesis).words
-    done = follow_it(put(kinesis, record("INSERT", {"id": "a"}, 5, {"n": 1})))
+    done = follow_it(put(kinesis, record("INSERT", {"id": "a"}, when, {"n": 1})))
     assert done.verdict == "ok", done.words
+
+
+def exported(folder: Path, *items: dict, name: str = "a") -> str:
+    "An export to S3 of these items."
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / f"{name}.json").write_text("\n".join(json.dumps({"Item": item}) for item in items))
+    return str(folder)
+
+
+OLD = {"id": {"S": "old"}, "n": {"N": "5"}}
+
+
+def test_a_load_of_an_empty_table_one_with_a_bad_line_and_one_of_two_exports_hold_nobody_up(follow_it, tmp_path):
+    kinesis = put(Kinesis(1), GOOD)
+    bad = exported(tmp_path / "bad", OLD, {"id": {"S": "b"}, "m": {}})
+    with pytest.raises(Unreadable, match="the attribute m is '{}'"): follow_it(kinesis, key=["id"], load=bad)
+    with pytest.raises(Unreadable, match="it has no 'id'"): follow_it(kinesis, key=["id"], load=exported(tmp_path / "keyless", OLD, {"n": {"N": "1"}}))
+    exported(tmp_path / "two" / "01", OLD), exported(tmp_path / "two" / "02", OLD)
+    with pytest.raises(BadSetting, match=r"holds 2 exports \(01, 02\)"): follow_it(kinesis, key=["id"], load=str(tmp_path / "two"))
+    assert follow_it(kinesis, key=["id"], load=exported(tmp_path / "empty")).verdict == "ok" and lake(tmp_path) == [("good", "1")]
+    assert follow_it(kinesis, load=exported(tmp_path / "right", OLD)).verdict == "ok" and lake(tmp_path) == [("good", "1"), ("old", "5")], "another place is loaded anew"
+
+
+def test_an_attribute_that_differs_from_the_key_in_case_alone_does_not_take_its_column(follow_it, tmp_path):
+    follow_it(put(Kinesis(1), GOOD), key=["id"], load=exported(tmp_path / "export", {"ID": {"S": "not me"}, **OLD}))
+    assert rows_of(tmp_path, "id, n, _rest") == [("good", "1", None), ("old", "5", '{"ID": "not me"}')]
+
+
+def test_what_an_export_of_before_the_stream_cannot_have_is_said(follow_it, tmp_path):
+    kinesis = put(Kinesis(1), record("MODIFY", {"id": "q"}, 10, {"n": 2}, {"n": 1}), record("REMOVE", {"id": "gone"}, 11, None, {"n": 1}))
+    done = follow_it(kinesis, key=["id"], load=exported(tmp_path / "export", OLD))
+    assert done.verdict == "attention" and "never held (1 item, like id=q)" in done.words and "items were made after it and before the stream began" in done.words
+
+
+def test_one_table_is_followed_whatever_is_typed_later_and_a_name_that_no_record_has_loses_none(follow_it, tmp_path):
+    kinesis = put(Kinesis(1), record("INSERT", {"id": "a"}, 1, {"n": 1}), record("INSERT", {"id": "b"}, 2, {"n": 2}, tableName="other"))
+    done = follow_it(kinesis, source="custmer")
+    assert "no record of the stream is one of the table custmer yet, these are of customer (1), other (1)" in follow_it(put(kinesis, record("INSERT", {"id": "c"}, 3, {"n": 3}, tableName="other")), source="custmer").words + done.words
+    assert follow_it(kinesis, source="customer").verdict == "ok" and lake(tmp_path) == [("a", "1")]
+    with pytest.raises(BadSetting, match="holds what records of customer say; --source-table other would mix two tables"): follow_it(kinesis, source="other")
+
+
+def test_items_that_a_moment_leaves_as_they_were_are_looked_at_again_or_it_is_said(follow_it, tmp_path, monkeypatch):
+    monkeypatch.setattr("dmscdc.stream.stage._CIRCLES", 4)
+    there_and_gone = lambda key: (record("INSERT", {"id": key}, 5, {"n": 1}), record("REMOVE", {"id": key}, 5, None, {"n": 1}))
+    kinesis = put(Kinesis(1), GOOD)
+    follow_it(kinesis)
+    assert follow_it(put(kinesis, *there_and_gone("k0"), *there_and_gone("k1"))).verdict == "ok"
+    put(kinesis, record("INSERT", {"id": "k0"}, 3, {"n": 1}), record("INSERT", {"id": "k1"}, 3, {"n": 1}))
+    assert follow_it(kinesis).verdict == "ok" and lake(tmp_path) == [("good", "1"), ("k0", "1"), ("k1", "1")]
+    done = follow_it(put(kinesis, *there_and_gone("k2"), *there_and_gone("k3"), *there_and_gone("k4")))
+    assert done.verdict == "attention" and "changes of items that one moment left as they were are not kept any more" in done.words
+
+
+@pytest.mark.parametrize("changes", [
+    [record("MODIFY", {"id": "a"}, 5, {"n": 2}), record("REMOVE", {"id": "a"}, 5)],  # without old images
+    [record("MODIFY", {"id": "a"}, 5, {"n": 2}, {"n": 1}, eventID=None), record("MODIFY", {"id": "a"}, 5, {"n": 1}, {"n": 2}, eventID=None)] * 2,  # with no number, which a repeat would have too
+], ids=["no old image", "no eventID"])
+def test_an_order_that_nothing_tells_is_said(follow_it, changes):
+    kinesis = put(Kinesis(1), record("INSERT", {"id": "a"}, 1, {"n": 1}))
+    follow_it(kinesis)
+    done = follow_it(put(kinesis, *changes[:3]))
+    assert done.verdict == "attention" and "changes of one moment whose order their images do not tell (1 item, like id=a)" in done.words
+
+
+def test_records_of_other_producers_and_keys_of_other_types_spoil_nothing(follow_it, tmp_path):
+    set_up(tmp_path, bad_rows="aside")
+    dms = json.dumps({"data": {"id": 1}, "metadata": {"timestamp": "2026-11-20T00:00:00Z", "record-type": "data", "operation": "insert", "schema-name": "s", "table-name": "t"}}).encode()
+    odd = GOOD.replace(b'{"id": {"S": "good"}', b'{"id": {"BOOL": true}', 1)
+    done = follow_it(put(kinesis := Kinesis(1), dms, odd, GOOD))
+    assert done.verdict == "attention" and lake(tmp_path) == [("good", "1")], done.words
+    done = follow_it(put(kinesis, record("INSERT", {"id": 7}, 20, {"n": 7}), record("INSERT", {"id": "7"}, 21, {"n": 8})))
+    assert "records (1) with the key id (number), like id=7, where the table's key is id (text)" in done.words and lake(tmp_path) == [("7", "8"), ("good", "1")]
 
 
 GOOD = record("INSERT", {"id": "good"}, 7, {"n": 1})
