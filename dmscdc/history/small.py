@@ -18,7 +18,7 @@ from ..changes.read import OPS, ChangeFiles, check_key, is_sequence
 from ..changes.schema import FILE, OP, ROW, Column, Schema, arrow_type, in_python, lake_damage
 from ..changes.schema import open_lake, open_raw, plain, read_raw
 from ..changes.tasks import lake_values
-from ..errors import CommitConflict, FilesGone, NoPast
+from ..errors import CommitConflict, FilesGone, LakeDamaged, NoPast
 from .audit import partition_value
 from .changelog import Changelog, changelog_files, check_told, closed_by, held_by, lost_of, rows_aside
 from .changelog import upto
@@ -276,6 +276,8 @@ def _lake_part(
     for name, text in file.values.items():
         kind = wanted.field(name).type
         part = part.append_column(name, pa.array([partition_value(text, kind)] * part.num_rows, kind))
+    if missing := [name for name in wanted.names if name not in part.column_names]:
+        raise LakeDamaged(f"the lake's file {file.url} has no column {missing[0]}: it was damaged, or replaced")
     return part.select(wanted.names).cast(wanted)
 
 # %% ../../notebooks/10_history/07_small.ipynb #796916a6

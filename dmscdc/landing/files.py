@@ -19,8 +19,8 @@ from ..errors import LandingUnreachable, NotADmsName
 
 
 # %% auto #0
-__all__ = ['OURS', 'TableRef', 'for_shell', 'printable', 'DmsName', 'parse_name', 'is_transactions', 'RawFile', 'change_order',
-           'day_before', 'Listing', 'classify', 'FolderLanding', 'holds_dms', 'describe_empty']
+__all__ = ['SEGMENTS', 'OURS', 'TableRef', 'for_shell', 'printable', 'DmsName', 'parse_name', 'is_transactions', 'RawFile',
+           'change_order', 'day_before', 'Listing', 'classify', 'FolderLanding', 'holds_dms', 'describe_empty']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 @dataclass(frozen=True, order=True)
@@ -170,6 +170,7 @@ class Listing:
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-033
 _DATE_FOLDER = re.compile(r"(\d{4,10}|\d{2,4}([-_/]\d{2,4}){1,3})?")
+SEGMENTS = "_segments"  # an empty file that says that folders of a table are segments of its load
 OURS = "_dmscdc"  # the lake's folder of journals, never a schema
 
 
@@ -192,9 +193,10 @@ def classify(files: Iterable[RawFile]  # all files below one table's folder, in 
         kinds[_kind(file.name)].append(file)
     load, changes, foreign = kinds.values()
     with_changes = {f.folder for f in changes}
-    others = {folder for folder in with_changes if not _DATE_FOLDER.fullmatch(folder)}  # of another table
-    folders = with_changes.union(f.folder for f in load) - others
-    ours = {folder for folder in folders if not _is_hidden(folder)}
+    folders = {folder for folder in with_changes.union(f.folder for f in load) if not _is_hidden(folder)}
+    ours = {folder for folder in folders if _DATE_FOLDER.fullmatch(folder)}
+    if ours or any(f.path == SEGMENTS for f in foreign):
+        ours |= folders - with_changes  # segments; a folder with changes is another table's
     foreign += [f for f in load + changes if f.folder not in ours]
     return Listing(tuple(sorted((f for f in load if f.folder in ours), key=_load_order)),
                    tuple(sorted((f for f in changes if f.folder in ours), key=lambda f: f.order)),
@@ -370,8 +372,18 @@ def _wrong_level(root: str, paths: list[str]) -> str:
         nowhere = "://" in root and "://" not in base
         hint = "nothing lies above a bucket" if nowhere else f"try the landing {base or '/'}"
         return f" {dms} lies {('two levels', 'one level')[depth]} too high: {hint}."
-    folders = re.sub(r"(/\d[-_\d]+)+$", "", dms.rpartition("/")[0]).split("/")[:-2]
-    return f" {dms} lies too deep: try the landing {'/'.join([root.rstrip('/'), *folders])}."
+    deep = sorted({above for path in paths if _kind(path.rpartition("/")[2]) and (above := _above(path))})
+    places = [f"{root.rstrip('/')}/{above}" for above in deep]
+    if places[1:]:
+        known = ", ".join(places[:5]) + (", …" if places[5:] else "")
+        return (f" {dms} lies too deep: tables lie below {known}. A landing is one of them: "
+                f"dmscdc init --landing {for_shell(places[0])}.")
+    return f" {dms} lies too deep: try the landing {places[0] if places else root}."
+
+
+def _above(path: str) -> str:  # "" where it lies as it should
+    "The folders above schema and table of a file of DMS, below the landing."
+    return "/".join(re.sub(r"(/\d[-_\d]+)+$", "", path.rpartition("/")[0]).split("/")[:-2])
 
 
 def _mixed_tables(paths: list[str]) -> str:

@@ -168,8 +168,9 @@ def first_cutoff(load: Iterable[RawFile], changes: Sequence[RawFile]) -> CutOff:
     if not early or early[0].time >= start - _LIFE:
         return CutOff(near=early)
     files = f"{len(early):,} change files were" if early[1:] else "1 change file was"
-    return CutOff(near=early, doubt=f"{files} put before it, the first {clock(early[0].time)}: by another task that ran "
-                  "while the load was read, or in an earlier life of the table, before its task was begun anew")
+    doubt = (f"{files} put before it, the first {clock(early[0].time)}: by another task that ran while the load was "
+             "read, or in an earlier life of the table, before its task was begun anew")
+    return CutOff(near=early, doubt=doubt)
 
 # %% ../../notebooks/02_landing/03_load_set.ipynb #cell-044
 def forced_cutoff(load: Iterable[RawFile], changes: Sequence[RawFile],

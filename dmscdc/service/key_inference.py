@@ -21,7 +21,7 @@ from ..landing.layout import column_names, expression, source_columns
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['NEVER', 'COUNTED', 'some_rows', 'rank', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'judged_by',
+__all__ = ['NEVER', 'COUNTED', 'some_rows', 'rank', 'is_whole', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'judged_by',
            'suggest_key', 'folders_in']
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-006
@@ -49,6 +49,7 @@ def some_rows(
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-009
 def rank(
     field: pa.Field,  # a column
+    is_whole: bool = False,  # its values have nothing behind the point
 ) -> int | None:  # 0 whole numbers, 1 texts, 2 times; None: cannot be a key
     "How likely a column is a key, by its type."
     kind = field.type
@@ -56,11 +57,22 @@ def rank(
         return None
     if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
         return 0
+    if is_whole:  # a price may be whole by chance, Oracle's number without digits of its own hardly
+        return 0 if (kind.precision, kind.scale) == (38, 10) else 1
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return 1
     return 2 if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else None
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-012
+def is_whole(
+    values: pa.ChunkedArray,
+) -> bool:
+    "Whether decimals have nothing behind the point, as DMS writes a key that Oracle calls NUMBER: decimal(38,10)."
+    if not pa.types.is_decimal(values.type):
+        return False
+    return bool(pc.all(pc.equal(values, pc.floor(values)), min_count=0).as_py())
+
+
 def is_unique(
     rows: pa.Table,
     columns: tuple[str, ...],
@@ -89,7 +101,7 @@ def guess(
     table: str,  # its name without schema
 ) -> tuple[str, ...]:  # columns; empty where nothing identifies the rows
     "The best key for the rows: one column, by name and type, else the first two or three that fit."
-    ranks = {field.name: rank(field) for field in rows.schema}
+    ranks = {field.name: rank(field, is_whole(rows[field.name])) for field in rows.schema}
     columns = [name for name, number in ranks.items() if number is not None]
     singles = sorted(columns, key=lambda c: (looks_like_id(c, table), ranks[c], columns.index(c)))
     if rows.num_rows < 2:  # anything would be unique

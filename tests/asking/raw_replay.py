@@ -13,6 +13,8 @@ from typing import Any
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.history.changelog import Changelog, open_changelog
 from dmscdc.landing.files import TableRef
+from dmscdc.landing.s3 import open_landing
+from dmscdc.state.position import Position
 
 from world import raw_rows
 
@@ -101,6 +103,7 @@ class Histories:
     count: int = 40
     has_load: bool = True
     stages: dict[str, int] = field(default_factory=dict)  # path of a change file -> when it comes
+    known: Position | None = None  # what the lake is built on
 
     def change(self, draw: random.Random, h: int) -> tuple:
         op = draw.choices(["I", "U", "D", None, "X"], [4, 4, 3, 0.2, 0.2])[0]
@@ -132,13 +135,14 @@ class Histories:
     def reload(self) -> Histories:
         "Another load over the names of the first, and a change file after it."
         draw, at = random.Random(self.seed + 1), START + timedelta(hours=2)
+        self.known = Position(1, open_landing(self.landing).files(T).load)
         self.write_load(draw, at)
         self.write_file(draw, FileShape(stage=9), at + timedelta(minutes=1))
         return self
 
     def past(self, stage: int = 9) -> Changelog:
         "Everything that has arrived by then."
-        line = open_changelog(str(self.landing), T)
+        line = open_changelog(str(self.landing), T, position=self.known)
         return replace(line, changes=tuple(f for f in line.changes if self.stages[f.path] <= stage))
 
     def state(self, past: Changelog) -> Table: return replay(files_of(past), KEYS, COLUMNS, "seq")
