@@ -5,6 +5,7 @@
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-003
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -17,7 +18,7 @@ from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import SetAside
 from ..changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
-from ..changes.read import images_of_all, sequence_column
+from ..changes.read import images_of_all, proves, sequence_column
 from ..changes.schema import FILE, OP, ROW, Evolution, Footer, Schema, by_policy, check_same, evolve
 from ..changes.schema import read_footers
 from ..changes.stage import Batch, batch_frame, refuse_bad, stage
@@ -25,13 +26,13 @@ from ..changes.tasks import check_sound
 from ..errors import LostRows, Refused, Unreadable
 from ..lake.table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Written
 from ..landing.files import RawFile, change_order, for_shell
-from .arrivals import Plan, count
+from .arrivals import Plan, count, some
 from .plan import note_replaced
 from .raw_files import after_drop, changed_elsewhere, files_of, load_rows_aside, open_files
 from .raw_files import put_aside, read_by, rows_aside, unreadable, without_aside
 from .results import LoadResult, OpenSession, PendingLoad, Task, note_too_fine
 from ..state.position import Position, reload_name
-from ..storage.filesystem import new_fs_and_path, spark_url
+from ..storage.filesystem import fs_and_path, new_fs_and_path, spark_url
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
@@ -270,8 +271,6 @@ def _load_file(task: Task, load: Sequence[RawFile]) -> dict[str, str]:  # path -
 
 def _change_sequence(task: Task, files: ChangeFiles, load: Sequence[RawFile]) -> str:
     "The column that orders changes, empty for none; the load, if it is still there, has a say."
-    if not task.key:
-        return ""
     return sequence_column(files, _load_file(task, load))
 
 # %% ../../notebooks/08_load/05_loader.ipynb #6ca48fb4
@@ -370,8 +369,8 @@ def _without_key(
     if not hidden:
         return batch, 0
     rows = batch_frame(spark, batch)
-    for path, some in hidden.items():
-        rows = rows.where(~((F.col(FILE) == path) & F.col(ROW).isin(sorted(some))))
+    for path, numbers in hidden.items():
+        rows = rows.where(~((F.col(FILE) == path) & F.col(ROW).isin(sorted(numbers))))
     rows.write.parquet(spark_url(f"{staged}/once"))
     folded = replace(batch.folded, keys=batch.folded.keys - len(left), writes=batch.folded.writes - len(left))
     return replace(batch, url=f"{staged}/once", folded=folded), 0
@@ -422,7 +421,8 @@ def _note_sequence(task: Task, base: Commit, batch: Batch) -> str:
         return ""
     return (
         f"the change sequence of {path} begins at {lowest}, below {before}, which the table has applied from "
-        f"files before it; the file names decided. Look whether two tasks write to one folder. "
+        f"files before it; the file names decided. Look whether the task was resumed from long before, or two tasks "
+        f"write to one folder. "
         f"A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
@@ -575,20 +575,75 @@ def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | Non
 
 
 def _batch_notes(
-    task: Task, base: Commit, batch: Batch, written: Written, late: Sequence[RawFile], left_out: Schema = ()
+    task: Task, base: Commit, batch: Batch, written: Written, late: Sequence[RawFile], left_out: Schema = (),
+    is_resumed: bool = False,  # then files are expected to disagree with the sequence
 ) -> tuple[str, ...]:
     "What a person must know of a batch that was applied."
-    notes = [note_left_out(task, batch), _note_late(task, batch, late), _note_disorder(task, batch)]
+    disorder = "" if is_resumed else _note_disorder(task, batch)
+    notes = [note_left_out(task, batch), _note_late(task, batch, late), disorder]
     fine = "" if note_too_fine(task.table, base) else note_too_fine(task.table, written.commit)  # said once
     keys = [note_unmatched(task, written, left_out), _note_clashes(task, written), _note_partial_move(task, batch)]
     return tuple(filter(None, [*notes, _note_sequence(task, base, batch), *keys, fine]))
 
+# %% ../../notebooks/08_load/05_loader.ipynb #63a1985c
+_SENT_AGAIN = "its change sequence was applied before: a resumed task has sent it again"
+
+
+def _sent_before(
+    task: Task, before: Position, batch: Batch, files: Sequence[RawFile]
+) -> list[RawFile]:  # in order; none where nothing was, or where not all of them are known
+    "The applied files that may hold changes which a batch brings again."
+    lowest = (batch.folded.lowest or ("",))[0]
+    if not lowest or lowest >= (before.sequence or "") or task.from_stream or batch.folded.unproven:
+        return []
+    known = [RawFile(path, size, 0.0) for path, size in before.window]
+    is_whole = before.applied is not None and before.applied[0] == len(known)
+    if not is_whole and lowest[:14] <= re.sub("[^0-9]", "", before.window_start)[:14]:
+        return []
+    there = {f.path for f in files}
+    earlier = [f for f in known if f.path not in there]
+    places = (fs_and_path(task.landing.url(task.table, f.path)) for f in earlier)
+    sizes = [fs.get_file_info(path).size for fs, path in places]
+    return earlier if sizes == [f.size for f in earlier] else []
+
+
+def _is_ordered(spark: OpenSession, task: Task, head: Commit, files: Sequence[RawFile]) -> bool:
+    "Whether every change of these files has a change sequence."
+    opened = open_files(task, sorted(files, key=lambda f: f.order), head)
+    chosen = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
+    column = sequence_column(chosen)
+    return bool(column) and read_changes(spark(), chosen).where(~proves(column)).isEmpty()
+
+
+def _rows_sent_before(
+    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch, earlier: Sequence[RawFile]
+) -> list[tuple[str, int]]:  # path and row
+    "Rows of a batch whose change sequence earlier files have."
+    from pyspark.sql import functions as F
+
+    column, opened = sequence_column(files), open_files(task, earlier, head)
+    known = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
+    if sequence_column(known) != column:
+        return []
+    had = read_changes(spark, known).where(F.col(quoted(column)) >= batch.folded.lowest[0]).select(quoted(column))
+    found = read_changes(spark, files).join(had.distinct(), column, "left_semi").select(FILE, ROW)
+    return sorted((row[FILE], row[ROW]) for row in found.collect())
+
+
+def _say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int) -> str:  # "" for none
+    "What is said of changes that came again."
+    again = f"{some(files)} brought changes again that were applied before, of {count(keys, 'key')}"
+    return f"{again}, as a resumed task does; the change sequence decided" if earlier else ""
+
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-028
 def _prepare_batch(
-    spark: OpenSession, task: Task, plan: Plan, head: Commit, files: Sequence[RawFile], whole: Mapping[str, str]
+    spark: OpenSession, task: Task, plan: Plan, head: Commit, files: Sequence[RawFile], whole: Mapping[str, str],
+    earlier: Sequence[RawFile] = (),  # applied files of which a resumed task has sent changes again
 ) -> PendingLoad:
     "Fold files onto the table, without those that are put aside as a whole."
-    clock, kinds = Clock(), {f.path: "late" for f in plan.late} | {f.path: "again" for f in plan.reapplied}
+    clock, kinds = Clock(), {f.path: "late" for f in plan.late} | {f.path: "again" for f in (*plan.reapplied, *earlier)}
+    if earlier:
+        kinds = {f.path: "late" for f in plan.changes} | kinds
     with clock.step("footers"):
         opened = open_files(task, files, head)
     urls, footers = opened.urls, opened.footers
@@ -601,9 +656,14 @@ def _prepare_batch(
         chosen = change_files(footers, urls, grown.schema, kinds, task.key, _load_file(task, plan.after.load_files))
         batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files, head.schema)
         before, same, misses = Position.from_json(head.position), [], 0
+        resumed = [] if earlier or whole else _sent_before(task, before, batch, files)
+        if resumed and task.key and _is_ordered(spark, task, head, (*resumed, *files)):
+            every = sorted([*resumed, *files], key=lambda f: f.order)
+            return _prepare_batch(spark, task, plan, head, every, {}, resumed)
+        sent_again = _rows_sent_before(spark(), task, head, chosen, batch, resumed) if resumed and not task.key else []
         if not task.key:
             same = _repeated(spark(), task, head, chosen, files)
-            left = same if task.doubles else []
+            left = [*(same if task.doubles else []), *sent_again]
             known, asked = dict(before.window), (plan.instruction or {}).get("kind")
             is_again = asked in ("replay", "rewind") or any(f.path in known for f in footers)
             batch, misses = _without_key(spark(), task, is_again, chosen, batch, left, staged)
@@ -613,7 +673,8 @@ def _prepare_batch(
     others = changed_elsewhere(task, before, files, urls)
     batch_paths = {*kinds, *whole, *urls}
     bad += [SetAside(path, row, "equal to a row of the load (--duplicates drop)") for path, row in same if task.doubles]
-    lists = replace(task, aside=task.aside or task.doubles)
+    bad += [SetAside(path, row, _SENT_AGAIN) for path, row in sent_again]
+    lists = replace(task, aside=task.aside or task.doubles or (task.repeats if sent_again else ""))
     position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls)
     replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
     pending = task.lake.apply(spark(), batch, replace(transaction, position=position.to_commit()))
@@ -621,7 +682,8 @@ def _prepare_batch(
     def result(written: Written) -> LoadResult:
         read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
         came_late = [f for f in plan.late if f.path not in dict(before.window)]  # a file read again was in time once
-        notes = _batch_notes(task, head, batch, written, came_late, grown.left_out)
+        told = replace(batch, folded=replace(batch.folded, lowest=None)) if sent_again else batch
+        notes = _batch_notes(task, head, told, written, came_late, grown.left_out, bool(earlier))
         notes = (*notes, *_note_renamed(spark, task, head, grown, footers))
         first = [path for path, _ in same if path not in dict(before.window)]  # else it was said
         doubled = [] if task.doubles else _note_repeated(task, len(first))
@@ -633,6 +695,7 @@ def _prepare_batch(
                  "left_out": batch.folded.left_out, "moved": batch.folded.renamed,
                  "unlogged": batch.folded.unlogged}
         keys = batch.folded.keys
+        parts["message"] = _say_resumed(earlier, plan.changes, batch.folded.met)
         return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
 
     return PendingLoad(pending, result)

@@ -242,9 +242,9 @@ def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake
     "What the loaders need to know."
     item, position = table_state.item, table_state.position
     csv = format_from(item.columns, item.csv, position.csv if position else None)
-    aside = aside_folder(item.out_path or lake, item.table) if item.bad_rows == "aside" else ""
-    more = {"run": run, "csv": csv, "aside": aside, "schema_policy": item.schema_policy}
-    more["doubles"] = aside_folder(item.out_path or lake, item.table) if item.duplicates == "drop" else ""
+    folder = aside_folder(item.out_path or lake, item.table)
+    more = {"run": run, "csv": csv, "aside": folder if item.bad_rows == "aside" else "", "repeats": folder}
+    more |= {"schema_policy": item.schema_policy, "doubles": folder if item.duplicates == "drop" else ""}
     more |= {"reload": item.reload, "reloads": reload_folder(item.out_path or lake, item.table)}
     more["from_stream"] = bool(item.status.get("stream"))
     return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", **more)

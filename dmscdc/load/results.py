@@ -67,6 +67,7 @@ class Task:
     reload: str = "replace"  # or difference: of a new load only the rows that differ are written
     reloads: str = ""  # where the differences of its reloads are written down
     doubles: str = ""  # where inserts that repeat rows of the load are put aside; "": they are kept
+    repeats: str = ""  # where rows are put aside that a resumed task has sent again, to a table without a key
     from_stream: bool = False  # its change files were staged from a stream: they overlap, and the sequence orders them
 
     @property

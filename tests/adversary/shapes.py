@@ -161,7 +161,7 @@ def counted() -> list[Table]:
     return [
         table("counted", "a change sequence that agrees", begin, good, more, sequence="seq"),
         table("counted_inside", "a sequence that contradicts the rows of one file", begin, good, inside, sequence="seq", said={2: Said((inside.name,), ("attention",), right=True)}, asked=False),
-        table("counted_across", "a sequence that contradicts the files' names", begin, good, across, said={2: Said((across.name, "file names decided"), ("attention",), right=True)}, asked=False),
+        table("counted_across", "changes that a resumed task sends again", begin, good, across, sequence="seq"),
         table("no_sequence", "texts of 35 digits that are none", load([{**r, "code": "7" * 35} for r in ROWS], text), strange),
     ]
 

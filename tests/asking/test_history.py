@@ -379,12 +379,13 @@ def test_changes_from_before_a_reload_are_an_earlier_life_whose_rows_are_gone(la
     landing.change(20, ("U", 1, "a", "Desk", "2.00"), ("D", 2, "a", None, None))
     landing.load([(1, "a", "Sofa", "3.00"), (2, "a", "Bed", None)], minutes=60)
     landing.change(70, ("U", 1, "a", "Sofa", "4.00"))
-    one, two = states_of(landing.past(), [{"id": 1}, {"id": 2}])
+    earlier = Position(1, (RawFile("LOAD00000001.parquet", 1, 0.0),))  # what the lake is built on
+    one, two = states_of(landing.past(position=earlier), [{"id": 1}, {"id": 2}])
     assert [(s.meant, s.before, s.life) for s in one.steps] == [("updated", True, 1), ("updated", True, 1), ("inserted", False, 1), ("updated", False, 1)]
     assert [(c.column, c.old, c.is_known) for c in one.steps[0].cells] == [("part", None, False), ("name", None, False), ("price", None, False)]
     assert [(c.column, c.old, c.new) for c in one.steps[1].cells] == [("price", None, Decimal("2.00"))]
     assert [(s.meant, s.before, s.state is None) for s in two.steps] == [("deleted", True, True), ("inserted", False, False)]
-    assert any("the load has replaced what was there before" in words for words in one.words)
+    assert any("load 2 has replaced what was there before" in words for words in one.words)
 
 
 def test_a_load_that_is_gone_is_said_and_rows_it_may_have_held_are_not_called_lost(landing):

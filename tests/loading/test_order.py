@@ -65,6 +65,39 @@ def test_a_change_sequence_decides_and_a_disagreement_with_the_names_is_told(tmp
     assert f"row 1 of {closed(1)}.parquet comes before row 1 of {closed(2)}.parquet, and has the later sequence" in done.words
 
 
+def test_changes_that_a_resumed_task_sends_again_are_never_applied_over_what_is_newer(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(1, "old"), (2, "old"), (3, "old")], settings=DmsSettings(sequence_column="seq"))
+    sequenced(w, 1, [("U", 1, "a"), ("I", 4, "four"), ("U", 1, "b")], (10, 11, 12))
+    sequenced(w, 2, [("D", 2, None), ("D", 4, None), ("U", 3, "c")], (20, 21, 22))
+    assert w.go().verdict == "ok"
+    sequenced(w, 9, [("U", 1, "a"), ("I", 4, "four"), ("U", 1, "b"), ("D", 2, None), ("D", 4, None), ("U", 3, "c"), ("U", 3, "new")], (10, 11, 12, 20, 21, 22, 30))
+    done = w.go()
+    assert done.verdict == "ok" and f"{closed(9)}.parquet brought changes again that were applied before, of 4 keys, as a resumed task does" in done.words
+    assert w.lake("id, name") == [(1, "b"), (3, "new")]
+    sequenced(w, 20, [("I", 4, "four")], (11,))  # cut off before its delete comes again
+    assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "b"), (3, "new")]
+
+
+def test_what_came_again_from_before_the_known_files_is_told_to_a_person(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(1, "old")], settings=DmsSettings(sequence_column="seq"))
+    sequenced(w, 1, [("U", 1, "b")], (12,))
+    assert w.go().verdict == "ok"
+    (w.raw / f"{closed(1)}.parquet").unlink()
+    sequenced(w, 9, [("U", 1, "a")], (10,))
+    done = w.go()
+    assert done.verdict == "attention" and "the file names decided. Look whether the task was resumed" in done.words
+
+
+def test_a_table_without_a_key_leaves_out_what_a_resumed_task_sends_again(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(insert_only=True).load([(1, "old")], settings=DmsSettings(sequence_column="seq"))
+    sequenced(w, 1, [("I", 2, "x"), ("I", 3, "y")], (10, 11))
+    assert w.go().verdict == "ok"
+    sequenced(w, 9, [("I", 2, "x"), ("I", 3, "y"), ("I", 3, "y")], (10, 11, 12))
+    done = w.go()
+    assert done.verdict == "attention" and "2 rows of 1 file put aside" in done.words and "a resumed task has sent it again" in done.words
+    assert sorted(w.lake("id, name")) == [(1, "old"), (2, "x"), (3, "y"), (3, "y")]
+
+
 def test_where_one_row_lacks_the_sequence_the_files_decide(tmp_path, spark):
     w = World(tmp_path, spark, SCHEMA).set(key="id").load([(1, "old"), (2, "old")])
     sequenced(w, 1, [("U", 1, "x"), ("U", 2, "first")], (30, 10))
