@@ -5,7 +5,9 @@ import os
 import random
 
 import pytest
+from typer.testing import CliRunner
 
+from dmscdc.cli.main import app
 from dmscdc.errors import NotADmsName
 from dmscdc.landing.files import FolderLanding, RawFile, TableRef, classify, parse_name
 from dmscdc.landing.s3 import listing_from_keys
@@ -62,6 +64,13 @@ def test_a_folder_and_a_bucket_give_the_same_listing(tmp_path):
         assert [f.identity for f in getattr(bucket, kind)] == [f.identity for f in getattr(folder, kind)]
     assert [f.path for f in folder.foreign] == ["20221399-013830913.parquet", "_SUCCESS",
                                                 "old/20221021-013830913.parquet", "old/LOAD00000001.parquet"]
+
+
+@pytest.mark.parametrize("more", [[], ["orders/20260301-100000000.parquet", "orders/LOAD00000001.parquet"]])
+def test_tables_below_a_landing_one_level_too_high_are_never_joined_and_the_right_one_is_named(tmp_path, more):
+    put(tmp_path / "raw", *(f"dms/shop/{path}" for path in ["colours/LOAD00000001.parquet", "sizes/LOAD00000001.parquet", *more]))
+    done = CliRunner().invoke(app, ["plan", "--folder", str(tmp_path), "--landing", str(tmp_path / "raw"), "--lake", str(tmp_path / "lake")])
+    assert done.exit_code == 3 and "dms.shop" not in done.output and f"try the landing {tmp_path}/raw/dms" in " ".join(done.output.split()), done.output
 
 
 def test_a_file_deleted_during_the_walk_is_not_there(tmp_path):
