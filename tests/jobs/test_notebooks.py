@@ -126,8 +126,9 @@ def test_what_the_page_shows_is_kept(name, tour, from_2019, from_2020):
 
 def test_the_page_for_those_who_come_from_2020_follows_a_stream_to_the_end(from_2020):
     assert from_2020.error is None
-    item, said, rows = from_2020.shown()
+    item, said, rows, named = from_2020.shown()
     assert "'shop.customer: equal, 124 rows'" in said and "'custName': {'S': " in item and "'id_right_1': 2," in rows
+    assert "'registrationDate': '2020-03-14'" in named and "'update_ts_dms': '2020-03-14" in named
 
 
 def test_the_page_for_those_who_come_from_2019_runs_and_the_old_lake_goes_on(from_2019):
