@@ -593,15 +593,16 @@ def _sent_before(
     task: Task, before: Position, batch: Batch, files: Sequence[RawFile]
 ) -> list[RawFile]:  # in order; none where nothing was, or where not all of them are known
     "The applied files that may hold changes which a batch brings again."
-    lowest = (batch.folded.lowest or ("",))[0]
-    if not lowest or lowest >= (before.sequence or "") or task.from_stream or batch.folded.unproven:
+    lowest, newest = (batch.folded.lowest or ("",))[0], before.sequence or ""
+    is_new = lowest > newest or lowest == newest and bool(task.key)  # the same change again does a key no harm
+    if not lowest or is_new or task.from_stream or batch.folded.unproven:
         return []
     known = [RawFile(path, size, 0.0) for path, size in before.window]
     is_whole = before.applied is not None and before.applied[0] == len(known)
     if not is_whole and lowest[:14] <= re.sub("[^0-9]", "", before.window_start)[:14]:
         return []
     there = {f.path for f in files}
-    earlier = [f for f in known if f.path not in there]
+    earlier = [f for f in known if f.path not in there and f.path not in before.unread]
     places = (fs_and_path(task.landing.url(task.table, f.path)) for f in earlier)
     sizes = [fs.get_file_info(path).size for fs, path in places]
     return earlier if sizes == [f.size for f in earlier] else []
@@ -615,19 +616,25 @@ def _is_ordered(spark: OpenSession, task: Task, head: Commit, files: Sequence[Ra
     return bool(column) and read_changes(spark(), chosen).where(~proves(column)).isEmpty()
 
 
-def _rows_sent_before(
+def _rows_sent_again(
     spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch, earlier: Sequence[RawFile]
 ) -> list[tuple[str, int]]:  # path and row
-    "Rows of a batch whose change sequence earlier files have."
-    from pyspark.sql import functions as F
+    "Rows of a batch that are in it twice, or whose change sequence earlier files have."
+    from pyspark.sql import Window, functions as F
 
-    column, opened = sequence_column(files), open_files(task, earlier, head)
-    known = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
-    if sequence_column(known) != column:
+    if not batch.folded.highest or batch.folded.unproven:
         return []
-    had = read_changes(spark, known).where(F.col(quoted(column)) >= batch.folded.lowest[0]).select(quoted(column))
-    found = read_changes(spark, files).join(had.distinct(), column, "left_semi").select(FILE, ROW)
-    return sorted((row[FILE], row[ROW]) for row in found.collect())
+    column, every = sequence_column(files), [OP, *(c.name for c in files.schema if not c.of)]
+    nth = F.row_number().over(Window.partitionBy(*map(quoted, every)).orderBy(AT))
+    found = _ordered(spark, files).withColumn("_cdc_nth", nth).where("_cdc_nth > 1").select(FILE, ROW)
+    first = min(f.path.rpartition("/")[2] for f in files.footers)
+    if some := [f for f in earlier if f.name < first]:
+        opened = open_files(task, some, head)
+        known = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
+        had = read_changes(spark, known).where(F.col(quoted(column)) >= batch.folded.lowest[0])
+        same = read_changes(spark, files).join(had.select(quoted(column)).distinct(), column, "left_semi")
+        found = found.union(same.select(FILE, ROW)) if sequence_column(known) == column else found
+    return sorted({(row[FILE], row[ROW]) for row in found.collect()})
 
 
 def _say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int) -> str:  # "" for none
@@ -660,7 +667,7 @@ def _prepare_batch(
         if resumed and task.key and _is_ordered(spark, task, head, (*resumed, *files)):
             every = sorted([*resumed, *files], key=lambda f: f.order)
             return _prepare_batch(spark, task, plan, head, every, {}, resumed)
-        sent_again = _rows_sent_before(spark(), task, head, chosen, batch, resumed) if resumed and not task.key else []
+        sent_again = [] if task.key else _rows_sent_again(spark(), task, head, chosen, batch, resumed)
         if not task.key:
             same = _repeated(spark(), task, head, chosen, files)
             left = [*(same if task.doubles else []), *sent_again]
