@@ -105,6 +105,7 @@ def test_a_load_of_an_empty_table_one_with_a_bad_line_and_one_of_two_exports_hol
     kinesis = put(Kinesis(1), GOOD)
     bad = exported(tmp_path / "bad", OLD, {"id": {"S": "b"}, "m": {}})
     with pytest.raises(Unreadable, match="the attribute m is '{}'"): follow_it(kinesis, key=["id"], load=bad)
+    assert follow_it(kinesis).verdict == "ok" and lake(tmp_path) == [("good", "1")], "nobody has to bring it again"
     with pytest.raises(Unreadable, match="it has no 'id'"): follow_it(kinesis, key=["id"], load=exported(tmp_path / "keyless", OLD, {"n": {"N": "1"}}))
     exported(tmp_path / "two" / "01", OLD), exported(tmp_path / "two" / "02", OLD)
     with pytest.raises(BadSetting, match=r"holds 2 exports \(01, 02\)"): follow_it(kinesis, key=["id"], load=str(tmp_path / "two"))
