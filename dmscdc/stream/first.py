@@ -113,12 +113,8 @@ _AT_ONCE = 100_000  # items of a load file
 
 
 def _keyed(items: Iterable[Mapping[str, Any]], key: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    "Items with their key in front. Raises `Unreadable`; `BadSetting` where the key must be known and is not."
+    "Items with their key in front. Raises `Unreadable`."
     for item in items:
-        if not key and len({name.lower() for name in item}) < len(item):
-            names = ", ".join(item)[:200]
-            raise BadSetting(f"attributes of an item differ in the case of letters alone ({names}), and the key is not "
-                             "known, which must have its column: say it, as in --key id")
         try:
             check_item(bytes_text(item))
             yield {**{name: item[name] for name in key}, **item}
@@ -131,7 +127,7 @@ def write_first(
     landing: str,  # a folder, or s3://bucket/prefix
     table: TableRef,
     items: Iterable[Mapping[str, Any]],
-    key: Sequence[str] = (),  # their key attributes, where they are known
+    key: Sequence[str],  # their key attributes
     known: Mapping[str, str] = MappingProxyType({}),  # columns that changes have shown, with their types
     declared: Sequence[tuple[str, str]] = (),  # the columns of the table's definition
     keep: Callable[[Sequence[Mapping[str, Any]]], Any] = lambda some: None,  # is given the items of each file

@@ -222,11 +222,12 @@ def _drop_load(landing: str, table: TableRef) -> None:
 
 
 def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Known, item: TableItem, place: str,
-                start: str, key: Sequence[str]) -> Manifest:  # the key, where it is known
+                start: str, key: Sequence[str]) -> Manifest:
     "Write the first content, unless it is there. Raises `BadSetting`."
     if not place.startswith("dynamodb:") and "://" not in place and place:
         place = str(Path(place).absolute())
-    if before.loaded and not before.is_lost and not before.loading and place in ("", before.loaded):
+    is_missed = before.is_lost or bool(before.missed) and place.startswith("dynamodb:")
+    if before.loaded and not is_missed and not before.loading and place in ("", before.loaded):
         return before
     place = place or before.loading
     table, folder = item.table, known.above
@@ -247,7 +248,7 @@ def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Kn
         before = replace(before, is_watched=before.is_watched or is_first)
         keep(store, folder, before)
     _drop_load(landing, table)  # of a process that died, or of an earlier load
-    keep_lines = lambda some: known.add(before.number, lines_of_items(some, key)) if key else None
+    keep_lines = lambda some: known.add(before.number, lines_of_items(some, key))
     odd = odd_names(item.format, table)
     try:
         files, columns = write_first(landing, table, items, key, before.columns, item.columns, keep_lines, odd)
@@ -259,8 +260,8 @@ def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Kn
         changes = "supersede" if before.loading.startswith("dynamodb:") else "keep"
         open_state(state, landing).instruct(table, {"kind": "reload", "changes": changes})
     done = {"columns": {**before.columns, **columns}, "loading": "", "loaded": before.loading, "is_lost": False}
-    done |= {"is_load_known": bool(key)}
-    loaded = replace(before, number=before.number + 1, unheld={}, more_unheld=0, **done)
+    done |= {"loaded_at": round(time.time() * 1e6), "missed": (), "more_missed": 0}
+    loaded = replace(before, number=before.number + 1, **done)
     keep(store, folder, loaded)
     return loaded
 
@@ -354,7 +355,8 @@ def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
 
 # How these doubts begin, by which they are known again.
 _MOMENT, _UNHELD = "changes of one moment whose order their images do not tell", "changes of items that were never held"
-_SETTLED = (_MOMENT, _UNHELD, "no record of the stream is one of the table")
+_GAP = "changes before which another is missing"
+_SETTLED = (_MOMENT, _UNHELD, _GAP, "no record of the stream is one of the table")
 
 
 def _count(number: int, thing: str) -> str:
@@ -365,6 +367,8 @@ def _count(number: int, thing: str) -> str:
 def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[str]:
     "What a person must know as long as later records have not settled it."
     found, like = [], [change_from(text.encode(), shard, number) for shard, number, text in manifest.open]
+    load = f"--load dynamodb:{manifest.source or 'TABLE'}"
+    anew = f"dmscdc stream --stream {for_shell(stream)} --table {for_shell(table)} {load}"
     if names := {one.name: one for one in like}:
         like_this = key_in_words(next(iter(names.values())).key)
         found.append(
@@ -372,16 +376,21 @@ def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[st
             "arrived last was taken. Compare the table (dmscdc reconcile), and set the precision of its destination to "
             "microseconds"
         )
-    if count := len(manifest.unheld) + manifest.more_unheld:
-        like_one = next((told[1] for told in manifest.unheld.values()), "")
-        load = f"--load dynamodb:{manifest.source or 'TABLE'}"
+    unheld, gaps = ([words for *_, words, is_unheld in manifest.missed if is_unheld == kind] for kind in (True, False))
+    if count := len(unheld) + bool(unheld) * manifest.more_missed:
         why = "DynamoDB had items before the stream began"
         if manifest.loaded:
             why = f"{manifest.loaded} has them not either, so items were made after it and before the stream began"
         found.append(
-            f"{_UNHELD} ({_count(count, 'item')}, like {like_one}): {why}, and "
-            "those that have not changed since are missing. To load them: "
-            f"dmscdc stream --stream {for_shell(stream)} --table {for_shell(table)} {load}"
+            f"{_UNHELD} ({_count(count, 'item')}, like {unheld[0]}): {why}, and "
+            f"those that have not changed since are missing. To load them: {anew}"
+        )
+    if count := len(gaps) + (not unheld) * manifest.more_missed:
+        like_one = gaps[0] if gaps else "others"
+        found.append(
+            f"{_GAP} ({count:,}, like that of {like_one}), as they do not say of the item what the table had. These "
+            "items are right again, others may not be: the stream was no destination of DynamoDB for a while, or the "
+            f"table was made again. Compare the table (dmscdc reconcile), or load it anew: {anew}"
         )
     return found
 
@@ -446,10 +455,12 @@ def follow(
         begun = time.monotonic()
         item = _item_of(state, landing, ref, key, partition)
         before = newest(open_store(lake), folder)
-        if load and not (item.key or key or before.key):
-            key = _schema_key(load.partition(":")[2] if load.startswith("dynamodb:") else source or ref.name)
         if load or before.loading:
-            named = item.key or tuple(key) or before.key
+            loaded = (load or before.loading).partition(":")[2] if "dynamodb:" in (load or before.loading) else ""
+            named = item.key or tuple(key) or before.key or _schema_key(loaded or source or ref.name)
+            if not named:
+                raise BadSetting(f"{ref}: a load needs the key, and DynamoDB does not tell it: say it, as in --key id")
+            key = key or named
             new = item if item.key else replace(item, format=format)
             before = _load_first(landing, lake, state, before, known, new, load, start, named)
         given = {"key": item.key or tuple(key), "source": source, "metadata": metadata, "spark": spark and spark()}

@@ -17,18 +17,18 @@ from ..storage.log_store import LogStore
 from .records import Change, Link, before_of, event_of, name_of, print_of, text_print
 
 # %% auto #0
-__all__ = ['lines_of', 'lines_of_items', 'Known']
+__all__ = ['LINE', 'lines_of', 'lines_of_items', 'Known']
 
 # %% ../../notebooks/15_stream/04_known.ipynb #544ecfdc
-_LINE = np.dtype([("key", "i8"), ("at", "i8"), ("before", "i8"), ("after", "i8"), ("tie", "i8"), ("event", "i8")])
+LINE = np.dtype([("key", "i8"), ("at", "i8"), ("before", "i8"), ("after", "i8"), ("tie", "i8"), ("event", "i8")])
 
 
 def lines_of(
     changes: Iterable[tuple[Change, int]],  # each with the last 15 digits of its change sequence
-) -> np.ndarray:  # a line a change, see `_LINE`
+) -> np.ndarray:  # a line a change, see `LINE`
     "What is kept of changes."
     line = lambda one, tie: (text_print(one.name), one.at, before_of(one), print_of(one.item), tie, event_of(one))
-    return np.array([line(one, tie) for one, tie in changes], _LINE)
+    return np.array([line(one, tie) for one, tie in changes], LINE)
 
 
 def lines_of_items(
@@ -38,7 +38,12 @@ def lines_of_items(
     "What is kept of items that were there before every change: the time is the first microsecond of 1970."
     texts = ({n: {kind: bytes_text(v) for kind, v in typed.items()} for n, typed in one.items()} for one in items)
     lines = [(text_print(name_of({name: one[name] for name in key})), 1, 0, print_of(one), 0, 0) for one in texts]
-    return np.array(lines, _LINE)
+    return np.array(lines, LINE)
+
+
+def _in_order(lines: np.ndarray) -> np.ndarray:
+    "Lines by item, and each item's by time."
+    return lines[np.lexsort((lines["tie"], lines["at"], lines["key"]))]
 
 
 class Known:
@@ -47,6 +52,8 @@ class Known:
     def __init__(self, store: LogStore, folder: str):  # of the lake; the folder of the manifests
         self.store, self.above, self.folder = store, folder, f"{folder}/known"
         self._read: dict[str, np.ndarray] = {}
+        self._taken: set[str] = set()  # files whose lines are in `_sorted`
+        self._sorted: list[np.ndarray] = []
 
     def add(self, window: int, lines: np.ndarray) -> None:
         "Keep the lines of a window."
@@ -56,11 +63,11 @@ class Known:
             np.save(out, lines, allow_pickle=False)
             self.store.create(name, out.getvalue())
 
-    def _files(self, oldest: int, newest: int, window: int | None = None) -> Iterator[np.ndarray]:
-        "The lines of files with changes between two times, both included, up to a window; the newest first."
+    def _files(self, oldest: int, newest: int) -> Iterator[np.ndarray]:
+        "The lines of files with changes between two times, both included; the newest first."
         for name in sorted(self.store.list(self.folder), reverse=True):
-            number, begin, end = map(int, name.rpartition("/")[2].split("-")[:3])
-            if begin <= newest and end >= oldest and (window is None or number <= window):
+            _, begin, end = map(int, name.rpartition("/")[2].split("-")[:3])
+            if begin <= newest and end >= oldest:
                 if name not in self._read:
                     self._read[name] = np.load(io.BytesIO(self.store.read(name)), allow_pickle=False)
                 yield self._read[name]
@@ -87,15 +94,40 @@ class Known:
                 best = max([best, *zip(*(mine[part].tolist() for part in ("at", "tie", "after")))])
         return (best[0], best[2]) if best[0] else None
 
-    def lacks(self, names: Sequence[str], window: int) -> list[str]:
-        "The items of which nothing was ever staged up to a window; what a process left that died does not count."
-        keys = np.array([text_print(name) for name in names], "i8")
-        left = np.ones(len(keys), bool)
-        for lines in self._files(0, 2**62, window):
-            if not left.any():
-                break
-            left[left] = ~np.isin(keys[left], lines["key"])
-        return [name for name, is_left in zip(names, left) if is_left]
+    def states(
+        self,
+        lines: np.ndarray,
+        window: int,  # what a process staged after it that died does not count
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # is it known; when its newest change was made, 0: none; after it
+        "What was staged of the item of each line before it."
+        self._take(window)
+        is_known, at, tie, after = (np.zeros(len(lines), kind) for kind in (bool, "i8", "i8", "i8"))
+        for staged in self._sorted:
+            begin, end = (np.searchsorted(staged["key"], lines["key"], side) for side in ("left", "right"))
+            count = end - begin
+            is_known |= count > 0
+            which = np.repeat(np.arange(len(lines)), count)  # a candidate is a line of the same item
+            place = np.arange(count.sum()) + np.repeat(begin - np.cumsum(count) + count, count)
+            earlier = (staged["at"][place] < lines["at"][which]) | (
+                (staged["at"][place] == lines["at"][which]) & (staged["tie"][place] < lines["tie"][which])
+            )
+            which, found = which[earlier], staged[place[earlier]]
+            last = np.append(which[1:] != which[:-1], True)[: len(which)]  # of each, as `staged` is sorted
+            which, found = which[last], found[last]
+            newer = (found["at"] > at[which]) | ((found["at"] == at[which]) & (found["tie"] > tie[which]))
+            for kept, part in ((at, "at"), (tie, "tie"), (after, "after")):
+                kept[which[newer]] = found[part][newer]
+        return is_known, at, after
+
+    def _take(self, window: int) -> None:
+        "Sort what was staged and is not in `_sorted` yet into it: arrays, each at least twice as long as the next."
+        new = [name for name in sorted(self.store.list(self.folder)) if name not in self._taken]
+        for name in new:
+            if int(name.rpartition("/")[2].split("-")[0]) <= window:
+                self._taken.add(name)
+                self._sorted.append(_in_order(np.load(io.BytesIO(self.store.read(name)), allow_pickle=False)))
+            while len(self._sorted) > 1 and len(self._sorted[-1]) * 2 > len(self._sorted[-2]):
+                self._sorted[-2:] = [_in_order(np.concatenate(self._sorted[-2:]))]
 
     def condense(self, upto: int) -> None:  # microseconds since 1970
         "Make one file of those that end before a time, with the newest line of each item."
@@ -103,7 +135,7 @@ class Known:
         if len(old) < 2:
             return
         lines = np.concatenate([np.load(io.BytesIO(self.store.read(name)), allow_pickle=False) for name in old])
-        lines = lines[np.lexsort((lines["tie"], lines["at"], lines["key"]))]
+        lines = _in_order(lines)
         self.add(0, lines[np.append(lines["key"][1:] != lines["key"][:-1], True)])
         for name in old:
             self.store.delete(name)

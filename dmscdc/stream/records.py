@@ -351,13 +351,13 @@ def _chained(
     if left[0].count:
         left = list({one.count: one for one in left}.values())
         return left, True, print_of(left[-1].item), False
-    links = {one.number: link_of(one) for one in left}
+    links = list(map(link_of, left))
     said = lambda link: (link.before, link.after, link.event)
-    anew = {said(links[one.number]) for one in left if one.again}
+    anew = {said(link) for link, one in zip(links, left) if one.again}
     had = [link for link in staged if said(link) not in anew]
     repeated = set(map(said, had))
     steps: list[tuple[Link, Change | None]] = [(link, None) for link in had]
-    steps += [(links[one.number], one) for one in left if said(links[one.number]) not in repeated]
+    steps += [(link, one) for link, one in zip(links, left) if said(link) not in repeated]
     order, is_sure = steps, False
     is_told = all(link.before != UNTOLD for link, _ in steps) or len({said(link) for link, _ in steps}) == 1
     for apart in (said, lambda link: (link.before, link.after)):

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any, Optional
 
+import numpy as np
 import pyarrow as pa
 
 from ..capture.items import OP, RECORD, REST, SEQUENCE, columns_of, is_free, row_of
@@ -28,8 +29,8 @@ from ..landing.files import TableRef, for_shell, parse_name
 from ..landing.s3 import open_landing
 from ..storage.filesystem import client, is_bucket, split_url
 from ..storage.log_store import LogStore
-from .known import Known, lines_of
-from .records import Change, change_from, in_order, unpacked
+from .known import LINE, Known, lines_of
+from .records import UNTOLD, Change, change_from, in_order, unpacked
 from .shards import Window
 
 # %% auto #0
@@ -66,12 +67,11 @@ class Manifest:
     bad: tuple[str, ...] = ()  # why records of this window are no changes, the first ten
     open: tuple[tuple[str, str, str], ...] = ()  # shard, number, text of records whose order is not sure
     circles: tuple[tuple[str, str, str], ...] = ()  # those whose order an older change may turn, see `in_order`
-    unheld: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # items of which the first change was none that
-    # makes an item, by name: when that was, and their key in words
-    more_unheld: int = 0  # beyond those
     is_lost: bool = False  # records had gone before they were read, and no content was loaded since
+    missed: tuple[tuple[Any, ...], ...] = ()  # changes whose item was not as the table has it, see `_missed`
+    more_missed: int = 0  # beyond those
+    loaded_at: int = 0  # when a first content had been written, microseconds since 1970; 0: none was
     is_watched: bool = False  # every window has kept what `Known` holds
-    is_load_known: bool = False  # and so has what was loaded
 
 
 def newest(
@@ -83,7 +83,7 @@ def newest(
         return Manifest()
     told = json.loads(store.read(f"{folder}/{number:012d}.json"))
     lists = {name: tuple(told.get(name, ())) for name in ("files", "metadata", "doubts", "key", "bad")}
-    lists |= {name: tuple(map(tuple, told.get(name, ()))) for name in ("open", "circles", "kinds")}
+    lists |= {name: tuple(map(tuple, told.get(name, ()))) for name in ("open", "circles", "kinds", "missed")}
     return Manifest(**{**told, **lists})
 
 
@@ -364,8 +364,8 @@ _CIRCLES = 5_000  # records that are kept because an older change may turn their
 
 
 def _in_their_order(
-    changes: Sequence[Change], before: Manifest, known: Known | None, edge: int, stays: int
-) -> tuple[list[Change], dict[str, Any]]:  # and the records that are looked at again; stays: from when on
+    changes: Sequence[Change], before: Manifest, known: Known | None, edge: int, stays: int  # from when on
+) -> tuple[list[Change], list[bool], dict[str, Any]]:  # whose place is sure; the records that are looked at again
     "Changes in their order, with those of earlier windows that may find another order now."
     oldest: dict[str, int] = {}
     for one in changes:
@@ -381,9 +381,11 @@ def _in_their_order(
                 left[kind].append((shard, number, text))
     late = {(one.at, one.name) for one in (*changes, *again) if one.at < edge and not one.kept_order}
     staged = known.links(late) if known else {}
-    is_complete = before.is_watched and (not before.loaded or before.is_load_known) or known is None
+    is_complete = before.is_watched or known is None
     how = {"known": known.before} if known else {}
     ordered, unsure, circles = in_order([*changes, *again], staged, is_complete=is_complete, **how)
+    open_moments = {(one.at, one.name) for one in unsure}
+    is_sure = [not one.again and (one.at, one.name) not in open_moments for one in ordered]
     turning = {(one.at, one.name) for one in (*unsure, *circles)}
     newest = {one.name: one.at for one in ordered if (one.at, one.name) not in turning}  # of which the order is certain
     unsure = [one for one in unsure if newest.get(one.name, 0) < one.at]  # else the table holds what came later
@@ -396,7 +398,7 @@ def _in_their_order(
         "precision of its destination to microseconds"
     ) if unwatched > 0 else ""
     told = {"open": tuple(left["open"]), "circles": tuple(left["circles"][-_CIRCLES:])}
-    return ordered, {**told, "doubts": [doubt] if doubt else []}
+    return ordered, is_sure, {**told, "doubts": [doubt] if doubt else []}
 
 
 _Ask = Callable[[Sequence[str]], str]  # which of several tables has this stream; "" where nobody knows
@@ -424,24 +426,37 @@ def _of_table(
     return mine, told
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #0f1c77a4
-_NAMED = 1_000  # items whose names are kept
+_NAMED = 1_000  # changes that are named
 
 
-def _unheld(changes: Sequence[Change], before: Manifest, known: Known | None) -> dict[str, Any]:
-    "Items that a window changes and that the table has never held, beside those of earlier windows."
-    if known is None or not before.is_watched or before.loaded and not before.is_load_known:
-        return {}
-    first: dict[str, Change] = {}
-    for one in changes:
-        first.setdefault(one.name, one)
-    made = {name: one.at for name, one in first.items() if one.op == "I"}
-    left = {name: told for name, told in before.unheld.items() if name not in made or made[name] > told[0]}
-    ends = {one.name: one.op for one in changes}  # beside a load, what was removed before it is in neither
-    asked = [name for name, one in first.items() if one.op != "I" and not (before.loaded and ends[name] == "D")]
-    new = known.lacks([name for name in asked if not first[name].kept_order and name not in left], before.number)
-    named = new[: max(0, _NAMED - len(left))]
-    left |= {name: (first[name].at, key_in_words(first[name].key)) for name in named}
-    return {"unheld": left, "more_unheld": before.more_unheld + len(new) - len(named)}
+def _missed(
+    changes: Sequence[Change], lines: np.ndarray, is_sure: Sequence[bool], before: Manifest, known: Known
+) -> list[tuple[Any, ...]]:  # the item's fingerprint, the change's time and place, the item before it, its key in words
+    "Of a window's changes, each with its line and whether its place is sure, those whose item the table has otherwise."
+    if not before.is_watched or before.is_lost or not len(lines):  # a loss is said already
+        return []
+    order = np.lexsort((lines["tie"], lines["at"], lines["key"]))
+    line, sure = lines[order], np.array(is_sure)[order]
+    is_first = np.append(True, line["key"][1:] != line["key"][:-1])
+    is_known, when, state = (np.ones(len(line), bool), *(np.append(0, line[name][:-1]) for name in ("at", "after")))
+    is_known[is_first], when[is_first], state[is_first] = known.states(line[is_first], before.number)
+    is_gap = (when > before.loaded_at) & (line["before"] != UNTOLD) & (line["before"] != state) & sure
+    is_gap &= is_first | np.append(True, sure[:-1])
+    is_unheld = ~is_known & (line["before"] != 0)
+    if before.loaded:  # beside a load, what was removed before it is in neither
+        ends = np.append(is_first[1:], True)
+        is_unheld &= ~np.isin(line["key"], line["key"][ends & (line["after"] == 0)])
+    found = np.flatnonzero(is_gap | is_unheld)
+    told = zip(order[found].tolist(), line[found][["key", "at", "tie", "before"]].tolist())
+    return [(*one, key_in_words(changes[place].key)) for place, one in sorted(told)]
+
+
+def _still_missed(missed: Sequence[tuple[Any, ...]], known: Known, window: int) -> list[tuple[Any, ...]]:
+    "Those that late changes have not settled, each with whether nothing else is known of its item."
+    lines = np.array([(key, at, before, 0, tie, 0) for key, at, tie, before, *_ in missed], LINE)
+    _, when, state = known.states(lines, window)
+    is_settled = (when > 0) & ((lines["before"] == state) | (lines["before"] == UNTOLD))
+    return [(*one[:5], not at) for one, is_over, at in zip(missed, is_settled, when.tolist()) if not is_over]
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #6485caa2
 def _columns(
@@ -507,11 +522,11 @@ def stage_window(
     reached = (edge - _EPOCH) // _MICRO + 1_000  # what is older was staged already, or comes late
     mine, told = _of_table(found, before, table, key, ask)
     _check_names(told["key"], table, odd)
-    changes, left = _in_their_order(mine, before, known, reached, round((now - (kept + _DAY).total_seconds()) * 1e6))
+    stays = round((now - (kept + _DAY).total_seconds()) * 1e6)
+    changes, is_sure, left = _in_their_order(mine, before, known, reached, stays)
     told |= {**left, "doubts": (*told["doubts"], *left["doubts"])}
     changes = [replace(one, at=max(after, round(now * 1e6))) if one.kept_order else one for one in changes]
     told["expired"] = sum(one.expired for one in changes)
-    told |= _unheld(changes, before, known)
     columns = _columns(changes, told.pop("columns"), declared, before.metadata, odd)
     rows, unfit = _rows(changes, columns, number, before.metadata, bool(declared))
     late = sum(one.at < reached for one in changes)
@@ -532,8 +547,14 @@ def stage_window(
         files.append(last)
         put_table(landing, table, last, _data_of(rows[late:], columns))
     if known:
-        ties = ((one, tie_of(one, number, place)) for place, one in enumerate(changes) if not one.kept_order)
-        known.add(number, lines_of(ties))
+        own = [(one, sure, tie_of(one, number, place)) for place, (one, sure) in enumerate(zip(changes, is_sure))]
+        own = [one for one in own if not one[0].kept_order]
+        lines = lines_of((one, tie) for one, _, tie in own)
+        new = _missed([one for one, _, _ in own], lines, [sure for _, sure, _ in own], before, known)
+        known.add(number, lines)
+        named = new[: max(0, _NAMED - len(before.missed))]
+        told["missed"] = tuple(_still_missed([*before.missed, *named], known, number))
+        told["more_missed"] = before.more_missed + len(new) - len(named)
     counts = Counter(shard for shard, _, _ in window.records)
     shards = {shard: (counts[shard], window.behind.get(shard, 0.0)) for shard in sorted(counts)}
     told |= {"records": len(window.records), "read_at": now, "late": reach, "shards": shards, "unfit": dict(+unfit)}
