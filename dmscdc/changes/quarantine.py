@@ -163,8 +163,9 @@ def note_aside(
     )
 
 # %% ../../notebooks/05_changes/11_quarantine.ipynb #f0052083
-def _why(keys: Sequence[str]) -> SparkColumn:
-    "Why a row cannot be applied; null for one that can."
+def _why(keys: Sequence[str], names: Sequence[str]) -> SparkColumn:  # names: all columns of the source
+    "Why a row cannot be applied, of a stream's record in the words of its reader; null for one that can."
+    from dmscdc.capture.items import REST
     from dmscdc.changes.read import OPS, quoted
     from dmscdc.changes.schema import OP
     from pyspark.sql import functions as F
@@ -172,6 +173,7 @@ def _why(keys: Sequence[str]) -> SparkColumn:
     op = F.col(OP)
     named = F.when(op.isNull(), "null").otherwise(F.concat(F.lit("'"), op, F.lit("'")))
     odd = F.concat(F.lit(f"column {OP} is "), named, F.lit("; I, U or D was expected"))
+    odd = F.coalesce(F.when(op.isNull(), F.get_json_object(REST, "$.why")), odd) if REST in names else odd
     nulls = [F.when(F.col(quoted(k)).isNull(), F.lit(f"key column {k} is null")) for k in keys]
     return F.when(~F.coalesce(op.isin(*OPS), F.lit(False)), odd).otherwise(F.coalesce(*nulls, F.lit(None)))
 
@@ -189,7 +191,7 @@ def bad_changes(
 
     rows, why = read_changes(spark, replace(files, images={})), "_cdc_why"
     text = F.to_json(F.struct(OP, *[quoted(c.name) for c in files.schema]))
-    found = rows.withColumn(why, _why(keys)).where(F.col(why).isNotNull())
+    found = rows.withColumn(why, _why(keys, [c.name for c in files.schema])).where(F.col(why).isNotNull())
     found = found.select(FILE, ROW, why, text).orderBy(FILE, ROW).limit(MOST + 1).collect()
     return [SetAside(*row) for row in found]
 

@@ -18,7 +18,7 @@ from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import SetAside
 from ..changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
-from ..changes.read import images_of_all, proves, sequence_column
+from ..changes.read import STANDARD, images_of_all, proves, sequence_column
 from ..changes.schema import FILE, OP, ROW, Evolution, Footer, Schema, by_policy, check_same, evolve
 from ..changes.schema import read_footers
 from ..changes.stage import Batch, batch_frame, refuse_bad, stage
@@ -259,7 +259,7 @@ def replaced_columns(
     if not old:
         return ()
     added = [f"column {n} {t} is new in this load" for n, t in new.items() if n not in old]
-    gone = [f"column {n} {t} is gone from this load" for n, t in old.items() if n not in new]
+    gone = [f"column {n} {t} is gone from this load" for n, t in old.items() if n not in {*new, STANDARD}]
     other = [f"column {n} was {old[n]}, is {t}" for n, t in new.items() if n in old and old[n] != t]
     return (*added, *gone, *other)
 

@@ -289,7 +289,7 @@ def plan_load(case: Situation) -> Plan:
 def plan_start(case: Situation) -> Plan:
     "The plan of a table without a load set that was never loaded."
     if not case.files:
-        return Plan(case.table, waits="the first files of DMS")
+        return Plan(case.table, waits="its first files")
     ready = min(f.time for f in case.files) + case.settle
     if case.now < ready and case.settle > 0:
         return Plan(case.table, waits=f"a full load; without one the table starts empty at {clock(ready)}")

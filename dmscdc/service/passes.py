@@ -250,11 +250,11 @@ def _finish(
 
 
 def show_failure(config: Config, table: TableRef, words: str) -> None:
-    "Note with a known table, and on the front page, why it gets nothing new, where no pass could begin."
-    state = open_state(config.state, config.landing)
+    "Note with a known table, on the front page and as a metric, why it gets nothing new, where no pass could begin."
+    failed, state = {"verdict": "failed", "words": words}, open_state(config.state, config.landing)
+    open_metrics(config.metrics, landing=config.landing)("table", table=str(table), **failed, failed=1, attention=0)
     if state.get(table):
         state.note_run(table, {"last_verdict": "failed", "last_words": words})
-        failed = {"verdict": "failed", "words": words}
         rows = [status_row(status) | (failed if status.table == table else {}) for status in read_statuses(config)]
         write_front_page(config.runs, rows)
 

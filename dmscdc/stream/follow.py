@@ -337,7 +337,9 @@ def _read_words(stream: str, manifest: Manifest) -> str:
     more = [f"{sum(manifest.others.values()):,} of other tables"] if manifest.others else []
     more += [f"{manifest.expired:,} expired"] if manifest.expired else []
     more += [f"{len(manifest.bad):,} not a change of an item"] if manifest.bad else []
-    more += [f"{sum(manifest.unfit.values()):,} values fit no column and are in _rest"] if manifest.unfit else []
+    unfit = sum(manifest.unfit.values())
+    fit = "s fit no column and are" if unfit > 1 else " fits no column and is"
+    more += [f"{unfit:,} value{fit} in _rest"] if unfit else []
     return f"window {manifest.number:,} of {stream}: {records} of {shards}{''.join(f', {one}' for one in more)}"
 
 

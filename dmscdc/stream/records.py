@@ -42,7 +42,7 @@ class Change:
     before: Mapping[str, Any]  # all attributes before it; {} of a new item
     at: int  # when DynamoDB made it, microseconds since 1970
     number: int  # sequence number of its record in the stream
-    count: int = 0  # of the source's own sequence number, its last 15 digits; 0 for none
+    count: int = 0  # the source's own sequence number; 0 for none
     source: str = ""  # the table that it says it is of
     about: dict[str, Any] = field(default_factory=dict)  # what else it says: eventID, awsRegion, …; shard and number
     kept_order: bool = False  # the stream has its changes in their order
@@ -60,6 +60,11 @@ class Change:
     def name(self) -> str:
         "The key as a text, the same in all changes of the item."
         return name_of(self.key)
+
+    @property
+    def tie_of_count(self) -> int:
+        "Of the source's own sequence number what a change sequence has room for."
+        return self.count % 10**15
 
     @property
     def lacks_image(self) -> bool:
@@ -99,7 +104,7 @@ def _of_dynamodb(told: Mapping[str, Any], number: str, text: str) -> Change:
     body, op = told["dynamodb"], _OPS[told["eventName"]]
     at = micros(body["ApproximateCreationDateTime"], body.get("ApproximateCreationDateTimePrecision", ""))
     told_number = str(body.get("SequenceNumber") or "")  # of a table's own stream; an emulator may have texts there
-    count = int(told_number) % 10**15 if told_number.isdecimal() and len(told_number) < 200 else 0
+    count = int(told_number) if told_number.isdecimal() and len(told_number) < 200 else 0
     keys, new, old = (body["Keys"], body.get("NewImage") or {}, body.get("OldImage") or {})
     for image in (keys, new):
         check_item(image)
@@ -350,7 +355,8 @@ def _chained(
     left = sorted(same, key=lambda one: (one.count, one.number))
     if left[0].count:
         left = list({one.count: one for one in left}.values())
-        return left, True, print_of(left[-1].item), False
+        ties = [one.tie_of_count for one in left]
+        return left, ties == sorted(ties), print_of(left[-1].item), False
     links = list(map(link_of, left))
     said = lambda link: (link.before, link.after, link.event)
     anew = {said(link) for link, one in zip(links, left) if one.again}

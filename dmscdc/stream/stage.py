@@ -271,7 +271,7 @@ def sequence_of(change: Change, window: int, place: int) -> str:  # 35 digits
 
 def tie_of(change: Change, window: int, place: int) -> int:  # below 10**15
     "What orders changes of an item and a moment."
-    return change.tie or change.count or window % 10**9 * 10**6 + min(place, 999_999)
+    return change.tie or change.tie_of_count or window % 10**9 * 10**6 + min(place, 999_999)
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #335433c6
 def put_table(landing: str, table: TableRef, name: str, data: pa.Table) -> None:

@@ -335,7 +335,7 @@ def test_an_instruction_is_overtaken_by_a_reload():
 
 
 def test_a_table_without_files_waits_for_the_first():
-    assert (plan([]).kind, plan([]).waits) == ("nothing", "the first files of DMS")
+    assert (plan([]).kind, plan([]).waits) == ("nothing", "its first files")
 
 
 def test_without_a_load_set_the_table_starts_empty_after_the_settle_time():

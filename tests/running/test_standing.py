@@ -81,7 +81,7 @@ def test_tables_that_wait_for_files_are_counted_as_waiting(tmp_path):
     run_pass(config, job=the_job(tmp_path), on_event=quiet, classic=True)
     result = run_pass(config, job="there is no such job", on_event=lines.append, start=None)
     assert (result.verdict, result.exit_code, result.words) == ("nothing", 0, "3 tables: 1 waiting, 2 nothing")
-    assert lines == ["shop.later: nothing, waits: the first files of DMS."]
+    assert lines == ["shop.later: nothing, waits: its first files."]
     assert '<tr data-verdict="waiting">' in Path(config.runs, "index.html").read_text()
 
 

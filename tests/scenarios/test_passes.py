@@ -58,7 +58,7 @@ def test_a_table_without_a_load_set_starts_empty_and_takes_its_first_changes(w):
 
 def test_an_empty_landing_and_an_empty_load_are_no_failure(w):
     done = w.idle()
-    assert (done.verdict, done.words, done.commit) == ("nothing", "the first files of DMS", 0)
+    assert (done.verdict, done.words, done.commit) == ("nothing", "its first files", 0)
     w.load([]).changes(1, [])
     assert w.go().verdict in ("ok", "nothing") and w.lake("id") == []
     w.changes(2, [("I", 1, "a")])

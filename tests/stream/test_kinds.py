@@ -369,10 +369,12 @@ def test_a_stream_that_cannot_be_read_stands_in_the_status_and_on_the_front_page
     kinesis.get_records = lambda ShardIterator: (_ for _ in ()).throw(told("AccessDeniedException"))
     monkeypatch.setattr("dmscdc.cli.stream._kinesis", lambda stream: kinesis)
     typed = lambda *words: CliRunner().invoke(app, [*words, "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")])
-    assert typed("stream", "--stream", "customers", "--table", TABLE, "--drain").exit_code == 1
+    assert typed("stream", "--stream", "customers", "--table", TABLE, "--drain", "--metrics", f"jsonl:{tmp_path}/metrics.jsonl").exit_code == 1
     [row] = [one for one in json.loads(typed("status", "--json").stdout) if one["table"] == TABLE]
     assert "the stream customers cannot be followed: AccessDeniedException" in str(row), row
     assert "the stream customers cannot be followed: AccessDeniedException" in next(tmp_path.rglob("index.html")).read_text()
+    [line] = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
+    assert (line["table"], line["failed"], line["verdict"]) == (TABLE, 1, "failed")
 
 
 def test_attributes_called_like_columns_of_ours_in_any_case_are_kept_in_the_rest(follow_it, tmp_path):

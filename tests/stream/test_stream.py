@@ -303,7 +303,7 @@ def test_a_value_that_does_not_fit_its_column_is_kept_beside_it_and_counted(run,
     open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(TableRef.parse(TABLE), key="id", columns=[("id", "string"), ("n", "decimal(5,2)")])
     big = "12345678901234567890123456789012345678"
     done, said = told(run, tmp_path, sent("x", 1, 1), sent("y", 2, int(big)))
-    assert done.verdict == "ok" and "1 values fit no column and are in _rest" in said[0], said
+    assert done.verdict == "ok" and "1 value fits no column and is in _rest" in said[0], said
     assert rows_of(tmp_path, "id, n::varchar, _rest") == [("x", "1.00", None), ("y", None, f'{{"n": {big}}}')]
 
 
