@@ -163,9 +163,11 @@ def note_aside(
     )
 
 # %% ../../notebooks/05_changes/11_quarantine.ipynb #f0052083
+_REST = "_rest"  # where a stream's reader keeps a record that is no change, and why it is none
+
+
 def _why(keys: Sequence[str], names: Sequence[str]) -> SparkColumn:  # names: all columns of the source
     "Why a row cannot be applied, of a stream's record in the words of its reader; null for one that can."
-    from dmscdc.capture.items import REST
     from dmscdc.changes.read import OPS, quoted
     from dmscdc.changes.schema import OP
     from pyspark.sql import functions as F
@@ -173,7 +175,7 @@ def _why(keys: Sequence[str], names: Sequence[str]) -> SparkColumn:  # names: al
     op = F.col(OP)
     named = F.when(op.isNull(), "null").otherwise(F.concat(F.lit("'"), op, F.lit("'")))
     odd = F.concat(F.lit(f"column {OP} is "), named, F.lit("; I, U or D was expected"))
-    odd = F.coalesce(F.when(op.isNull(), F.get_json_object(REST, "$.why")), odd) if REST in names else odd
+    odd = F.coalesce(F.when(op.isNull(), F.get_json_object(_REST, "$.why")), odd) if _REST in names else odd
     nulls = [F.when(F.col(quoted(k)).isNull(), F.lit(f"key column {k} is null")) for k in keys]
     return F.when(~F.coalesce(op.isin(*OPS), F.lit(False)), odd).otherwise(F.coalesce(*nulls, F.lit(None)))
 

@@ -431,10 +431,10 @@ _NAMED = 1_000  # changes that are named
 
 def _missed(
     changes: Sequence[Change], lines: np.ndarray, is_sure: Sequence[bool], before: Manifest, known: Known
-) -> list[tuple[Any, ...]]:  # the item's fingerprint, the change's time and place, the item before it, its key in words
+) -> tuple[list[tuple[Any, ...]], int]:  # item's fingerprint, time, place, item before it, key in words; how many
     "Of a window's changes, each with its line and whether its place is sure, those whose item the table has otherwise."
     if not before.is_watched or before.is_lost or not len(lines):  # a loss is said already
-        return []
+        return [], 0
     order = np.lexsort((lines["tie"], lines["at"], lines["key"]))
     line, sure = lines[order], np.array(is_sure)[order]
     is_first = np.append(True, line["key"][1:] != line["key"][:-1])
@@ -446,9 +446,10 @@ def _missed(
     if before.loaded:  # beside a load, what was removed before it is in neither
         ends = np.append(is_first[1:], True)
         is_unheld &= ~np.isin(line["key"], line["key"][ends & (line["after"] == 0)])
-    found = np.flatnonzero(is_gap | is_unheld)
-    told = zip(order[found].tolist(), line[found][["key", "at", "tie", "before"]].tolist())
-    return [(*one, key_in_words(changes[place].key)) for place, one in sorted(told)]
+    found = np.sort(order[is_gap | is_unheld])
+    named = found[: max(0, _NAMED - len(before.missed))]
+    told = zip(lines[named][["key", "at", "tie", "before"]].tolist(), named)
+    return [(*one, key_in_words(changes[place].key)) for one, place in told], len(found)
 
 
 def _still_missed(missed: Sequence[tuple[Any, ...]], known: Known, window: int) -> list[tuple[Any, ...]]:
@@ -550,11 +551,10 @@ def stage_window(
         own = [(one, sure, tie_of(one, number, place)) for place, (one, sure) in enumerate(zip(changes, is_sure))]
         own = [one for one in own if not one[0].kept_order]
         lines = lines_of((one, tie) for one, _, tie in own)
-        new = _missed([one for one, _, _ in own], lines, [sure for _, sure, _ in own], before, known)
+        named, count = _missed([one for one, _, _ in own], lines, [sure for _, sure, _ in own], before, known)
         known.add(number, lines)
-        named = new[: max(0, _NAMED - len(before.missed))]
         told["missed"] = tuple(_still_missed([*before.missed, *named], known, number))
-        told["more_missed"] = before.more_missed + len(new) - len(named)
+        told["more_missed"] = before.more_missed + count - len(named)
     counts = Counter(shard for shard, _, _ in window.records)
     shards = {shard: (counts[shard], window.behind.get(shard, 0.0)) for shard in sorted(counts)}
     told |= {"records": len(window.records), "read_at": now, "late": reach, "shards": shards, "unfit": dict(+unfit)}
