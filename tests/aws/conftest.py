@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 
 import pytest
 from moto.server import ThreadedMotoServer
@@ -32,3 +33,20 @@ def bucket(aws):
     name = f"shop-{secrets.token_hex(4)}"
     client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     return name
+
+
+@pytest.fixture
+def strict(bucket, monkeypatch):
+    "A server that compares and writes in one step, as S3 does and moto does not; the bucket's name."
+    server, one = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False), threading.Lock()
+    server.start()
+    inner = server._server.app
+
+    def app(environ, start):
+        with one: return list(inner(environ, start))
+
+    server._server.app = app
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
+    client.cache_clear()
+    yield bucket
+    server.stop()

@@ -134,8 +134,8 @@ def test_a_table_at_rest_costs_few_requests_and_a_bucket_with_versions_gets_no_m
 
 # Writers
 
-def test_of_sixteen_writers_one_wins_each_commit(bucket):
-    lake, gate = loaded(Lake(bucket)), Barrier(16)
+def test_of_sixteen_writers_one_wins_each_commit(strict):
+    lake, gate = loaded(Lake(strict)), Barrier(16)
     head = lake.journal.head()
 
     def race(i: int):

@@ -5,7 +5,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from moto.server import ThreadedMotoServer
 from nbformat.v4 import new_code_cell, new_notebook
 from typer.testing import CliRunner
 
@@ -191,23 +189,6 @@ def test_a_run_is_shown_and_its_page_made_anew(told, aws):
 def test_a_command_that_cannot_read_the_bucket_says_so(aws, tmp_path):
     done = CliRunner().invoke(app, ["runs", "list", "--folder", str(tmp_path), "--landing", "a", "--lake", "b", "--runs", "s3://nowhere-at-all/kept"])
     assert done.exit_code == 1 and "s3://nowhere-at-all/kept/ledger/ could not be listed" in " ".join(done.output.split())
-
-
-@pytest.fixture
-def strict(bucket, monkeypatch):
-    "A server that compares and writes in one step, as S3 does and moto does not; the bucket's name."
-    server, one = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False), threading.Lock()
-    server.start()
-    inner = server._server.app
-
-    def app(environ, start):
-        with one: return list(inner(environ, start))
-
-    server._server.app = app
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
-    client.cache_clear()
-    yield bucket
-    server.stop()
 
 
 WRITES = """
