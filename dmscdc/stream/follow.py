@@ -378,7 +378,8 @@ def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[st
             "arrived last was taken. Compare the table (dmscdc reconcile), and set the precision of its destination to "
             "microseconds"
         )
-    unheld, gaps = ([words for *_, words, is_unheld in manifest.missed if is_unheld == kind] for kind in (True, False))
+    unheld = [words for *_, words, _, is_unheld in manifest.missed if is_unheld]
+    gaps = [words for *_, words, window, is_unheld in manifest.missed if not is_unheld and window < manifest.number]
     if count := len(unheld) + bool(unheld) * manifest.more_missed:
         why = "DynamoDB had items before the stream began"
         if manifest.loaded:

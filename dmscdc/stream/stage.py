@@ -431,7 +431,7 @@ _NAMED = 1_000  # changes that are named
 
 def _missed(
     changes: Sequence[Change], lines: np.ndarray, is_sure: Sequence[bool], before: Manifest, known: Known
-) -> tuple[list[tuple[Any, ...]], int]:  # item's fingerprint, time, place, item before it, key in words; how many
+) -> tuple[list[tuple[Any, ...]], int]:  # the item, time, place, the item before it, key in words, window; how many
     "Of a window's changes, each with its line and whether its place is sure, those whose item the table has otherwise."
     if not before.is_watched or before.is_lost or not len(lines):  # a loss is said already
         return [], 0
@@ -449,7 +449,7 @@ def _missed(
     found = np.sort(order[is_gap | is_unheld])
     named = found[: max(0, _NAMED - len(before.missed))]
     told = zip(lines[named][["key", "at", "tie", "before"]].tolist(), named)
-    return [(*one, key_in_words(changes[place].key)) for one, place in told], len(found)
+    return [(*one, key_in_words(changes[place].key), before.number + 1) for one, place in told], len(found)
 
 
 def _still_missed(missed: Sequence[tuple[Any, ...]], known: Known, window: int) -> list[tuple[Any, ...]]:
@@ -457,7 +457,7 @@ def _still_missed(missed: Sequence[tuple[Any, ...]], known: Known, window: int) 
     lines = np.array([(key, at, before, 0, tie, 0) for key, at, tie, before, *_ in missed], LINE)
     _, when, state = known.states(lines, window)
     is_settled = (when > 0) & ((lines["before"] == state) | (lines["before"] == UNTOLD))
-    return [(*one[:5], not at) for one, is_over, at in zip(missed, is_settled, when.tolist()) if not is_over]
+    return [(*one[:6], not at) for one, is_over, at in zip(missed, is_settled, when.tolist()) if not is_over]
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #6485caa2
 def _columns(
