@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 # %% auto #0
 __all__ = ['ERRORS', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable', 'AlreadyExists',
-           'UnsupportedStore', 'Refused', 'Unreadable', 'InputChanged', 'LakeDamaged', 'CommitConflict',
+           'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable', 'InputChanged', 'LakeDamaged', 'CommitConflict',
            'MissingDataFile', 'FilesGone', 'LostRows', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError',
            'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing', 'SuiteMissing',
            'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError', 'ServerMissing',
@@ -64,6 +64,14 @@ class Refused(DmscdcError, verdict="refused", mend="correct the file or the sett
     def __init__(self, message: str, rows: int = 0):
         super().__init__(message)
         self.rows = rows
+
+
+class Nameless(Refused, mend="dmscdc table columns --ddl FILE, or dmscdc table set --csv header=true"):
+    "A CSV file whose columns have neither names nor types."
+
+    def __init__(self, message: str, way: str = ""):  # the likelier command
+        super().__init__(message)
+        self.way = way
 
 
 class Unreadable(Refused, mend="bring the file again, or leave it out as the message says, then: dmscdc pass"):

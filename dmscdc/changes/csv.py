@@ -31,7 +31,7 @@ from .csv_values import typed
 from .read import OPS, SEQUENCE, STANDARD, is_sequence
 from .schema import OP, UNLOGGED, UNLOGGED_IN, WAY, Column, Schema, open_raw, plain, promised_nulls
 from .schema import in_words as in_file_words, read_raw, unlogged_list
-from ..errors import BadSetting, Refused, Unreadable
+from ..errors import Nameless, BadSetting, Refused, Unreadable
 from ..landing.files import for_shell, parse_name, printable
 from ..storage.filesystem import fs_and_path, new_fs_and_path
 
@@ -340,12 +340,22 @@ def _faults(
 
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #5115d956
-def _no_names(table: str, path: str, rows: Sequence[Fields] = ()) -> Refused:
-    command = f"dmscdc table columns {for_shell(table)} --ddl FILE"
-    return Refused(
-        f"{table}: {path} is CSV without a header, so its columns have neither names nor types. Give the table's "
-        f"definition: {command}. Or, if it begins with a header: dmscdc table set {for_shell(table)} --csv header=true"
-        f"{_other_delimiter(table, rows)}"
+def _no_names(table: str, path: str, rows: Sequence[Fields]) -> Nameless:
+    "The error for a file whose first row is no header, as far as anybody has said."
+    is_name = lambda text: bool(re.fullmatch(r"[A-Za-z_][\w$#]*", text or ""))
+    names, others = list(rows[0]) if rows else [], [field for row in rows[1:] for field in row]
+    is_header = bool(names[1:]) and all(map(is_name, names)) and len(set(names)) == len(names)
+    is_header = is_header and names[0] not in OPS and not (others and all(map(is_name, others)))
+    definition = f"dmscdc table columns {for_shell(table)} --ddl FILE"
+    header = f"dmscdc table set {for_shell(table)} --csv header=true"
+    ways = f"Give the table's definition: {definition}. Or, if it begins with a header: {header}"
+    if is_header:
+        first = ", ".join(map(str, names))[:80]
+        ways = f"Its first row looks like one ({first}): {header}. Else give the table's definition: {definition}"
+    return Nameless(
+        f"{table}: {path} is read as CSV without a header, so its columns have neither names nor types. {ways}"
+        f"{_other_delimiter(table, rows)}",
+        header if is_header else definition,
     )
 
 

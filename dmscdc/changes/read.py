@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
 from urllib.parse import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,16 +21,16 @@ from ..errors import Refused
 from ..landing.files import for_shell, parse_name
 from ..landing.layout import expression
 from ..storage.filesystem import read_url
-from .schema import FILE, OP, ROW, UNLOGGED, Column, Footer, Schema, check_nulls, check_rows, ddl
-from .schema import open_raw, promised_nulls, read_pieces, unlogged_pattern
+from .schema import FILE, OP, ROW, STANDARD, UNLOGGED, Column, Footer, Schema, check_nulls, check_rows
+from .schema import ddl, open_raw, promised_nulls, read_pieces, stored, unlogged_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'STANDARD', 'ChangeFiles',
-           'before_images', 'images_of_all', 'change_files', 'quoted', 'value_of', 'logs', 'read_group', 'read_changes',
-           'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'sequence_column',
+__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles', 'before_images',
+           'images_of_all', 'change_files', 'quoted', 'value_of', 'logs', 'read_group', 'read_changes', 'refuse_lost',
+           'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'is_text', 'sequence_column',
            'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-007
@@ -308,7 +308,7 @@ def refuse_lost(
         check_nulls(file, footer.path, {n: rows - v for n, v in zip(names, values)}, range(file.num_row_groups))
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cf8b8eb5
-SEQUENCE, STANDARD = r"^[0-9]{35}$", "AR_H_CHANGE_SEQ"
+SEQUENCE = r"^[0-9]{35}$"
 _BEHIND, _AHEAD = timedelta(days=31), timedelta(days=1)  # commit time relative to the time in the file's name
 
 
@@ -322,12 +322,12 @@ def sequence_span(
 
 
 def is_sequence(
-    text: str | None,  # in a change row
+    text: Any,  # in a change row
     column: str,
     name: str,  # base name of its file
 ) -> bool:
     "Whether the text is a change sequence."
-    if not re.fullmatch(SEQUENCE, text or ""):
+    if not (isinstance(text, str) and re.fullmatch(SEQUENCE, text)):
         return False
     low, high = sequence_span(name)
     return column.upper() == STANDARD or low <= text[:14] <= high
@@ -350,14 +350,15 @@ def proves(
 def first_texts(
     path: str,  # what messages call the file
     url: str,
-    names: Sequence[str],  # columns of text
+    names: Sequence[str],  # columns that are stored as text
     rows: int = 1,
 ) -> list[dict[str, str]]:
     "Texts in the first rows of a file, without invalid bytes. One small read. Raises `Unreadable`."
     file = open_raw(url, path)
     some = next(read_pieces(file, path, names, range(file.num_row_groups), rows), None)
     found = dict(zip(some.column_names, some.columns)) if some else {}
-    columns = {n: found[n].cast(pa.large_binary()).to_pylist() for n in names if n in found}
+    as_text = lambda values: values.cast(pa.string()) if pa.types.is_decimal(values.type) else values
+    columns = {n: as_text(found[n]).cast(pa.large_binary()).to_pylist() for n in names if n in found}
     return [{n: (v or b"").decode("utf-8", "ignore") for n, v in zip(columns, row)} for row in zip(*columns.values())]
 
 
@@ -375,14 +376,21 @@ def not_loaded(
     return [n for n in names if n.upper() == STANDARD or not any(row.get(n) for row in rows)]
 
 # %% ../../notebooks/05_changes/03_read.ipynb #3ad20d42
+def is_text(
+    c: Column,  # of a file
+) -> bool:
+    "Whether a column is text in the lake, but no time of day."
+    return stored(c).type == "string" and c.type != "time"
+
+
 def sequence_column(
     files: ChangeFiles,  # of one batch
     load: Mapping[str, str] | None = None,  # a load file: path -> where it lies
 ) -> str:  # a column of all files; "" for none, or if several are possible
     "Recognise the change sequence column by the first row of the first file."
     first = next((f for f in files.footers if f.rows), None)
-    carried = [{c.name for c in f.schema if c.type == "string" and not c.of} for f in files.footers]  # not a time
-    texts = [c.name for c in files.schema if all(c.name in names for names in carried)]
+    carried = [{c.name for c in f.schema if is_text(c) and not c.of} for f in files.footers]
+    texts = [c.name for c in files.schema if c.type == "string" and all(c.name in names for names in carried)]
     if not first or not texts:
         return ""
     row, name = first_texts(first.path, files.urls[first.path], texts)[0], first.path.rpartition("/")[2]

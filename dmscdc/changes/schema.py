@@ -24,11 +24,12 @@ from ..landing.files import for_shell
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'Column', 'columns',
-           'ddl', 'column_type', 'arrow_type', 'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows',
-           'open_raw', 'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake',
-           'statistics', 'promised_nulls', 'read_footer', 'read_footers', 'unlogged_list', 'unlogged_names',
-           'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'stored', 'evolve', 'check_same', 'by_policy']
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'STANDARD',
+           'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'time_from', 'in_python', 'Footer', 'brief',
+           'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage',
+           'open_lake', 'read_lake', 'statistics', 'promised_nulls', 'read_footer', 'read_footers', 'unlogged_list',
+           'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'stored', 'evolve', 'check_same',
+           'by_policy']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -508,11 +509,16 @@ def _check_names(
             raise Refused(f"{where}: column {OP} is {c.type}; a text was expected, I, U or D. {ways}")
 
 
+STANDARD, _FIGURES = "AR_H_CHANGE_SEQ", 35  # what DMS calls a change sequence, and its digits
+
+
 def stored(
     c: Column,  # of a file
 ) -> Column:  # of the lake
-    "A time of day is stored as text, every other type unchanged."
-    return replace(c, type="string") if c.type == "time" else c
+    "A time of day is stored as text, and so is a change sequence as whole number; every other type unchanged."
+    whole, scale = _digits(c.type) or (0, 0)
+    is_sequence = c.name.upper() == STANDARD and whole >= _FIGURES and not scale
+    return replace(c, type="string") if c.type == "time" or is_sequence else c
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-032
 def _missing(
@@ -539,8 +545,9 @@ def evolve(
     have, said, of = {c.name: c.type for c in lake}, [], {c.name: c.of for c in lake}
     for footer in footers:
         _check_names(table, footer)
-        for c in (stored(c) for c in footer.schema if c.name not in (OP, FILE, ROW)):
+        for c in (c for c in footer.schema if c.name not in (OP, FILE, ROW)):
             old = have.get(c.name)
+            c = c if old == c.type else stored(c)
             have[c.name] = new = _grown(table, old, c, footer.path) if old else c.type
             of.setdefault(c.name, c.of)
             if lake and not old:

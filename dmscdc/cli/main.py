@@ -152,7 +152,7 @@ def _show_people(
     from dmscdc.load.arrivals import some
     from dmscdc.runs.pages import commands_in
 
-    undefined = [row["table"] for row in rows if row["needs"] == "columns"]
+    undefined = [row["table"] for row in rows if row["needs"] == "columns" and "--ddl" in row["command"]]
     if undefined[1:]:
         words = f"{some(undefined)} wait for their columns: their files are CSV without a header, which has neither "
         words += "names nor types. A file with the `create table` of each sets them all: "

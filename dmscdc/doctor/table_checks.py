@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from ..changes.csv import is_csv, place_of
 from ..changes.read import OPS, STANDARD, check_key, is_sequence
-from ..changes.schema import OP, WAY, Column, Schema, evolve, open_raw, read_raw, stored
-from ..errors import Refused, Unreadable
+from ..changes.schema import OP, WAY, Column, Schema, column_type, evolve, open_raw, read_raw, stored
+from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import RawFile, for_shell
 from ..landing.load_set import clock
 from ..load.arrivals import count, some
@@ -52,7 +52,8 @@ def undefined(e: Evidence) -> Iterator[Finding]:
     refused = [one for one in files if one.problem and not isinstance(one.problem, Unreadable)]
     mend = f"dmscdc table columns {for_shell(e.name)} --ddl FILE"
     if refused:
-        what = f"{refused[0].file.path} is CSV without a header, and the table has no definition"
+        what = f"{refused[0].file.path} is read as CSV without a header, and the table has no definition"
+        mend = refused[0].problem.way if isinstance(refused[0].problem, Nameless) else mend
         yield Finding("error", e.name, what, "Names and types are never guessed from data; the load is refused", mend)
     elif files and not e.item.columns:
         what = f"{files[0].file.path} is CSV, and the table has no definition"
@@ -98,7 +99,8 @@ def stamp_column(
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #dec4e019
 def _has_sequence(one: Sample) -> bool:
     "Whether a sample of a change file has a change sequence."
-    if any(name.upper() == STANDARD for name in one.names):
+    named = [name for name in one.names if name.upper() == STANDARD]
+    if named and stored(Column(named[0], column_type(one.rows[named[0]].type))).type == "string":
         return True
     texts = [name for name in one.names if _is_text(one.rows[name].type)]
     some_rows = one.rows.select(texts).slice(0, 5).to_pylist()
@@ -112,6 +114,8 @@ def no_sequence(e: Evidence) -> Iterator[Finding]:
     if not without:
         return
     what, column = f"{without[0].file.path} has no change sequence ({STANDARD})", stamp_column(samples)
+    if odd := next((name for name in without[0].names if name.upper() == STANDARD), ""):
+        what = f"{without[0].file.path}: {odd} is {without[0].rows[odd].type}, which does not hold its 35 digits"
     stamps = [stamp for one in samples for stamp in _stamps(one, column)]
     if len(stamps) > 1 and not any(re.search(r"\.\d*[1-9]", stamp) for stamp in stamps):
         why = (f"The times in {column} are whole seconds, so they do not order the changes of one second. We take the "

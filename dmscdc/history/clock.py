@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..changes.read import ChangeFiles, first_texts, is_sequence, not_loaded
+from ..changes.read import ChangeFiles, first_texts, is_sequence, is_text, not_loaded
 from ..changes.schema import OP
 from .changelog import Changelog
 from .lookup import utc
@@ -53,7 +53,7 @@ def _first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]
     for footer in files.footers:
         group, kind = files.place[footer.path]
         names = [c.name for c in footer.schema if c.name != OP]
-        texts = [c.name for c in footer.schema if c.type == "string" and c.name != OP]
+        texts = [c.name for c in footer.schema if is_text(c) and c.name != OP]
         if kind == "load" or group in seen or not footer.rows or not texts:
             continue
         seen.add(group)

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from ..changes.csv import CsvUrls
 from ..changes.read import before_images, is_sequence
-from ..changes.schema import OP, open_raw, read_raw
+from ..changes.schema import OP, STANDARD, open_raw, read_raw
 from ..errors import BadKey, Refused
 from .changelog import Changelog, is_first_put, moment
 from .lookup import Query, KeyIndex, look, utc
@@ -145,7 +146,8 @@ def find_rows(
                 if row in past.hidden.get(file.path, ()):
                     continue
                 op = "I" if file in loads else values.get(OP)
-                values = {n: value for n, value in values.items() if n != OP}
+                values = {n: str(v) if n.upper() == STANDARD and isinstance(v, Decimal) else v
+                          for n, v in values.items() if n != OP}
                 rows[number].append(RawChange(file, name, row, op, values, place, move))
     rows = [_with_joins(past, asked, one) for one in rows]
     lacking = _check_files(past, asked, index)

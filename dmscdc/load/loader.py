@@ -198,6 +198,16 @@ def _pending_difference(
     return PendingLoad(pending, result)
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-012
+def _note_number(task: Task, schema: Schema) -> str:
+    "What is said of a change sequence of a type that cannot hold it; empty for none."
+    odd = next((c for c in schema if c.name.upper() == STANDARD and c.type != "string"), None)
+    return odd and (
+        f"column {odd.name} is {odd.type}, which does not hold the 35 digits of a change sequence, so names of files "
+        "order the changes. Let its rule in the task make it a string of 35, then: "
+        f"dmscdc table rewind {for_shell(task.table)} --reload"
+    ) or ""
+
+
 def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
     "The table becomes the load set. Raises `Refused`."
     clock = Clock()
@@ -225,7 +235,7 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
 
     def result(written: Written) -> LoadResult:
         files = files_of(plan.load, footers, {f.path: "load" for f in plan.load})
-        notes = tuple(filter(None, [note, note_too_fine(task.table, written.commit)]))
+        notes = tuple(filter(None, [note, note_too_fine(task.table, written.commit), _note_number(task, schema)]))
         changed, seconds = replaced_columns(head, schema), clock.seconds | written.seconds
         return LoadResult(
             written, files, written.inserted + len(aside), written.inserted, changed, notes, seconds, aside=len(aside)

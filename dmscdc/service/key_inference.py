@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from ..changes.csv import CsvFormat, first_rows, is_csv
 from ..changes.derived import column_of, computed
-from ..errors import Refused, Unreadable
+from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from ..landing.layout import column_names, expression, source_columns
 from ..storage.filesystem import fs_and_path
@@ -150,8 +150,10 @@ def suggest_key(
     except Refused as error:
         if csv.columns or isinstance(error, Unreadable):
             raise
-        words = f"{file.path} is CSV without a header: its names and types come from the table's definition"
-        return Suggestion((), words, f"dmscdc table columns {for_shell(table)} --ddl FILE", "columns")
+        words = f"{file.path} is read as CSV without a header: its names and types come from the table's definition"
+        way = error.way if isinstance(error, Nameless) else f"dmscdc table columns {for_shell(table)} --ddl FILE"
+        words = f"the first row of {file.path} looks like a header" if "header=true" in way else words
+        return Suggestion((), words, way, "columns")
     key = guess(rows, table.name)
     if rows.num_rows < 2:
         seen = f"{'1 row was' if rows.num_rows else 'no row was'} seen in {file.path}, too few to tell"

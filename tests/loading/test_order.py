@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
@@ -63,6 +65,29 @@ def test_a_change_sequence_decides_and_a_disagreement_with_the_names_is_told(tmp
     assert w.lake("id, name, seq[-2:]") == [(1, "newest", "30"), (2, "second", "40")]
     assert done.verdict == "attention" and "disagree about the order of changes of 1 key; the sequence decided" in done.words
     assert f"row 1 of {closed(1)}.parquet comes before row 1 of {closed(2)}.parquet, and has the later sequence" in done.words
+
+
+def as_number(path, kind: pa.DataType) -> None:
+    "Give the change sequence of a file another type, as a rule of the task can."
+    stat, rows = path.stat(), pq.read_table(path)
+    at = rows.column_names.index("AR_H_CHANGE_SEQ")
+    numbers = pa.array([text or None for text in rows.column(at).to_pylist()], pa.string()).cast(kind)
+    pq.write_table(rows.set_column(at, "AR_H_CHANGE_SEQ", numbers), path)
+    os.utime(path, (stat.st_atime, stat.st_mtime))
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(35, 0), pa.decimal128(38, 0), pa.float64()], ids=str)
+def test_a_change_sequence_that_is_a_number_decides_where_it_is_exact_and_else_it_is_said(tmp_path, spark, kind):
+    settings = DmsSettings(sequence_column="AR_H_CHANGE_SEQ")
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(1, "old"), (2, "old")], settings=settings)
+    for number, rows, counters in ((1, [("U", 1, "newest"), ("U", 2, "first")], (30, 10)), (2, [("U", 1, "x"), ("U", 2, "second")], (20, 40))):
+        w.changes(number, rows, settings=settings, sequences=[change_sequence(moment_of("2018-12-15 10:00:00"), c) for c in counters])
+    for path in w.raw.glob("*.parquet"): as_number(path, kind)
+    done = w.go()
+    exact, told = pa.types.is_decimal(kind), "column AR_H_CHANGE_SEQ is double, which does not hold the 35 digits of a change sequence, so names of files order the changes"
+    assert w.lake("id, name") == [(1, "newest" if exact else "x"), (2, "second")]
+    assert done.verdict == "attention" and ("the sequence decided" if exact else told) in done.words, done.words
+    if exact: assert w.lake("AR_H_CHANGE_SEQ[-2:]") == [("30",), ("40",)]
 
 
 def test_changes_that_a_resumed_task_sends_again_are_never_applied_over_what_is_newer(tmp_path, spark):

@@ -285,10 +285,19 @@ def test_change_files_without_op_are_inserts_once_a_person_says_so(spark, tmp_pa
     assert audit_row(str(world.landing), world.lake_table, {"id": 2})[0][0].verdict == "agrees"
 
 
+@pytest.mark.parametrize("text, is_header", [("id,name\n1,a\n", True), ("I,1,a\n", False), ("1,a\n2,b\n", False), ("red,blue\nlime,pink\n", False)])
+def test_a_first_row_that_looks_like_a_header_is_named_with_the_command_that_takes_it_so(tmp_path, text, is_header):
+    from dmscdc.errors import Refused
+
+    (tmp_path / "LOAD00000001.csv").write_text(text)
+    with pytest.raises(Refused) as told: as_parquet("shop.item", {"LOAD00000001.csv": str(tmp_path / "LOAD00000001.csv")}, format_from([]), str(tmp_path / "out"))
+    assert ("Its first row looks like one" in str(told.value)) == is_header and "dmscdc table set shop.item --csv header=true" in str(told.value)
+
+
 @pytest.mark.parametrize("text", ["", "\n", "\n\n"])
 def test_a_file_without_rows_and_without_a_definition_is_refused_in_words(tmp_path, text):
     from dmscdc.errors import Refused
 
     (tmp_path / "LOAD00000001.csv").write_text(text)
-    with pytest.raises(Refused, match="CSV without a header.*dmscdc table columns shop.item"):
+    with pytest.raises(Refused, match="read as CSV without a header.*dmscdc table columns shop.item"):
         as_parquet("shop.item", {"LOAD00000001.csv": str(tmp_path / "LOAD00000001.csv")}, format_from([]), str(tmp_path / "out"))
