@@ -31,7 +31,7 @@ from .csv_values import typed
 from .read import OPS, SEQUENCE, STANDARD, is_sequence
 from .schema import OP, UNLOGGED, UNLOGGED_IN, WAY, Column, Schema, open_raw, plain, promised_nulls
 from .schema import in_words as in_file_words, read_raw, unlogged_list
-from ..errors import Nameless, BadSetting, Refused, Unreadable
+from ..errors import BadSetting, Nameless, Refused, Unreadable
 from ..landing.files import for_shell, parse_name, printable
 from ..storage.filesystem import fs_and_path, new_fs_and_path
 

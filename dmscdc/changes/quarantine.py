@@ -166,7 +166,7 @@ def note_aside(
 _REST = "_rest"  # where a stream's reader keeps a record that is no change, and why it is none
 
 
-def _why(keys: Sequence[str], names: Sequence[str]) -> SparkColumn:  # names: all columns of the source
+def _why(keys: Sequence[str], names: Sequence[str]) -> SparkColumn:  # names: the columns of text
     "Why a row cannot be applied, of a stream's record in the words of its reader; null for one that can."
     from dmscdc.changes.read import OPS, quoted
     from dmscdc.changes.schema import OP
@@ -193,7 +193,7 @@ def bad_changes(
 
     rows, why = read_changes(spark, replace(files, images={})), "_cdc_why"
     text = F.to_json(F.struct(OP, *[quoted(c.name) for c in files.schema]))
-    found = rows.withColumn(why, _why(keys, [c.name for c in files.schema])).where(F.col(why).isNotNull())
+    found = rows.withColumn(why, _why(keys, [c.name for c in files.schema if c.type == "string"])).where(F.col(why).isNotNull())
     found = found.select(FILE, ROW, why, text).orderBy(FILE, ROW).limit(MOST + 1).collect()
     return [SetAside(*row) for row in found]
 

@@ -203,7 +203,7 @@ def _note_number(task: Task, schema: Schema) -> str:
     odd = next((c for c in schema if c.name.upper() == STANDARD and c.type != "string"), None)
     return odd and (
         f"column {odd.name} is {odd.type}, which does not hold the 35 digits of a change sequence, so names of files "
-        "order the changes. Let its rule in the task make it a string of 35, then: "
+        "order the changes. Let its rule in the task make it a string(50), then: "
         f"dmscdc table rewind {for_shell(task.table)} --reload"
     ) or ""
 

@@ -221,13 +221,18 @@ def _drop_load(landing: str, table: TableRef) -> None:
         files.delete_file(path)
 
 
+def _gaps_of(manifest: Manifest) -> list[str]:
+    "The keys of items of which a change is missing, and did not come with the window after either."
+    return [words for *_, words, window, is_unheld in manifest.missed if not is_unheld and window < manifest.number]
+
+
 def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Known, item: TableItem, place: str,
                 start: str, key: Sequence[str]) -> Manifest:
     "Write the first content, unless it is there. Raises `BadSetting`."
     if not place.startswith("dynamodb:") and "://" not in place and place:
         place = str(Path(place).absolute())
-    is_missed = before.is_lost or bool(before.missed) and place.startswith("dynamodb:")
-    if before.loaded and not is_missed and not before.loading and place in ("", before.loaded):
+    is_again = before.is_lost or bool(_gaps_of(before)) and place.startswith("dynamodb:")
+    if before.loaded and not is_again and not before.loading and place in ("", before.loaded):
         return before
     place = place or before.loading
     table, folder = item.table, known.above
@@ -378,8 +383,7 @@ def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[st
             "arrived last was taken. Compare the table (dmscdc reconcile), and set the precision of its destination to "
             "microseconds"
         )
-    unheld = [words for *_, words, _, is_unheld in manifest.missed if is_unheld]
-    gaps = [words for *_, words, window, is_unheld in manifest.missed if not is_unheld and window < manifest.number]
+    unheld, gaps = [words for *_, words, _, is_unheld in manifest.missed if is_unheld], _gaps_of(manifest)
     if count := len(unheld) + bool(unheld) * manifest.more_missed:
         why = "DynamoDB had items before the stream began"
         if manifest.loaded:
@@ -389,9 +393,9 @@ def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[st
             f"those that have not changed since are missing. To load them: {anew}"
         )
     if count := len(gaps) + (not unheld) * manifest.more_missed:
-        like_one = gaps[0] if gaps else "others"
+        like_one = f", like that of {gaps[0]}" if gaps else ""
         found.append(
-            f"{_GAP} ({count:,}, like that of {like_one}), as they do not say of the item what the table had. These "
+            f"{_GAP} ({count:,}{like_one}), as they do not say of the item what the table had. These "
             "items are right again, others may not be: the stream was no destination of DynamoDB for a while, or the "
             f"table was made again. Compare the table (dmscdc reconcile), or load it anew: {anew}"
         )
@@ -459,8 +463,9 @@ def follow(
         item = _item_of(state, landing, ref, key, partition)
         before = newest(open_store(lake), folder)
         if load or before.loading:
-            loaded = (load or before.loading).partition(":")[2] if "dynamodb:" in (load or before.loading) else ""
-            named = item.key or tuple(key) or before.key or _schema_key(loaded or source or ref.name)
+            place = load or before.loading
+            there = place.removeprefix("dynamodb:") if place.startswith("dynamodb:") else source or ref.name
+            named = item.key or tuple(key) or before.key or _schema_key(there)
             if not named:
                 raise BadSetting(f"{ref}: a load needs the key, and DynamoDB does not tell it: say it, as in --key id")
             key = key or named
