@@ -193,7 +193,8 @@ def bad_changes(
 
     rows, why = read_changes(spark, replace(files, images={})), "_cdc_why"
     text = F.to_json(F.struct(OP, *[quoted(c.name) for c in files.schema]))
-    found = rows.withColumn(why, _why(keys, [c.name for c in files.schema if c.type == "string"])).where(F.col(why).isNotNull())
+    texts = [c.name for c in files.schema if c.type == "string"]
+    found = rows.withColumn(why, _why(keys, texts)).where(F.col(why).isNotNull())
     found = found.select(FILE, ROW, why, text).orderBy(FILE, ROW).limit(MOST + 1).collect()
     return [SetAside(*row) for row in found]
 
