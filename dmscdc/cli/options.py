@@ -192,7 +192,8 @@ def _flag(
 ) -> inspect.Parameter:
     "A setting as a parameter that typer understands."
     option = typer.Option("--" + name.replace("_", "-"), help=_help(name), rich_help_panel=panel)
-    kind = _TYPES[name] if default is inspect.Parameter.empty else Optional[_TYPES[name]]
+    kind = list[str] if name == "landing" else _TYPES[name]
+    kind = kind if default is inspect.Parameter.empty else Optional[kind]
     annotation = Annotated[kind, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 

@@ -16,9 +16,9 @@ import typer
 
 from .options import Json, Name, Only, session, show_json, show_table, with_config
 from ..errors import BadSetting, LandingEmpty, UnknownTable
-from ..landing.files import FolderLanding, TableRef, change_order, for_shell
+from ..landing.files import TableRef, change_order, for_shell
 from ..landing.layout import source_columns
-from ..landing.s3 import BucketLanding, open_landing
+from ..landing.s3 import Landing, open_landing
 from ..load.arrivals import some
 from ..service.config import Config
 from ..state.items import State, TableItem, with_settings
@@ -158,7 +158,7 @@ def _check_known(
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #23bb9dd4
 def _beware(
-    landing: FolderLanding | BucketLanding,
+    landing: Landing,
     item: TableItem,  # as it is set now
 ) -> str:  # "" if nothing is known, or nothing is wrong
     "A warning about a partition that would make many small files."
@@ -609,7 +609,7 @@ def _check_there(
 def _take_back(
     state: State,
     now: TableState,
-    landing: FolderLanding | BucketLanding,
+    landing: Landing,
     named: bool,  # a person has named this table
 ) -> str:  # why a person must look; "" if nobody needs to
     "Set the state back to what the lake holds, if it holds anything and somebody has named the table."

@@ -64,6 +64,9 @@ def _parameters() -> dict[str, dict[str, Part]]:
         "What DMS writes": {
             "RawBucket": parameter("Bucket of the raw files; empty: a new one", ""),
             "DMSFolder": parameter("Folder in it, above the schemas", "dms", pattern=_FOLDER),
+            "ChangesFolder": parameter(
+                "Folder of the changes, where another task writes them; empty: DMSFolder", "", pattern=f"({_FOLDER})?"
+            ),
         },
         "Lake": {
             "LakeBucket": parameter("Bucket of the lake tables; empty: a new one", ""),
@@ -124,6 +127,7 @@ def _parameters() -> dict[str, dict[str, Part]]:
 
 _CONDITIONS = {
     "NewRaw": same("RawBucket", ""),
+    "ChangesApart": differs("ChangesFolder"),
     "NewLake": same("LakeBucket", ""),
     "NewState": same("StateTable", ""),
     "HasEmail": differs("AlarmEmail"),
@@ -139,7 +143,8 @@ _CONDITIONS = {
 # %% ../../notebooks/16_deploy/02_shared.ipynb #71c3c069
 _RAW, _LAKE, _STATE = (when(new, ref(made), ref(given)) for new, made, given in (
     ("NewRaw", "Raw", "RawBucket"), ("NewLake", "Lake", "LakeBucket"), ("NewState", "State", "StateTable")))
-_LANDING = sub("s3://${bucket}/${DMSFolder}", bucket=_RAW)
+_CHANGES = when("ChangesApart", sub(",s3://${bucket}/${ChangesFolder}", bucket=_RAW), "")
+_LANDING = sub("s3://${bucket}/${DMSFolder}${changes}", bucket=_RAW, changes=_CHANGES)
 _ARCHIVE = sub("s3://${bucket}/archive", bucket=_RAW)
 
 

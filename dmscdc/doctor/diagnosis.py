@@ -9,14 +9,16 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, NotADmsName, UnknownTable
-from ..landing.files import FolderLanding, for_shell, parse_name
-from ..landing.s3 import THREADS, BucketLanding, open_landing
+from ..landing.files import FolderLanding, Listing, TableRef, for_shell, landing_command, parse_name
+from ..landing.s3 import THREADS, Bucket, BucketLanding, Landing, open_landing
 from ..landing.transactions import transactions_from
-from ..load.arrivals import count
+from ..load.arrivals import count, some
 from ..service.config import Config
 from .evidence import SEVERITIES, Finding, look_into
 from .place_checks import PLACE_CHECKS, Survey, survey
@@ -26,14 +28,16 @@ from .table_checks import TABLE_CHECKS
 from .task_checks import TASK_CHECKS, Settings, read_settings
 from ..state.items import TableItem
 from ..state.registry import open_state
+from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['tables_to_examine', 'transactions', 'examine', 'undecided', 'doctor', 'exit_code', 'in_short', 'rows_of']
+__all__ = ['tables_to_examine', 'transactions', 'other_half', 'examine', 'undecided', 'doctor', 'exit_code', 'in_short',
+           'rows_of']
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #cb8538ab
 def tables_to_examine(
     config: Config,
-    landing: FolderLanding | BucketLanding,
+    landing: Landing,
     only: Sequence[str] = (),  # tables by name; all where there are none
 ) -> tuple[list[TableItem], list[Finding]]:
     "The tables with their settings, and what prevents us from seeing them. Raises `UnknownTable`."
@@ -52,7 +56,7 @@ def tables_to_examine(
         return [], [Finding("error", "state", str(error), "No pass can start", error.mend)]
 
 
-def _unread(landing: FolderLanding | BucketLanding) -> list[Finding]:
+def _unread(landing: Landing) -> list[Finding]:
     "Schemas whose tables could not be looked for."
     why, mend = "Its tables are not seen by any pass", "rights to list it"
     return [Finding("warning", f"schema {schema}", words, why, mend) for schema, words in landing.unread.items()]
@@ -61,18 +65,22 @@ def _unread(landing: FolderLanding | BucketLanding) -> list[Finding]:
 _MIXED = "CDC_TXN-"  # how the files of transactions begin
 
 
-def _first_mixed(landing: FolderLanding | BucketLanding) -> str:  # "" where there is none
+def _first_mixed(landing: Landing) -> str:  # "" where there is none
     "A file with changes of all tables, at most two folders deep."
-    if isinstance(landing, FolderLanding):
-        found = (path for deep in ("", "*/", "*/*/") for path in landing.root.glob(f"{deep}{_MIXED}*"))
-        return next((path.relative_to(landing.root).as_posix() for path in found), "")
-    start, bucket = landing.bucket.start, landing.bucket
+    return next(filter(None, map(_first_mixed_in, landing.places)), "")
+
+
+def _first_mixed_in(place: FolderLanding | BucketLanding) -> str:
+    if isinstance(place, FolderLanding):
+        found = (path for deep in ("", "*/", "*/*/") for path in place.root.glob(f"{deep}{_MIXED}*"))
+        return next((path.relative_to(place.root).as_posix() for path in found), "")
+    start, bucket = place.bucket.start, place.bucket
     folders = [one["Prefix"] for page in bucket.pages(start, delimiter="/") for one in page.get("CommonPrefixes") or ()]
     pages = (next(bucket.pages(above + _MIXED)) for above in (start, *folders))
     return next((one["Key"] for page in pages for one in page.get("Contents") or ()), "")[len(start):]
 
 
-def transactions(landing: FolderLanding | BucketLanding, setting: str) -> list[Finding]:
+def transactions(landing: Landing, setting: str) -> list[Finding]:
     "Changes of all tables in a folder that the setting `transactions` does not name. Raises `LandingUnreachable`."
     path = _first_mixed(landing)
     if setting and path.rpartition("/")[0] == transactions_from(setting).folder:
@@ -87,9 +95,44 @@ def transactions(landing: FolderLanding | BucketLanding, setting: str) -> list[F
         return [Finding("error", "landing", f"{path}: {what}", "No change of any table comes into the lake", mend)]
     return []
 
+# %% ../../notebooks/14_doctor/06_diagnosis.ipynb #b4695890
+_TABLES, _FOLDERS = 20, 20  # that are looked at
+
+
+def _beside(place: FolderLanding | BucketLanding) -> list[str]:  # at most `_FOLDERS`
+    "Places of the folders beside a place of the landing."
+    if isinstance(place, FolderLanding):
+        return [str(one) for one in islice(sorted(place.root.parent.iterdir()), _FOLDERS) if one.is_dir()]
+    if not place.bucket.start:  # nothing lies beside a bucket
+        return []
+    above = Bucket(place.root.rpartition("/")[0])
+    lines = (one for page in above.pages(above.start, delimiter="/") for one in page.get("CommonPrefixes") or ())
+    return [f"s3://{above.name}/{one['Prefix'].rstrip('/')}" for one in islice(lines, _FOLDERS)]
+
+
+def other_half(landing: Landing, tables: Iterable[TableRef]) -> Iterator[Finding]:
+    "Folders beside the landing with the changes of tables that have only loads in it, or the other way round."
+    listings = {table: landing.files(table) for table in islice(tables, _TABLES)}
+    half = {table: found for table, found in listings.items() if bool(found.load) != bool(found.changes)}
+    ours = [str(place.root) for place in landing.places]
+    for other in dict.fromkeys(other for place in landing.places if half for other in _beside(place)):
+        there = open_landing(other)
+        fits = [table for table, here in half.items() if _is_rest(here, there.files(table))]
+        if fits and other not in ours:
+            has_load = bool(half[fits[0]].load)
+            has, lacks = ("changes", "loads") if has_load else ("loads", "changes")
+            what = f"{other} has {has} of {some(list(map(str, fits)))}, of which the landing has only {lacks}"
+            mend = landing_command([*ours, other] if has_load else [other, *ours])
+            yield Finding("error", "landing", what, "A half of these tables does not come into the lake", mend)
+
+
+def _is_rest(here: Listing, there: Listing) -> bool:
+    "Whether a place has the kind of files that another one lacks."
+    return bool(there.changes if here.load else there.load)
+
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #5295d2f3
 def examine(
-    landing: FolderLanding | BucketLanding,
+    landing: Landing,
     item: TableItem,  # settings of the table
     now: float,  # epoch seconds
     settle: float = 300.0,  # seconds
@@ -111,7 +154,7 @@ def examine(
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #3bed0e87
 def undecided(
     config: Config,
-    landing: FolderLanding | BucketLanding,
+    landing: Landing,
     items: Iterable[TableItem],
     now: float,  # epoch seconds
 ) -> Iterator[Finding]:
@@ -145,7 +188,9 @@ def doctor(
     landing, now = open_landing(config.landing), time.time() if now is None else now
     items, found = tables_to_examine(config, landing, tuple(only))
     found += transactions(landing, config.transactions) if items else []  # an empty landing has named them
-    with ThreadPoolExecutor(THREADS if isinstance(landing, BucketLanding) else 1) as pool:
+    with suppress(LandingUnreachable, OSError):  # what lies beside it may not be ours to see
+        found += other_half(landing, [item.table for item in items])
+    with ThreadPoolExecutor(THREADS if is_bucket(config.landing) else 1) as pool:
         looks = list(pool.map(lambda item: examine(landing, item, now, config.settle), items))
     found += undecided(config, landing, items, now)
     found += [one for findings, _ in looks for one in findings]

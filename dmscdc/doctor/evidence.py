@@ -15,8 +15,8 @@ import pyarrow as pa
 from ..changes.csv import BadRow, first_rows, format_from, is_csv
 from ..changes.schema import WAY, Column, Footer, brief, column_type, in_words, open_raw, plain, read_footer
 from ..errors import Refused, Unreadable
-from ..landing.files import FolderLanding, Listing, RawFile
-from ..landing.s3 import BucketLanding
+from ..landing.files import Listing, RawFile
+from ..landing.s3 import Landing
 from ..service.key_inference import Suggestion, judged_by, suggest_key
 from ..state.items import TableItem
 
@@ -86,7 +86,7 @@ def _of_csv(file: RawFile, url: str, item: TableItem) -> Sample:
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #560186aa
 def sample(
-    landing: FolderLanding | BucketLanding,
+    landing: Landing,
     item: TableItem,  # settings of the table
     file: RawFile,  # of the table
 ) -> Sample:
@@ -106,7 +106,7 @@ class Evidence:
 
     item: TableItem  # its settings
     listing: Listing
-    landing: FolderLanding | BucketLanding
+    landing: Landing
     load: tuple[Sample, ...] = ()
     changes: tuple[Sample, ...] = ()  # in the order of the files
     suggestion: Suggestion | None = None  # of a table without a key
@@ -131,7 +131,7 @@ def ends_of(
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #b520fff1
 def look_into(
-    landing: FolderLanding | BucketLanding,
+    landing: Landing,
     item: TableItem,  # settings of the table
     now: float,  # epoch seconds
     settle: float = 300.0,  # seconds

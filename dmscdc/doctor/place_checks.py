@@ -25,6 +25,7 @@ from ..errors import FormatMissing
 from ..lake.table import version_of
 from ..spark.formats import FORMATS, check_format, coordinates, formats
 from ..landing.files import OURS
+from ..landing.joined import places_of
 from ..runs.report import size as in_bytes
 from ..service.config import Config
 from .evidence import Finding
@@ -113,7 +114,7 @@ def survey(
     landed: int = 0,  # bytes of all files of DMS
 ) -> Survey:
     "Ask this machine, and S3 for its time. Starts no Spark."
-    bucket = next(filter(is_bucket, (config.landing, config.lake)), "")
+    bucket = next(filter(is_bucket, (*places_of(config.landing), config.lake)), "")
     needed = not os.environ.get("SPARK_REMOTE")
     return Survey(
         config, landed,
@@ -147,8 +148,9 @@ def nested_places(s: Survey) -> Iterator[Finding]:
     ours = {"lake": config.lake, "archive": config.archive, "runs": config.runs}
     ours |= {} if config.state.startswith("dynamodb:") else {"state": state}
     for name, place in ours.items():
-        inside = bool(place) and is_within(place, config.landing)
-        if inside or place and name != "state" and is_within(config.landing, place):
+        landed = places_of(config.landing) if place else []
+        inside = any(is_within(place, one) for one in landed)
+        if inside or name != "state" and any(is_within(one, place) for one in landed):
             where = "lies in the landing" if inside else "holds the landing"
             grave = "error" if name in ("lake", "archive") else "warning"
             why = "Files of ours are taken for tables of DMS, or those of DMS for ours"
@@ -293,7 +295,8 @@ def rights(s: Survey) -> Iterator[Finding]:
     }
     for name, (place, attempt) in tries.items():
         far = is_bucket(place) or place.startswith("dynamodb:")
-        if not place.startswith("dynamodb:") and is_within(place.removeprefix("sqlite:"), config.landing):
+        here = place.removeprefix("sqlite:")
+        if not place.startswith("dynamodb:") and any(is_within(here, one) for one in places_of(config.landing)):
             continue  # we never write there
         try:
             attempt()
@@ -335,7 +338,7 @@ def _rules(bucket: str) -> list[dict[str, Any]] | None:  # None: it keeps no old
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #30bcc86f
 def old_versions(s: Survey) -> Iterator[Finding]:
     "Buckets that keep every old version for ever."
-    places = [place for place in (s.config.landing, s.config.lake, s.config.runs) if is_bucket(place)]
+    places = [one for one in (*places_of(s.config.landing), s.config.lake, s.config.runs) if is_bucket(one)]
     for bucket in dict.fromkeys(split_url(place)[0] for place in places):
         try:
             rules = _rules(bucket)

@@ -13,8 +13,8 @@ from typing import Any
 from ..changes.csv import is_csv
 from ..changes.schema import read_footer
 from ..errors import BadSetting, Refused
-from ..landing.files import FolderLanding, Listing, TableRef
-from ..landing.s3 import BucketLanding
+from ..landing.files import Listing, TableRef
+from ..landing.s3 import Landing
 from ..load.arrivals import count
 from .evidence import Finding
 from .task_checks import Settings, parse_settings
@@ -126,7 +126,7 @@ _MOST = 200  # load files of a table whose footers are read
 
 
 def _load_rows(
-    landing: FolderLanding | BucketLanding,
+    landing: Landing,
     table: TableRef,
     files: Listing,
 ) -> int | None:  # None: not counted
@@ -141,7 +141,7 @@ def _load_rows(
 
 def beside_landing(
     look: TaskLook,
-    landing: FolderLanding | BucketLanding,
+    landing: Landing,
     tables: Iterable[TableRef],  # of the landing
 ) -> Iterator[Finding]:
     "Where the landing is not what DMS says that it has written."

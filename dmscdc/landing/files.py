@@ -5,12 +5,15 @@
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-003
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -20,7 +23,8 @@ from ..errors import LandingUnreachable, NotADmsName
 
 # %% auto #0
 __all__ = ['SEGMENTS', 'OURS', 'TableRef', 'for_shell', 'printable', 'DmsName', 'parse_name', 'is_transactions', 'RawFile',
-           'change_order', 'day_before', 'Listing', 'classify', 'FolderLanding', 'holds_dms', 'describe_empty']
+           'change_order', 'day_before', 'Listing', 'classify', 'FolderLanding', 'holds_dms', 'describe_empty',
+           'landing_command']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 @dataclass(frozen=True, order=True)
@@ -294,6 +298,8 @@ class FolderLanding:
                  ):
         self.root, self.listings, self.unread, self.mixed = Path(root).absolute(), 0, {}, []
 
+    places = property(lambda self: (self,), doc="The places that it consists of.")
+
     def tables(self, known: Iterable[TableRef] = ()  # they had files once: not checked again
                ) -> list[TableRef]:  # by name
         "Tables with at least one DMS file. Stops at a table's first such file, so it is no full listing."
@@ -361,6 +367,14 @@ def describe_empty(root: str,  # the landing, as it was given
     return f"{expected}, found {count} of other names or in other places ({some}).{hint}"
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-049
+def landing_command(places: Sequence[str]  # one, or several that hold the tables together
+                    ) -> str:
+    "The command that shows whether a landing is right, and how it is set."
+    flags = " --landing ".join(map(for_shell, places))
+    setting = json.dumps(places if places[1:] else places[0], ensure_ascii=False)
+    return f"dmscdc plan --landing {flags} shows what lies there; to keep it, landing = {setting} in dmscdc.toml"
+
+
 def _wrong_level(root: str, paths: list[str]) -> str:
     "The hint for a landing whose path is too long or too short, with the path to try."
     dms = next((path for path in paths if _kind(path.rpartition("/")[2])), None)
@@ -370,15 +384,31 @@ def _wrong_level(root: str, paths: list[str]) -> str:
     if depth < 2:
         base = root.rstrip("/").rsplit("/", 2 - depth)[0]
         nowhere = "://" in root and "://" not in base
-        hint = "nothing lies above a bucket" if nowhere else f"try the landing {base or '/'}"
+        hint = "nothing lies above a bucket" if nowhere else landing_command([base or "/"])
         return f" {dms} lies {('two levels', 'one level')[depth]} too high: {hint}."
     deep = sorted({above for path in paths if _kind(path.rpartition("/")[2]) and (above := _above(path))})
-    places = [f"{root.rstrip('/')}/{above}" for above in deep]
-    if places[1:]:
-        known = ", ".join(places[:5]) + (", …" if places[5:] else "")
-        return (f" {dms} lies too deep: tables lie below {known}. A landing is one of them: "
-                f"dmscdc init --landing {for_shell(places[0])}.")
-    return f" {dms} lies too deep: try the landing {places[0] if places else root}."
+    places = {above: f"{root.rstrip('/')}/{above}" for above in deep}
+    known = ", ".join([*places.values()][:5]) + (", …" if deep[5:] else "")
+    if both := _divided(paths):
+        return (f" {dms} lies too deep: tables lie below {known}, their loads and their changes in different places. "
+                f"A landing can be several places: {landing_command([places[one] for one in both])}.")
+    if deep[1:]:
+        one = landing_command([places[deep[0]]])
+        return f" {dms} lies too deep: tables lie below {known}. A landing is one of them: {one}."
+    return f" {dms} lies too deep: {landing_command(list(places.values()) or [root])}."
+
+
+def _divided(paths: Iterable[str]) -> list[str]:  # [] where there is none
+    "The folders where tables lie, those with loads first, if changes of some table lie in another one than its load."
+    load, changes = defaultdict(set), defaultdict(set)  # by table
+    for path in paths:
+        kind, above = _kind(path.rpartition("/")[2]), _above(path)
+        if kind and above:
+            (load if kind == "load" else changes)[tuple(path[len(above) + 1:].split("/")[:2])].add(above)
+    is_divided = any(changes[table] - load[table] for table in [*load])
+    is_clear = all(len(folders) == 1 for folders in load.values())
+    found = (sorted(set().union(*some.values())) for some in (load, changes))
+    return list(dict.fromkeys(chain(*found))) if is_divided and is_clear else []
 
 
 def _above(path: str) -> str:  # "" where it lies as it should

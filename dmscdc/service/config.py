@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from ..errors import ConfigError
 from ..landing.files import TableRef
+from ..landing.joined import places_of
 from ..spark.formats import FORMATS, formats
 from ..storage.filesystem import is_bucket
 
@@ -44,7 +45,10 @@ def _setting(
 class Config:
     "All settings, checked; paths are absolute."
 
-    landing: str = _setting("where DMS writes: the folder above <schema>/<table>/, or s3://bucket/prefix")
+    landing: str = _setting(
+        "where DMS writes: the folder above <schema>/<table>/, or s3://bucket/prefix; a list where loads and changes "
+        "lie apart"
+    )
     lake: str = _setting("where the lake tables are written: a folder, or s3://bucket/prefix")
     state: str = _setting("settings, positions and leases of tables: sqlite:FILE or dynamodb:TABLE", "sqlite:state.db")
     runs: str = _setting("where runs, reports and the front page are kept: a folder, or s3://bucket/prefix", "runs")
@@ -178,8 +182,13 @@ def check_value(
     name: str,  # of a setting that exists
     value: object,  # as the file or the command gives it
     source: str,  # where it comes from, for the message
-) -> str | int | float:  # the value
+) -> str | int | float | list[str]:  # the value
     "Refuse a value that makes no sense, and a password in an address."
+    if name == "landing" and isinstance(value, (list, tuple)):
+        places = [_check_text(name, one, source) for one in value]
+        if not places:
+            raise _wrong(name, value, source, "a text, or a list of texts")
+        return places if places[1:] else places[0]
     check = _check_number if name in ("workers", "settle", "timeout", "spark_above") else _check_text
     return check(name, value, source)
 
@@ -195,6 +204,15 @@ def absolute(
     if colon and re.fullmatch(r"[a-z][a-z0-9+]+", kind):  # s3://…, dynamodb:…
         return value
     return str((folder / Path(value).expanduser()).resolve())
+
+
+def _joined(
+    landing: str | Sequence[str],  # a place, or several
+    folder: Path,  # of dmscdc.toml
+) -> str:  # with commas between several
+    "The places of a landing as one text, see `places_of`."
+    several = places_of(landing) if isinstance(landing, str) else landing
+    return ",".join(absolute(place, folder) for place in several)
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-026
 def _read_file(file: Path) -> dict:
@@ -244,12 +262,16 @@ _PLACES = ("landing", "lake", "archive")
 
 def _check_places(paths: Mapping[str, str]) -> None:
     "Refuse a lake that is, contains or lies in the landing; the same for an archive. Raises `ConfigError`."
-    for one, other in combinations([name for name in _PLACES if name in paths], 2):
-        ours, theirs = _parts(paths[other]), _parts(paths[one])
+    places = [(name, place) for name in _PLACES if name in paths for place in places_of(paths[name])]
+    for (one, there), (other, here) in combinations(places, 2):
+        ours, theirs = _parts(here), _parts(there)
         if ours[:len(theirs)] == theirs or theirs[:len(ours)] == ours:
             how = "are the same place" if ours == theirs else "lie one inside the other"
             hint = f"give the {other} a place of its own, beside the {one}, with --{other}"
-            raise ConfigError(f"{one} {paths[one]} and {other} {paths[other]} {how}: {hint}")
+            hint = "places of a landing lie beside each other" if one == other else hint
+            raise ConfigError(f"{one} {there} and {other} {here} {how}: {hint}")
+    if len({is_bucket(place) for name, place in places if name == "landing"}) > 1:
+        raise ConfigError(f"landing: {paths['landing']}: either all places are folders, or all lie in S3")
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-028
 def read_config(
@@ -266,7 +288,8 @@ def read_config(
     if missing := [name for name in ("landing", "lake") if name not in given]:
         raise _not_said(missing, folder / FILE)
     every = {**DEFAULTS, **given}
-    paths = {name: absolute(every[name], folder) for name in ("landing", "lake", "state", "runs")}
+    paths = {name: absolute(every[name], folder) for name in ("lake", "state", "runs")}
+    paths["landing"] = _joined(every["landing"], folder)
     paths |= {name: absolute(every[name], folder) for name in ("metrics", "source") if ":" in every[name]}
     paths |= {name: absolute(every[name], folder) for name in ("archive",) if every[name]}
     _check_places(paths)
@@ -293,7 +316,7 @@ def write_config(
     named = [name for name in MEANING if name in given]
     text = _for_people({name: check_value(name, given[name], "dmscdc init") for name in named})
     file = Path(folder) / FILE
-    _check_places({name: absolute(given[name], _here(folder)) for name in _PLACES if given.get(name)})
+    _check_places({name: _joined(given[name], _here(folder)) for name in _PLACES if given.get(name)})
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with file.open("x", encoding="utf-8") as out:

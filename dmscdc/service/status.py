@@ -20,8 +20,8 @@ from ..changes.schema import by_policy, evolve, in_words, read_footer, read_foot
 from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, Refused, UnknownTable, Unreadable
 from ..errors import is_expected
 from ..lake.glue import is_behind
-from ..landing.files import FolderLanding, TableRef, for_shell
-from ..landing.s3 import THREADS, BucketLanding, open_landing
+from ..landing.files import TableRef, for_shell
+from ..landing.s3 import THREADS, Landing, open_landing
 from ..landing.transactions import transactions_from, waiting
 from ..load.arrivals import Plan, count, some
 from ..landing.load_set import clock
@@ -148,7 +148,7 @@ def problem_words(
 
 # %% ../../notebooks/13_service/03_status.ipynb #0db52bcc
 def _proposed(
-    landing: FolderLanding | BucketLanding,
+    landing: Landing,
     item: TableItem,  # of a table that waits for its key
 ) -> Suggestion:
     "The key that a table's data suggests. Raises `Unreadable`, with the command that looks again."
@@ -182,7 +182,7 @@ def _settled(state: State, table: TableRef, config: Config, owner: str) -> Table
 def read_status(
     table: TableRef,  # with files in the landing, or known to the state
     config: Config,  # of the folder
-    landing: FolderLanding | BucketLanding,  # opened once for all tables
+    landing: Landing,  # opened once for all tables
     state: State,  # opened once for all tables
     now: float,  # epoch seconds
     retry: bool = False,  # ignore earlier refusals
@@ -239,7 +239,7 @@ def columns_ahead(
         return []
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-015
-def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding | BucketLanding) -> UnknownTable:
+def _unknown(names: list[str], there: list[TableRef], landing: Landing) -> UnknownTable:
     "The error for unknown table names, with the known ones."
     known = ", ".join(map(str, there[:10]))
     more = f" and {len(there) - 10:,} more" if len(there) > 10 else ""
@@ -250,7 +250,7 @@ def _unknown(names: list[str], there: list[TableRef], landing: FolderLanding | B
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-016
 def chosen_tables(
-    landing: FolderLanding | BucketLanding,  # where the files are
+    landing: Landing,  # where the files are
     state: State,  # where the settings are
     only: Iterable[str] = (),  # names; all where there are none
 ) -> list[TableRef]:  # sorted
@@ -305,7 +305,7 @@ def waits_for_aws(
 # %% ../../notebooks/13_service/03_status.ipynb #cell-022
 def _unused_transactions(
     config: Config,
-    landing: FolderLanding | BucketLanding,  # after its tables were looked for
+    landing: Landing,  # after its tables were looked for
 ) -> list[str]:  # a sentence for each folder
     "Folders with files of transactions that no setting names: their changes come into no table."
     used = config.transactions and transactions_from(config.transactions).folder

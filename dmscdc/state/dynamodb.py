@@ -20,6 +20,7 @@ from typing import Any
 
 from ..errors import BadSetting, StaleState, StateUnusable
 from ..landing.files import TableRef
+from ..landing.joined import places_of
 from .items import (ATTRIBUTES, LEASE_FIELDS, UNSET_LOAD, Lease, State,
                                 TableItem, check_lease, from_attributes, known_item, lease_of,
                                 or_damaged, read_item, table_path, to_attributes)
@@ -101,10 +102,11 @@ def _try_update(name: str, path: str, update: Mapping[str, Any], **values: str |
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-008
 def _place_of(landing: str) -> str:  # "bucket/prefix/"; "" for a folder
-    "Where a landing's items begin."
+    "Where a landing's items begin; of several places the first."
     if not is_bucket(landing):
         return ""
-    return "/".join(part for part in (*split_url(landing), "") if part) + "/"
+    first = places_of(landing)[0]
+    return "/".join(part for part in (*split_url(first), "") if part) + "/"
 
 
 def _split_path(path: str) -> tuple[str, TableRef] | None:  # place and table; None: no table's

@@ -355,7 +355,7 @@ def test_the_command_plans_a_landing_in_a_bucket(dmscdc, bucket, tmp_path):
     assert (found["sampledb.product"]["plan"], found["sampledb.product"]["files"]["load"][0]["path"]) == ("initial", "LOAD00000001.parquet")
 
 
-@pytest.mark.parametrize("prefix, says", [("", "no files of DMS in s3://{}: expected"), ("raw/sampledb", "lies one level too high: try the landing s3://{}/raw."), ("deep", "try the landing s3://{}/deep/raw.")])
+@pytest.mark.parametrize("prefix, says", [("", "no files of DMS in s3://{}: expected"), ("raw/sampledb", "lies one level too high: dmscdc plan --landing s3://{}/raw shows"), ("deep", "dmscdc plan --landing s3://{}/deep/raw shows")])
 def test_an_address_on_the_wrong_level_is_told_the_right_one(dmscdc, bucket, prefix, says):
     for key in {"": (), "deep": ("deep/raw/sampledb/product/20181215-100311204.parquet",)}.get(prefix, ("raw/sampledb/product/LOAD00000001.parquet",)):
         client("s3").put_object(Bucket=bucket, Key=key, Body=b"x")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from dmscdc.cli.main import app
 from dmscdc.errors import NotADmsName
 from dmscdc.landing.files import FolderLanding, RawFile, TableRef, classify, parse_name
-from dmscdc.landing.s3 import listing_from_keys
+from dmscdc.landing.s3 import listing_from_keys, open_landing
 
 pytestmark = pytest.mark.quick
 
@@ -70,7 +70,36 @@ def test_a_folder_and_a_bucket_give_the_same_listing(tmp_path):
 def test_tables_below_a_landing_one_level_too_high_are_never_joined_and_the_right_one_is_named(tmp_path, more):
     put(tmp_path / "raw", *(f"dms/shop/{path}" for path in ["colours/LOAD00000001.parquet", "sizes/LOAD00000001.parquet", *more]))
     done = CliRunner().invoke(app, ["plan", "--folder", str(tmp_path), "--landing", str(tmp_path / "raw"), "--lake", str(tmp_path / "lake")])
-    assert done.exit_code == 3 and "dms.shop" not in done.output and f"try the landing {tmp_path}/raw/dms" in " ".join(done.output.split()), done.output
+    assert done.exit_code == 3 and "dms.shop" not in done.output and f"dmscdc plan --landing {tmp_path}/raw/dms" in " ".join(done.output.split()), done.output
+
+
+def typed(*words: str):
+    done = CliRunner().invoke(app, [*words])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def test_loads_and_changes_that_lie_apart_are_said_with_the_command_and_are_one_table(tmp_path):
+    raw, home = tmp_path / "raw", ("--folder", str(tmp_path))
+    put(raw, "cdc/shop/item/20260301-100000000.parquet", "cdc/shop/other/20260301-100000000.parquet", "full/shop/item/LOAD00000001.parquet")
+    both = ("--landing", f"{raw}/full", "--landing", f"{raw}/cdc")
+    assert typed("init", "--landing", str(raw), "--lake", f"{tmp_path}/lake", *home)[0] == 0
+    code, said = typed("plan", *home)
+    assert code == 3 and f"dmscdc plan {' '.join(both)} shows what lies there" in said, said
+    listing = open_landing(",".join(both[1::2])).files(TableRef("shop", "item"))
+    assert [file.name for file in (*listing.load, *listing.changes)] == ["LOAD00000001.parquet", "20260301-100000000.parquet"]
+
+    assert typed("doctor", *home, "--landing", f"{raw}/full")[1].count(f"{raw}/cdc has changes of shop.item, of which the landing has only loads") == 1
+    assert f"{raw}/full has loads of shop.item" in typed("doctor", *home, "--landing", f"{raw}/cdc")[1]
+    assert "has changes of" not in typed("doctor", *home, *both)[1]
+
+
+@pytest.mark.parametrize("name, says", [
+    ("LOAD00000002.parquet", "which of them the table begins with cannot be told"), ("20260301-100000000.parquet", "lies in")])
+def test_places_that_contradict_each_other_cost_their_table_its_run_and_no_other(tmp_path, name, says):
+    put(tmp_path, "cdc/shop/item/20260301-100000000.parquet", "full/shop/item/LOAD00000001.parquet", "full/shop/other/LOAD00000001.parquet")
+    put(tmp_path, f"{'cdc' if 'LOAD' in name else 'full'}/shop/item/{name}")
+    code, said = typed("plan", "--landing", f"{tmp_path}/full", "--landing", f"{tmp_path}/cdc", "--lake", f"{tmp_path}/lake", "--settle", "0", "--folder", str(tmp_path))
+    assert code == 3 and says in said and "shop.other waiting LOAD00000001.parquet: a Parquet file was expected" in said, said
 
 
 def test_a_file_deleted_during_the_walk_is_not_there(tmp_path):
