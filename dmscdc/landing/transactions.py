@@ -272,6 +272,18 @@ def _lines(content: bytes, name: str) -> Iterable[bytes]:
     return io.BytesIO(gzip.decompress(content) if name.endswith(".gz") else content)
 
 
+@dataclass(frozen=True)
+class _Look:
+    "What is to be divided."
+    landing: Landing
+    place: FolderLanding | BucketLanding  # of the landing, where the folder lies
+    how: Transactions
+    url: str                    # of the list
+    done: Done                  # the list, with the time of this look if it listed all
+    files: tuple[RawFile, ...]  # not divided, or grown since, in order
+    problems: tuple[str, ...] = ()  # what a person must look at
+
+
 def _route_file(look: _Look, file: RawFile,
                 starts: dict[TableRef, float]  # see `_first_load`
                 ) -> Routed:
@@ -294,18 +306,6 @@ def _sum(*several: Routed) -> Routed:
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #363a49ca
 _DAY = 86_400.0  # seconds
-
-
-@dataclass(frozen=True)
-class _Look:
-    "What is to be divided."
-    landing: Landing
-    place: FolderLanding | BucketLanding  # of the landing, where the folder lies
-    how: Transactions
-    url: str                    # of the list
-    done: Done                  # the list, with the time of this look if it listed all
-    files: tuple[RawFile, ...]  # not divided, or grown since, in order
-    problems: tuple[str, ...] = ()  # what a person must look at
 
 
 def _place_with(landing: Landing, folder: str) -> FolderLanding | BucketLanding:
