@@ -59,7 +59,7 @@ def main(records: int) -> None:
     visits, taken, memory, before = [0] * 1_000_000, [], [], Manifest(is_watched=True, loaded="an export", key=("id",))
     with tempfile.TemporaryDirectory() as root:
         known = Known(open_store(f"{root}/lake"), "known")
-        known.add(0, lines_of_items((customer(key, 0) for key in range(len(visits))), ["id"]))
+        known.add(0, lines_of_items((customer(key, 0) for key in range(len(visits))), ["id"], 1))
         for number in range(1, records // WINDOW + 1):
             path = Path(root, "window")
             write_window(path, number, visits)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .settings import DmsSettings
-from ..landing.files import TableRef, parse_name
+from ..landing.files import WHOLE_ROWS, TableRef, parse_name
 
 # %% auto #0
 __all__ = ['TYPES', 'Schema', 'NOT_LOGGED', 'Before', 'Rows', 'load_name', 'as_utc', 'in_zone', 'change_name', 'date_folder',
@@ -345,14 +345,18 @@ def _put(landing: Path, target: Path, write: Callable[..., object], replace: boo
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-056
 def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
-    "Writes Parquet as DMS does: no key/value metadata."
+    "Writes Parquet as DMS does: no key/value metadata but that of `WHOLE_ROWS`, which is ours."
+    note = {name: value for name, value in (data.schema.metadata or {}).items() if name == WHOLE_ROWS}
     if settings.parquet_timestamp_in_millisecond:
         data = _in_milliseconds(data)
+    data = data.replace_schema_metadata(None)
     known = [f.name for f in data.schema if settings.enable_statistics and not pa.types.is_decimal(f.type)]
-    pq.write_table(data.replace_schema_metadata(None), path,
-                   version="1.0" if settings.parquet_version == "parquet-1-0" else "2.4",
-                   compression="gzip" if settings.gzip else "none", use_dictionary=settings.encoding_type != "plain",
-                   row_group_size=settings.row_group_length, store_schema=False, write_statistics=known or False)
+    with pq.ParquetWriter(path, data.schema, version="1.0" if settings.parquet_version == "parquet-1-0" else "2.4",
+                          compression="gzip" if settings.gzip else "none", store_schema=False,
+                          use_dictionary=settings.encoding_type != "plain", write_statistics=known or False) as file:
+        file.write_table(data, settings.row_group_length)
+        if note:
+            file.add_key_value_metadata(note)
 
 
 def _in_milliseconds(data: pa.Table) -> pa.Table:

@@ -110,12 +110,14 @@ def change_files(
     load: Mapping[str, str] | None = None,  # a load file, for `before_images`
 ) -> ChangeFiles:
     "Files of one table, grouped by their columns."
-    groups: dict[tuple[str, ...], int] = {}
+    groups: dict[tuple[tuple[str, ...], bool], int] = {}
     place, sets = {}, {}
     for f in footers:
-        group = groups.setdefault(tuple(c.name for c in f.schema), len(groups))
+        names = tuple(c.name for c in f.schema)
+        group = groups.setdefault((names, f.is_whole), len(groups))
         place[f.path] = (group, (kinds or {}).get(f.path, "new"))
-    carried = [(set(names), group) for names, group in groups.items()]
+    every = {c.name for c in schema}
+    carried = [(every if is_whole else set(names), group) for (names, is_whole), group in groups.items()]
     alone = {name for f in footers for name in f.unlogged}  # each with what is computed from it, and itself first
     for c in schema:
         carrying = tuple(group for names, group in carried if c.name in names)

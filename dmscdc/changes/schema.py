@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import LakeDamaged, Refused, Unreadable
-from ..landing.files import for_shell
+from ..landing.files import WHOLE_ROWS, for_shell
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
@@ -131,6 +131,7 @@ class Footer:
     groups: tuple[int, ...] = ()  # rows of each row group
     unlogged: tuple[str, ...] = ()  # columns of which some values were not in the source's log
     is_marked: bool = False  # it has a column that says which values these are
+    is_whole: bool = False  # its rows are whole: a column that it lacks is null, and does not keep its value
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #9b8d191c
 WAY = "Take it out of the landing and let DMS write it again"
@@ -381,7 +382,7 @@ def read_footer(
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     size = sum(g.total_byte_size for g in groups)
     rows = tuple(g.num_rows for g in groups)
-    return Footer(path, schema, meta.num_rows, size, rows, unlogged, is_marked)
+    return Footer(path, schema, meta.num_rows, size, rows, unlogged, is_marked, WHOLE_ROWS in made)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-023
 def read_footers(
@@ -527,6 +528,7 @@ def _missing(
     absent: Sequence[str],  # columns that were absent before
 ) -> tuple[tuple[str, ...], list[str]]:  # columns that the newest file does not carry; a sentence for each new one
     "Which columns of the lake are no longer in new files."
+    footers = [f for f in footers if not f.is_whole]
     carried = [{c.name for c in f.schema} for f in footers]
     gone, said = tuple(c.name for c in lake if carried and c.name not in carried[-1]), []
     for name in (name for name in gone if name not in absent):

@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 
 from ..changes.schema import UNLOGGED, in_python, in_words, open_raw, plain, read_raw, statistics, unlogged_names
 from ..errors import BadKey
-from ..landing.files import RawFile
+from ..landing.files import WHOLE_ROWS, RawFile
 from ..storage.filesystem import fs_and_path, iso_time
 
 # %% auto #0
-__all__ = ['ROOM', 'WHOLE', 'utc', 'typed', 'plain_key', 'TypedKeys', 'Query', 'inside', 'FileStats', 'measure', 'KeyIndex',
-           'look']
+__all__ = ['ROOM', 'WHOLE', 'WHOLE_ROW', 'utc', 'typed', 'plain_key', 'TypedKeys', 'Query', 'inside', 'FileStats', 'measure',
+           'KeyIndex', 'look']
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-006
 def utc(
@@ -273,6 +273,9 @@ def _in_file(
     return found
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-022
+WHOLE_ROW = "_cdc_whole"  # among the values of a row that lacks no column, see `WHOLE_ROWS`
+
+
 def _plain(value: Any) -> Any:
     "A time of day is text in the lake, to the millisecond."
     return value.isoformat("milliseconds") if isinstance(value, time) else value
@@ -295,14 +298,15 @@ def _read_rows(
     path: str = "",  # of the file, for messages
 ) -> list[dict[str, Any]]:  # the whole rows
     "Read rows, and of their groups only. Raises `Unreadable`."
-    found = []
+    found, is_whole = [], WHOLE_ROWS in (raw.metadata.metadata or {})
     for number, group in enumerate(kept.groups):
         here = [row - group.start for row in rows if 0 <= row - group.start < group.rows]
         if here:
             some = read_raw(raw, path, None, [number]).take(here)
             with in_words(path, f"a text of rows {here[0] + group.start} to {here[-1] + group.start}"):
                 found += _python_rows(plain(some))
-    return [{name: _plain(value) for name, value in row.items()} for row in found]
+    note = {WHOLE_ROW: True} if is_whole else {}
+    return [{name: _plain(value) for name, value in row.items()} | note for row in found]
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-023
 def look(

@@ -21,14 +21,14 @@ from ..changes.read import before_images, is_sequence
 from ..changes.schema import OP, STANDARD, open_raw, read_raw
 from ..errors import BadKey, Refused
 from .changelog import Changelog, is_first_put, moment
-from .lookup import Query, KeyIndex, look, utc
+from .lookup import WHOLE_ROW, Query, KeyIndex, look, utc
 from ..landing.files import RawFile, TableRef
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
 __all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawChange', 'Matches', 'find_rows', 'sequence_of', 'in_order',
-           'late_files', 'Cell', 'Known', 'RowChange', 'Row', 'same', 'meaning', 'after', 'RowLife', 'steps_of',
-           'states_of', 'without', 'between']
+           'late_files', 'Cell', 'Known', 'RowChange', 'Row', 'same', 'meaning', 'values_on', 'after', 'RowLife',
+           'steps_of', 'states_of', 'without', 'between']
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-010
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class RawChange:
     values: Mapping[str, Any]  # of the columns that the file carries, as the lake would hold them
     place: int = 0  # of its file among all: before the load, load, changes
     move: str = ""  # of an update that changed the key: `from id=1003` under the new one, `to id=2003` under the old
+    is_whole: bool = False  # a column that the file lacks is null
     joined: bool = False  # a changed key; since the row before of this key, in an earlier file, there are no others
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-012
@@ -148,7 +149,8 @@ def find_rows(
                 op = "I" if file in loads else values.get(OP)
                 values = {n: str(v) if n.upper() == STANDARD and isinstance(v, Decimal) else v
                           for n, v in values.items() if n != OP}
-                rows[number].append(RawChange(file, name, row, op, values, place, move))
+                is_whole = bool(values.pop(WHOLE_ROW, False))
+                rows[number].append(RawChange(file, name, row, op, values, place, move, is_whole))
     rows = [_with_joins(past, asked, one) for one in rows]
     lacking = _check_files(past, asked, index)
     broken.sort(key=lambda one: files.index(one[0]))
@@ -328,12 +330,14 @@ def meaning(
     return f"no change: its Op is {op!r}"
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-031
-def after(
-    row: Row,
-    op: str | None,
-    values: Mapping[str, Any],  # that the file carries
-) -> Row:
+def values_on(row: Row, raw: RawChange) -> Mapping[str, Any]:
+    "The values of a change; of a whole row also the nulls of columns that only the row before has."
+    return {**dict.fromkeys(row.values or ()), **raw.values} if raw.is_whole else raw.values
+
+
+def after(row: Row, raw: RawChange) -> Row:
     "The row after a change; an unknown Op does not change it, and a deletion leaves nothing."
+    op, values = raw.op, values_on(row, raw)
     if op == "D":
         return Row(None, True, row.lives or int(not row.is_whole))
     if op not in ("I", "U"):
@@ -397,8 +401,8 @@ def steps_of(
             if gaps and gaps[0] < raw.place:
                 gaps, row = [at for at in gaps if at > raw.place], _unknown(row)
             row = Row() if keyless else row
-            cells = row.cells(raw.values, quiet) if raw.op in ("I", "U") else ()
-            meant, row = _move_words(raw) or meaning(row, raw.op, bool(cells)), after(row, raw.op, raw.values)
+            cells = row.cells(values_on(row, raw), quiet) if raw.op in ("I", "U") else ()
+            meant, row = _move_words(raw) or meaning(row, raw.op, bool(cells)), after(row, raw)
             at = _committed(raw, sequence, stamp), raw.file.stamp, _put_at(past, raw.file), raw.file in late
             number, lives = len(steps) + 1, row.lives
             step = RowChange(number, raw.name, raw.row, raw.op, meant, cells, row.values, lives, part is old, *at)

@@ -141,7 +141,7 @@ def _last(
 ) -> tuple[Mapping[str, Any] | None, RawChange | None]:  # the row after all of them, and the one that comes last
     row, last = Row(), None
     for raw in by_sequence(rows, clock)[0]:
-        row, last = after(row, raw.op, raw.values), raw
+        row, last = after(row, raw), raw
     return row.values, last
 
 # %% ../../notebooks/10_history/07_small.ipynb #b7417fb0

@@ -81,7 +81,7 @@ def _states(
     changes, sequence = by_sequence(rows, clock)
     row, found = Row(), []
     for raw in changes:
-        before, row = row, after(row, raw.op, raw.values)
+        before, row = row, after(row, raw)
         found.append(_State(raw, _place(raw, number, sequence), before.values, row.values))
     return found
 

@@ -22,9 +22,9 @@ from ..errors import LandingUnreachable, NotADmsName
 
 
 # %% auto #0
-__all__ = ['SEGMENTS', 'OURS', 'TableRef', 'for_shell', 'printable', 'DmsName', 'parse_name', 'is_transactions', 'RawFile',
-           'change_order', 'day_before', 'Listing', 'classify', 'FolderLanding', 'holds_dms', 'describe_empty',
-           'landing_command']
+__all__ = ['SEGMENTS', 'OURS', 'WHOLE_ROWS', 'TableRef', 'for_shell', 'printable', 'DmsName', 'parse_name', 'is_transactions',
+           'RawFile', 'change_order', 'day_before', 'Listing', 'classify', 'FolderLanding', 'holds_dms',
+           'describe_empty', 'landing_command']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 @dataclass(frozen=True, order=True)
@@ -176,6 +176,7 @@ class Listing:
 _DATE_FOLDER = re.compile(r"(\d{4,10}|\d{2,4}([-_/]\d{2,4}){1,3})?")
 SEGMENTS = "_segments"  # an empty file that says that folders of a table are segments of its load
 OURS = "_dmscdc"  # the lake's folder of journals, never a schema
+WHOLE_ROWS = b"dmscdc.whole"  # in the footer of a change file: its rows are whole, and a column that it lacks is null
 
 
 def _is_hidden(folder: str) -> bool:  # one, or several with "/" between

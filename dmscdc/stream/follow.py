@@ -118,8 +118,15 @@ def _told(client: Any, stream: str) -> tuple[str, float]:
     return born.isoformat() if isinstance(born, datetime) else str(born), float(summary["RetentionPeriodHours"])
 
 
+def _load_command(stream: str, table: TableRef, manifest: Manifest) -> str:
+    "What is typed to load a table anew."
+    load = f"--load dynamodb:{manifest.source or 'TABLE'}"
+    return f"dmscdc stream --stream {for_shell(stream)} --table {for_shell(table)} {load}"
+
+
 def lost_words(
     stream: str,
+    table: TableRef,
     before: Manifest,
     now: float,  # epoch seconds
     born: str = "",  # when the stream was made
@@ -127,7 +134,7 @@ def lost_words(
     gone: Sequence[str] = (),  # shards of which records were gone before they were read
 ) -> str:  # "" where nothing is lost
     "What is said where records have gone before they were read."
-    since, again = clock(before.read_at), "Load the table anew (--load), or compare it with DynamoDB (dmscdc reconcile)"
+    since, again = clock(before.read_at), f"To load the table anew: {_load_command(stream, table, before)}"
     if not before.number:
         return ""
     if before.born and born != before.born:
@@ -183,7 +190,7 @@ def stage_next(
     read = in_spark(spark, stream, before.start, place) if spark else None
     positions = before.positions if born == before.born or not before.born else {}
     window = read_window(client, stream, positions, before.start, read=read, stop=stop)
-    lost = lost_words(stream, before, now, born, hours, window.lost)
+    lost = lost_words(stream, table, before, now, born, hours, window.lost)
     if window.positions == before.positions and not lost and not _is_due(before, now):
         return replace(before, files=(), records=0, doubts=(), is_full=window.is_full)
     before = replace(before, born=born, is_lost=before.is_lost or bool(lost))
@@ -226,21 +233,28 @@ def _gaps_of(manifest: Manifest) -> list[str]:
     return [words for *_, words, window, is_unheld in manifest.missed if not is_unheld and window < manifest.number]
 
 
+def _is_missing(manifest: Manifest) -> bool:
+    "Whether a change is missing, or an item of before the stream."
+    return bool(_gaps_of(manifest)) or any(is_unheld for *_, is_unheld in manifest.missed)
+
+
 def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Known, item: TableItem, place: str,
                 start: str, key: Sequence[str]) -> Manifest:
     "Write the first content, unless it is there. Raises `BadSetting`."
     if not place.startswith("dynamodb:") and "://" not in place and place:
         place = str(Path(place).absolute())
-    is_again = before.is_lost or bool(_gaps_of(before)) and place.startswith("dynamodb:")
-    if before.loaded and not is_again and not before.loading and place in ("", before.loaded):
+    is_scan = (place or before.loading).startswith("dynamodb:")
+    is_again = is_scan and (before.is_lost or _is_missing(before))
+    if before.loaded and not is_again and not before.loading and place in ("", before.loaded, *before.loads):
         return before
     place = place or before.loading
     table, folder = item.table, known.above
     store, listing = open_store(lake), open_landing(landing).files(table)
-    if before.is_lost and not place.startswith("dynamodb:"):
+    if not is_scan and (before.is_lost or before.cleaned):
+        lost = f"files up to {before.cleaned} are deleted" if before.cleaned else "records of the stream were lost"
         raise BadSetting(
-            f"{table}: records of the stream were lost, and {place} may be older than they were. Load the table from a "
-            "scan: --load dynamodb:TABLE"
+            f"{table}: {lost}, and {place} may be older than they were. Load the table from a scan: "
+            f"--load dynamodb:{before.source or 'TABLE'}"
         )
     if not before.number and (there := [*listing.load, *listing.changes]):
         words = f"{table}: the landing has files of it, like {there[0].path}, and no window of the stream was read"
@@ -253,7 +267,10 @@ def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Kn
         before = replace(before, is_watched=before.is_watched or is_first)
         keep(store, folder, before)
     _drop_load(landing, table)  # of a process that died, or of an earlier load
-    keep_lines = lambda some: known.add(before.number, lines_of_items(some, key))
+    if is_scan:
+        known.clear()
+    at = round(before.read_at * 1e6) if is_scan else before.number
+    keep_lines = lambda some: known.add(before.number, lines_of_items(some, key, at))
     odd = odd_names(item.format, table)
     try:
         files, columns = write_first(landing, table, items, key, before.columns, item.columns, keep_lines, odd)
@@ -265,6 +282,7 @@ def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Kn
         changes = "supersede" if before.loading.startswith("dynamodb:") else "keep"
         open_state(state, landing).instruct(table, {"kind": "reload", "changes": changes})
     done = {"columns": {**before.columns, **columns}, "loading": "", "loaded": before.loading, "is_lost": False}
+    done |= {"loads": tuple(dict.fromkeys([*before.loads, before.loading]))}
     done |= {"loaded_at": round(time.time() * 1e6), "missed": (), "more_missed": 0}
     loaded = replace(before, number=before.number + 1, **done)
     keep(store, folder, loaded)
@@ -290,6 +308,9 @@ def clean_staged(
         return 0
     edge = parse_name(item.position.last.rpartition("/")[2]).stamp - timedelta(days=days)
     old = [file.path for file in there.files(table).changes if file.stamp < edge]
+    if old:  # said before, as an export that lies beneath them would come up again
+        before = newest(store, folder)
+        keep(store, folder, replace(before, number=before.number + 1, records=0, files=(), doubts=(), cleaned=old[-1]))
     for path in old:
         files, place = fs_and_path(there.url(table, path))
         files.delete_file(place)
@@ -374,8 +395,7 @@ def _count(number: int, thing: str) -> str:
 def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[str]:
     "What a person must know as long as later records have not settled it."
     found, like = [], [change_from(text.encode(), shard, number) for shard, number, text in manifest.open]
-    load = f"--load dynamodb:{manifest.source or 'TABLE'}"
-    anew = f"dmscdc stream --stream {for_shell(stream)} --table {for_shell(table)} {load}"
+    anew = _load_command(stream, table, manifest)
     if names := {one.name: one for one in like}:
         like_this = key_in_words(next(iter(names.values())).key)
         found.append(
@@ -387,13 +407,14 @@ def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[st
     if count := len(unheld) + bool(unheld) * manifest.more_missed:
         why = "DynamoDB had items before the stream began"
         if manifest.loaded:
-            why = f"{manifest.loaded} has them not either, so items were made after it and before the stream began"
+            why = f"{manifest.loaded}, loaded at {clock(manifest.loaded_at / 1e6)}, has them not either"
         found.append(
             f"{_UNHELD} ({_count(count, 'item')}, like {unheld[0]}): {why}, and "
             f"those that have not changed since are missing. To load them: {anew}"
         )
-    if count := len(gaps) + (not unheld) * manifest.more_missed:
-        like_one = f", like that of {gaps[0]}" if gaps else ""
+    if gaps:
+        count = len(gaps) + (not unheld) * manifest.more_missed
+        like_one = f", like that of {gaps[0]}" if gaps[0] else ""
         found.append(
             f"{_GAP} ({count:,}{like_one}), as they do not say of the item what the table had. These "
             "items are right again, others may not be: the stream was no destination of DynamoDB for a while, or the "

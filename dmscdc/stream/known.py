@@ -34,10 +34,11 @@ def lines_of(
 def lines_of_items(
     items: Iterable[Mapping[str, Any]],  # as a scan or an export gives them
     key: Sequence[str],  # their key attributes
+    at: int,  # microseconds since 1970: when the scan began; of an export a number of its own, as it lies beneath all
 ) -> np.ndarray:
-    "What is kept of items that were there before every change: the time is the first microsecond of 1970."
+    "What is kept of a first content."
     texts = ({n: {kind: bytes_text(v) for kind, v in typed.items()} for n, typed in one.items()} for one in items)
-    lines = [(text_print(name_of({name: one[name] for name in key})), 1, 0, print_of(one), 0, 0) for one in texts]
+    lines = [(text_print(name_of({name: one[name] for name in key})), at, 0, print_of(one), 0, 0) for one in texts]
     return np.array(lines, LINE)
 
 
@@ -119,6 +120,24 @@ class Known:
                 kept[which[newer]] = found[part][newer]
         return is_known, at, after
 
+    def of_item(self, key: int, window: int) -> np.ndarray:
+        "All lines of an item."
+        self._take(window)
+        ends = (np.searchsorted(staged["key"], [key, key + 1]) for staged in self._sorted)
+        return np.concatenate([np.empty(0, LINE), *(one[slice(*at)] for one, at in zip(self._sorted, ends))])
+
+    def every(self, window: int) -> np.ndarray:
+        "All lines, by item and time."
+        self._take(window)
+        self._sorted = [_in_order(np.concatenate([np.empty(0, LINE), *self._sorted]))]
+        return self._sorted[0]
+
+    def clear(self) -> None:
+        "Forget everything: a load begins that all of it is older than."
+        for name in self.store.list(self.folder):
+            self.store.delete(name)
+        self._read, self._taken, self._sorted = {}, set(), []
+
     def _take(self, window: int) -> None:
         "Sort what was staged and is not in `_sorted` yet into it: arrays, each at least twice as long as the next."
         new = [name for name in sorted(self.store.list(self.folder)) if name not in self._taken]
@@ -136,7 +155,9 @@ class Known:
             return
         lines = np.concatenate([np.load(io.BytesIO(self.store.read(name)), allow_pickle=False) for name in old])
         lines = _in_order(lines)
-        self.add(0, lines[np.append(lines["key"][1:] != lines["key"][:-1], True)])
+        newest = lines[np.append(lines["key"][1:] != lines["key"][:-1], True)]
+        newest["before"] = 0  # the first that is known of the item from now on, and no change is missing before it
+        self.add(0, newest)
         for name in old:
             self.store.delete(name)
             self._read.pop(name, None)

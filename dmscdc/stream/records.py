@@ -241,7 +241,10 @@ def _canonical(typed: Any) -> Any:
     ((kind, value),) = typed.items()
     if kind == "N":
         return {kind: _digits(value)}
-    if kind in ("SS", "NS", "BS"):
+    if kind in ("B", "BS"):
+        plain = [base64.b64encode(base64.b64decode(one)).decode() for one in (value if kind == "BS" else [value])]
+        return {kind: sorted(plain)}
+    if kind in ("SS", "NS"):
         return {kind: sorted(map(_digits, value) if kind == "NS" else value)}
     if kind == "L":
         return {kind: list(map(_canonical, value))}
@@ -252,7 +255,7 @@ def _canonical(typed: Any) -> Any:
 
 def _is_plain(typed: Any) -> bool:
     "Whether equal values of this kind are always written alike."
-    return "S" in typed or "N" in typed and typed["N"].isdigit() or "BOOL" in typed or "B" in typed or "NULL" in typed
+    return "S" in typed or "N" in typed and typed["N"].isdigit() or "BOOL" in typed or "NULL" in typed
 
 
 def print_of(item: Mapping[str, Any]) -> int:  # 63 bits; 0 of no item
@@ -263,8 +266,8 @@ def print_of(item: Mapping[str, Any]) -> int:  # 63 bits; 0 of no item
         if not all(map(_is_plain, item.values())):
             item = {name: _canonical(typed) for name, typed in item.items()}
         return _print(marshal.dumps(sorted(item.items()), 0))  # the fastest way to bytes; 0: the same in all Pythons
-    except (ValueError, TypeError, AttributeError):  # an old image that is odd equals itself
-        return text_print(json.dumps(item, sort_keys=True))
+    except (ValueError, TypeError, AttributeError):  # an old image may be odd, and then tells nothing
+        return UNTOLD
 
 
 def _print(data: bytes) -> int:

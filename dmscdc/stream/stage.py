@@ -25,7 +25,7 @@ import pyarrow as pa
 from ..capture.items import OP, RECORD, REST, SEQUENCE, columns_of, is_free, row_of
 from ..capture.writer import arrow_type, change_name, put_file
 from ..errors import AlreadyExists, BadSetting, Busy, UnknownTable, Unreadable
-from ..landing.files import TableRef, for_shell, parse_name
+from ..landing.files import WHOLE_ROWS, TableRef, for_shell, parse_name
 from ..landing.s3 import open_landing
 from ..storage.filesystem import client, is_bucket, split_url
 from ..storage.log_store import LogStore
@@ -34,8 +34,8 @@ from .records import UNTOLD, Change, change_from, in_order, unpacked
 from .shards import Window
 
 # %% auto #0
-__all__ = ['Row', 'Manifest', 'newest', 'keep', 'column_name', 'key_in_words', 'kinds_of', 'moment', 'sequence_of', 'tie_of',
-           'put_table', 'stage_window']
+__all__ = ['Row', 'Missed', 'Manifest', 'newest', 'keep', 'column_name', 'key_in_words', 'kinds_of', 'moment', 'sequence_of',
+           'tie_of', 'put_table', 'stage_window']
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #781b060b
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class Manifest:
     doubts: tuple[str, ...] = ()  # what a person must know of it
     loading: str = ""  # from where what the table held before the stream is being written; "": none is
     loaded: str = ""  # from where that was written
+    loads: tuple[str, ...] = ()  # from where it ever was
+    cleaned: str = ""  # the newest staged file that was deleted
     key: tuple[str, ...] = ()  # the attributes that records name as their key
     kinds: tuple[tuple[str, str], ...] = ()  # and their types, see `kinds_of`
     born: str = ""  # when the stream was made, as it says itself
@@ -68,7 +70,7 @@ class Manifest:
     open: tuple[tuple[str, str, str], ...] = ()  # shard, number, text of records whose order is not sure
     circles: tuple[tuple[str, str, str], ...] = ()  # those whose order an older change may turn, see `in_order`
     is_lost: bool = False  # records had gone before they were read, and no content was loaded since
-    missed: tuple[tuple[Any, ...], ...] = ()  # changes whose item was not as the table has it, see `_missed`
+    missed: tuple[Missed, ...] = ()  # changes whose item was not as the table has it
     more_missed: int = 0  # beyond those
     loaded_at: int = 0  # when a first content had been written, microseconds since 1970; 0: none was
     is_watched: bool = False  # every window has kept what `Known` holds
@@ -82,7 +84,7 @@ def newest(
     if not (number := store.last(folder)):
         return Manifest()
     told = json.loads(store.read(f"{folder}/{number:012d}.json"))
-    lists = {name: tuple(told.get(name, ())) for name in ("files", "metadata", "doubts", "key", "bad")}
+    lists = {name: tuple(told.get(name, ())) for name in ("files", "metadata", "doubts", "key", "bad", "loads")}
     lists |= {name: tuple(map(tuple, told.get(name, ()))) for name in ("open", "circles", "kinds", "missed")}
     return Manifest(**{**told, **lists})
 
@@ -317,7 +319,8 @@ def _data_of(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
             values[name][place] = value
     kinds = {name: arrow_type(kind) for name, kind in {**columns, REST: "string"}.items()}
     data = {n: pa.array(values[n], kind) if n in values else pa.nulls(len(rows), kind) for n, kind in kinds.items()}
-    return pa.table({OP: pa.array(ops, pa.string()), **data, SEQUENCE: pa.array(sequences, pa.string())})
+    made = pa.table({OP: pa.array(ops, pa.string()), **data, SEQUENCE: pa.array(sequences, pa.string())})
+    return made.replace_schema_metadata({WHOLE_ROWS: b"1"})  # an attribute that a record lacks is gone
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #45619e3d
 def _as_text(data: bytes) -> dict[str, str]:
@@ -385,7 +388,9 @@ def _in_their_order(
     how = {"known": known.before} if known else {}
     ordered, unsure, circles = in_order([*changes, *again], staged, is_complete=is_complete, **how)
     open_moments = {(one.at, one.name) for one in unsure}
-    is_sure = [not one.again and (one.at, one.name) not in open_moments for one in ordered]
+    placed = {(one.at, one.name) for one in ordered if one.again or one.tie}  # among lines that are known, by images
+    open_moments |= placed
+    is_sure = [(one.at, one.name) not in open_moments for one in ordered]
     turning = {(one.at, one.name) for one in (*unsure, *circles)}
     newest = {one.name: one.at for one in ordered if (one.at, one.name) not in turning}  # of which the order is certain
     unsure = [one for one in unsure if newest.get(one.name, 0) < one.at]  # else the table holds what came later
@@ -427,37 +432,100 @@ def _of_table(
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #0f1c77a4
 _NAMED = 1_000  # changes that are named
+_SKEW = 30_000_000  # microseconds by which DynamoDB's clock and ours may differ
+
+Missed = tuple[Any, ...]  # item, time, place, item before it, key in words, window; is it the first we hear of the item
+
+
+def _is_missed(
+    line: np.ndarray,
+    is_known: np.ndarray,  # is anything known of its item
+    when: np.ndarray,  # the newest change before it, 0: none
+    state: np.ndarray,  # and the item after that
+    before: Manifest,
+) -> tuple[np.ndarray, np.ndarray]:  # is a change before it missing; is it the first we hear of its item
+    "What a change says of its item before, beside what is known of that."
+    told, loaded = line["before"] != UNTOLD, before.loaded_at
+    is_after = (when > loaded) | (when > 0) & (line["at"] > loaded + _SKEW)  # a load shows what it is made on
+    is_gap = is_after & told & (line["before"] != state)
+    has_begun = (when == 0) & (line["before"] != 0)
+    is_gap |= has_begun & is_known & (line["at"] > loaded)
+    is_new = has_begun & ~is_known
+    if before.loaded.startswith("dynamodb:"):  # older ones are in the scan, or were removed before it
+        is_new &= line["at"] > loaded
+    return is_gap, is_new
 
 
 def _missed(
-    changes: Sequence[Change], lines: np.ndarray, is_sure: Sequence[bool], before: Manifest, known: Known
-) -> tuple[list[tuple[Any, ...]], int]:  # the item, time, place, the item before it, key in words, window; how many
+    changes: Sequence[Change], lines: np.ndarray, is_sure: Sequence[bool], before: Manifest, known: Known, reached: int
+) -> tuple[list[Missed], int]:  # the first of them; how many
     "Of a window's changes, each with its line and whether its place is sure, those whose item the table has otherwise."
     if not before.is_watched or before.is_lost or not len(lines):  # a loss is said already
         return [], 0
     order = np.lexsort((lines["tie"], lines["at"], lines["key"]))
     line, sure = lines[order], np.array(is_sure)[order]
     is_first = np.append(True, line["key"][1:] != line["key"][:-1])
+    ends = np.append(is_first[1:], True)
     is_known, when, state = (np.ones(len(line), bool), *(np.append(0, line[name][:-1]) for name in ("at", "after")))
     is_known[is_first], when[is_first], state[is_first] = known.states(line[is_first], before.number)
-    is_gap = (when > before.loaded_at) & (line["before"] != UNTOLD) & (line["before"] != state) & sure
-    is_gap &= is_first | np.append(True, sure[:-1])
-    is_unheld = ~is_known & (line["before"] != 0)
+    is_gap, is_new = _is_missed(line, is_known, when, state, before)
+    is_gap &= sure & (is_first | np.append(True, sure[:-1]))
     if before.loaded:  # beside a load, what was removed before it is in neither
-        ends = np.append(is_first[1:], True)
-        is_unheld &= ~np.isin(line["key"], line["key"][ends & (line["after"] == 0)])
-    found = np.sort(order[is_gap | is_unheld])
-    named = found[: max(0, _NAMED - len(before.missed))]
+        is_new &= ~np.isin(line["key"], line["key"][ends & (line["after"] == 0)])
+    window, words = before.number + 1, lambda place: key_in_words(changes[place].key)
+    late = np.flatnonzero(ends & sure & (line["at"] < reached))
+    found = [one for at in late if (one := _behind(line[at], before, known, words(order[at])))]
+    named = np.sort(order[is_gap | is_new])
     told = zip(lines[named][["key", "at", "tie", "before"]].tolist(), named)
-    return [(*one, key_in_words(changes[place].key), before.number + 1) for one, place in told], len(found)
+    unheld = {key for key, *_, is_unheld in before.missed if is_unheld}  # an older change begins no item
+    is_new = np.isin(named, order[is_new])
+    found += [(*one, words(at), window, bool(new) or one[0] in unheld) for (one, at), new in zip(told, is_new)]
+    return found[: max(0, _NAMED - len(before.missed))], len(found)
 
 
-def _still_missed(missed: Sequence[tuple[Any, ...]], known: Known, window: int) -> list[tuple[Any, ...]]:
-    "Those that late changes have not settled, each with whether nothing else is known of its item."
+def _behind(line: np.void, before: Manifest, known: Known, words: str) -> Missed | None:
+    "The change after a late one, if that does not lead to it."
+    later = known.of_item(int(line["key"]), before.number)
+    later = later[later["at"] > line["at"]]
+    later = later[later["at"] == later["at"].min(initial=np.iinfo("i8").max)]  # of the next moment
+    leads = np.isin(later["before"], [UNTOLD, line["after"]])
+    if not len(later) or leads.any() or line["at"] <= before.loaded_at:
+        return None
+    key, at, was, _, tie, _ = later[0].tolist()
+    return key, at, tie, was, words, before.number + 1, False
+
+
+def _still_missed(missed: Sequence[Missed], known: Known, window: int) -> list[Missed]:
+    "Those that late changes have not settled."
     lines = np.array([(key, at, before, 0, tie, 0) for key, at, tie, before, *_ in missed], LINE)
     _, when, state = known.states(lines, window)
     is_settled = (when > 0) & ((lines["before"] == state) | (lines["before"] == UNTOLD))
-    return [(*one[:6], not at) for one, is_over, at in zip(missed, is_settled, when.tolist()) if not is_over]
+    left = [(one, at) for one, is_over, at in zip(missed, is_settled, when.tolist()) if not is_over]
+    left = [(one, at) for one, at in left if not _is_led_to(one, known.of_item(one[0], window))]
+    return [(*one[:6], one[6] and not at) for one, at in left]
+
+
+def _is_led_to(missed: Missed, lines: np.ndarray) -> bool:
+    "Whether a change of its moment leaves the item as it found it, or one of a moment before it that came in pieces."
+    _, at, tie, was, *_ = missed
+    others = lines[(lines["at"] == at) & (lines["tie"] != tie)]
+    earlier = lines[lines["at"] < at]
+    last = np.sort(earlier[earlier["at"] == earlier["at"].max(initial=0)], order="tie")
+    in_pieces = (last["before"][1:] != last["after"][:-1]).any()
+    return bool((others["after"] == was).any() or in_pieces and (last["after"] == was).any())
+
+
+def _counted_anew(before: Manifest, known: Known, window: int) -> tuple[list[Missed], int]:
+    "Where more were missed than are named, and all that are named are settled: what is missed of all that is known."
+    line = known.every(window)
+    is_first, is_alike = (np.append(True, np.diff(line[name]) != 0) for name in ("key", "at"))
+    when, state = (np.where(is_first, 0, np.append(0, line[name][:-1])) for name in ("at", "after"))
+    is_gap, is_new = _is_missed(line, ~is_first, when, state, before)
+    is_sure = is_first | is_alike & np.append(is_alike[1:] | is_first[1:], True)  # the only one of its moment
+    found = np.flatnonzero(is_gap & is_sure | is_new)
+    some = line[found[:_NAMED]]
+    told = zip(some[["key", "at", "tie", "before"]].tolist(), is_new[found].tolist())
+    return [(*one, "", window, first) for one, first in told], len(found)
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #6485caa2
 def _columns(
@@ -551,10 +619,13 @@ def stage_window(
         own = [(one, sure, tie_of(one, number, place)) for place, (one, sure) in enumerate(zip(changes, is_sure))]
         own = [one for one in own if not one[0].kept_order]
         lines = lines_of((one, tie) for one, _, tie in own)
-        named, count = _missed([one for one, _, _ in own], lines, [sure for _, sure, _ in own], before, known)
+        named, count = _missed([one for one, _, _ in own], lines, [sure for _, sure, _ in own], before, known, reached)
         known.add(number, lines)
-        told["missed"] = tuple(_still_missed([*before.missed, *named], known, number))
-        told["more_missed"] = before.more_missed + count - len(named)
+        missed, more = _still_missed([*before.missed, *named], known, number), before.more_missed + count - len(named)
+        if more and not missed:
+            missed, count = _counted_anew(before, known, number)
+            more = count - len(missed)
+        told |= {"missed": tuple(missed), "more_missed": more}
     counts = Counter(shard for shard, _, _ in window.records)
     shards = {shard: (counts[shard], window.behind.get(shard, 0.0)) for shard in sorted(counts)}
     told |= {"records": len(window.records), "read_at": now, "late": reach, "shards": shards, "unfit": dict(+unfit)}

@@ -58,12 +58,12 @@ def test_writers_that_close_in_one_millisecond_lose_nothing(tmp_path):
 def test_a_file_is_never_seen_half_and_a_failed_one_never(tmp_path, monkeypatch):
     seen = []
 
-    def broken(data, path, **_):
+    def broken(path, schema, **_):
         path.write_bytes(b"PAR1")  # what a killed writer leaves
         seen.append([f.path for f in FolderLanding(tmp_path).files(TableRef.parse(T)).changes])
         raise OSError("disk full")
 
-    monkeypatch.setattr(pq, "write_table", broken)
+    monkeypatch.setattr(pq, "ParquetWriter", broken)
     with pytest.raises(OSError, match="disk full"):
         write_changes(tmp_path, T, [("I", 1)], CLOSED, {"id": "int"})
     assert seen == [[]] and FolderLanding(tmp_path).tables() == []

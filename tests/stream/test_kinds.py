@@ -123,7 +123,7 @@ def test_an_attribute_that_differs_from_the_key_in_case_alone_does_not_take_its_
 def test_what_an_export_of_before_the_stream_cannot_have_is_said(follow_it, tmp_path):
     kinesis = put(Kinesis(1), record("MODIFY", {"id": "q"}, 10, {"n": 2}, {"n": 1}), record("REMOVE", {"id": "gone"}, 11, None, {"n": 1}))
     done = follow_it(kinesis, key=["id"], load=exported(tmp_path / "export", OLD))
-    assert done.verdict == "attention" and "never held (1 item, like id=q)" in done.words and "items were made after it and before the stream began" in done.words
+    assert done.verdict == "attention" and "never held (1 item, like id=q)" in done.words and "has them not either" in done.words
 
 
 def test_a_change_that_is_missing_between_two_others_is_said_until_it_comes_or_the_table_is_loaded(follow_it, tmp_path, monkeypatch):
@@ -143,6 +143,55 @@ def test_a_change_that_is_missing_between_two_others_is_said_until_it_comes_or_t
     put(kinesis, record("MODIFY", {"id": "c"}, 3650 * DAY // 100, {"n": 4}, {"n": 3}))
     done = follow_it(kinesis, load="dynamodb:customer")
     assert done.verdict == "ok" and lake(tmp_path) == [("c", "4")], done.words
+
+
+def test_an_attribute_that_an_item_has_no_more_does_not_come_back_with_a_late_record_or_a_load(follow_it, tmp_path):
+    a, b = {"id": "a"}, {"id": "b"}
+    kinesis = put(Kinesis(1), record("INSERT", a, 10, {"n": 1}), record("MODIFY", a, 30, {"n": 2}, {"n": 1, "q": 5}), record("MODIFY", b, 31, {"n": 2}, {"n": 1, "r": 1}))
+    follow_it(kinesis)
+    done = follow_it(put(kinesis, record("MODIFY", a, 20, {"n": 1, "q": 5}, {"n": 1})), load=exported(tmp_path / "export", {"id": {"S": "b"}, "n": {"N": "1"}, "r": {"N": "1"}}))
+    assert done.verdict == "ok" and "renam" not in done.words and rows_of(tmp_path, "id, n, q, r") == [("a", "2", None, None), ("b", "2", None, None)], done.words
+    asked = CliRunner().invoke(app, ["as-of", TABLE, "--json", *(f"--{name}={place}" for name, place in zip(("landing", "lake", "state"), places(tmp_path)))])
+    assert [(row["id"], row["n"], row["q"], row["r"]) for row in json.loads(asked.stdout)["first"]] == [("a", "2", None, None), ("b", "2", None, None)]
+
+
+@pytest.mark.parametrize("first, late", [
+    (record("MODIFY", {"id": "a"}, 20, {"n": 3}, {"n": 2}), record("MODIFY", {"id": "a"}, 10, {"n": 2}, {"n": 1})),
+    (record("INSERT", {"id": "a"}, 20, {"n": 3}), record("REMOVE", {"id": "a"}, 10, None, {"n": 1})),
+    (record("INSERT", {"id": "a"}, 5, {"n": 1}) + b"\n" + record("MODIFY", {"id": "a"}, 20, {"n": 3}, {"n": 1}), record("MODIFY", {"id": "a"}, 10, {"n": 2}, {"n": 1}))],
+    ids=["changed", "removed", "leads elsewhere"])
+def test_a_late_change_that_nothing_leads_to_or_that_leads_to_nothing_settles_nothing(follow_it, first, late):
+    kinesis = put(Kinesis(1), *first.split(b"\n"))
+    follow_it(kinesis)
+    follow_it(put(kinesis, late))
+    done = follow_it(put(kinesis, record("INSERT", {"id": "z"}, 60, {"n": 0})))
+    assert done.verdict == "attention" and "like id=a" in done.words or "like that of id=a" in done.words, done.words
+
+
+def test_changes_after_a_scan_are_made_on_what_it_has_and_one_that_is_not_is_said_and_mended(follow_it, tmp_path, monkeypatch):
+    a, later = {"id": "a"}, round(time.time() * 1e6) - START + DAY
+    kinesis, item = put(Kinesis(1), record("INSERT", a, 0, {"n": 1})), {"id": {"S": "a"}, "n": {"N": "2"}}
+    assert follow_it(kinesis).verdict == "ok"
+    monkeypatch.setattr("dmscdc.stream.follow.items_of", lambda place: iter([item]))
+    follow_it(put(kinesis, record("MODIFY", a, 9, {"n": 8}, {"n": 7})))
+    follow_it(put(kinesis, record("INSERT", {"id": "z"}, 10, {"n": 0})))
+    assert follow_it(kinesis, load="dynamodb:customer").verdict == "ok" and lake(tmp_path) == [("a", "2")]
+    moment = [record("MODIFY", a, later, {"n": new}, {"n": old}, eventID=str(new)) for new, old in ((2, 1), (1, 2))]
+    assert follow_it(put(kinesis, *moment)).verdict == "ok" and lake(tmp_path) == [("a", "2")], "2, 1, 2: what was known before the scan counts no more"
+    follow_it(put(kinesis, record("MODIFY", a, later + 5, {"n": 9}, {"n": 6})))
+    assert "like that of id=a" in follow_it(put(kinesis, record("INSERT", {"id": "y"}, later + 6, {"n": 0}))).words
+    done = follow_it(kinesis, load="dynamodb:customer")
+    assert done.verdict == "ok" and lake(tmp_path) == [("a", "2")], done.words
+
+
+def test_of_more_gaps_than_are_named_each_is_settled_by_its_late_record(follow_it, monkeypatch):
+    monkeypatch.setattr("dmscdc.stream.stage._NAMED", 3)
+    keys, kinesis = [{"id": str(n)} for n in range(8)], Kinesis(1)
+    follow_it(put(kinesis, *(record("INSERT", key, 1, {"n": 1}) for key in keys)))
+    assert follow_it(put(kinesis, *(record("MODIFY", key, 20, {"n": 3}, {"n": 2}) for key in keys))).verdict == "ok"
+    assert "another is missing (8, like that of id=0)" in follow_it(put(kinesis, record("INSERT", {"id": "z"}, 30, {"n": 0}))).words
+    for half in keys[:4], keys[4:]: done = follow_it(put(kinesis, *(record("MODIFY", key, 10, {"n": 2}, {"n": 1}) for key in half)))
+    assert follow_it(put(kinesis, record("INSERT", {"id": "y"}, 31, {"n": 0}))).verdict == "ok", done.words
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -339,8 +388,18 @@ def told(code: str) -> Exception:
 def test_a_reader_that_is_behind_what_the_stream_keeps_goes_on_and_says_since_when(follow_it, tmp_path):
     assert follow_it(put(Kinesis(1), GOOD)).verdict == "ok"
     done = follow_it(put(Trimmed(1), record("INSERT", {"id": "later"}, 50, {"n": 2})))
-    assert done.verdict == "attention" and "no longer has all records of shard-0: changes from 20" in done.words and "(--load)" in done.words
+    assert done.verdict == "attention" and "no longer has all records of shard-0: changes from 20" in done.words and "--table shop.customer --load dynamodb:customer" in done.words
     assert lake(tmp_path) == [("good", "1"), ("later", "2")]
+
+
+def test_a_stream_with_an_export_goes_on_after_a_loss_and_never_takes_that_export_again(follow_it, tmp_path, monkeypatch):
+    export = exported(tmp_path / "export", OLD)
+    assert follow_it(put(Kinesis(1), GOOD), key=["id"], load=export).verdict == "ok"
+    done = follow_it(put(Trimmed(1), record("MODIFY", {"id": "old"}, 50, {"n": 6}, {"n": 5})), load=export)
+    assert done.verdict == "attention" and lake(tmp_path) == [("good", "1"), ("old", "6")], done.words
+    monkeypatch.setattr("dmscdc.stream.follow.items_of", lambda place: iter([{"id": {"S": "old"}, "n": {"N": "6"}}]))
+    assert follow_it(put(Kinesis(1)), load="dynamodb:customer").verdict == "ok" and lake(tmp_path) == [("old", "6")]
+    assert follow_it(put(Kinesis(1)), load=export).verdict in ("ok", "nothing") and lake(tmp_path) == [("old", "6")]
 
 
 def test_a_stream_that_was_made_again_is_read_from_its_beginning_and_that_is_said(follow_it, tmp_path):
