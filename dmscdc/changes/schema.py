@@ -29,7 +29,7 @@ __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PL
            'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage',
            'open_lake', 'read_lake', 'statistics', 'promised_nulls', 'read_footer', 'read_footers', 'unlogged_list',
            'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'stored', 'evolve', 'check_same',
-           'by_policy']
+           'by_policy', 'check_case']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -592,3 +592,27 @@ def by_policy(
     left = [f"column {c} is left out (--schema-policy keep)" for c in new]
     return Evolution(tuple(c for c in grown.schema if c.name in known), (*said, *left), grown.absent, tuple(new))
 
+
+# %% ../../notebooks/05_changes/01_schema.ipynb #4ad1b4a7
+def check_case(
+    table: str,
+    schema: Schema,  # the lake's source columns
+    footers: Sequence[Footer],  # of the files that bring them
+    had: Schema,  # what the table has already
+) -> None:
+    "Raise `Refused` for a new column that differs from another one only in the case of letters."
+    known, places = {c.name for c in had}, {name.lower(): name for name in (OP, FILE, ROW)}
+    for c in sorted(schema, key=lambda c: c.name not in known):
+        other = places.setdefault(c.name.lower(), c.name)
+        if other == c.name or c.name in known and other in known:
+            continue
+        ours = ", the operation, a column of ours," * (other == OP)
+        is_gone = other in known and all(other not in {one.name for one in f.schema} for f in footers)
+        rename = f"dmscdc table rename {for_shell(table)} {for_shell(other)} {for_shell(c.name)}"
+        if_renamed = f"If {other} was renamed: {rename}, then: dmscdc pass --only {for_shell(table)}. Else rename"
+        raise Refused(
+            f"{table}: its columns {other}{ours} and {c.name} differ only in the case of letters. Spark, Athena and "
+            f"other readers take them for one, and could not read the table. {if_renamed if is_gone else 'Rename'} one "
+            "on its way (rename-column, a rule of the DMS task), then: "
+            f"dmscdc table rewind {for_shell(table)} --reload"
+        )

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ..changes.csv import is_csv, place_of
 from ..changes.read import OPS, STANDARD, check_key, is_sequence
-from ..changes.schema import OP, WAY, Column, Schema, column_type, evolve, open_raw, read_raw, stored
+from ..changes.schema import OP, WAY, Column, Schema, check_case, column_type, evolve, open_raw, read_raw, stored
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import RawFile, for_shell
 from ..landing.load_set import clock
@@ -289,6 +289,7 @@ def columns_differ(e: Evidence) -> Iterator[Finding]:
     again = f"dmscdc table rewind {for_shell(e.name)} --reload"
     try:
         evolution = evolve(e.name, first, footers)
+        check_case(e.name, evolution.schema, footers, ())
         check_key(e.name, (*evolution.schema, Column(OP, "string")), e.item.key, footers)
     except Refused as error:
         what, *more = str(error).removeprefix(f"{e.name}: ").replace("the lake holds", "earlier files have").split(". ")

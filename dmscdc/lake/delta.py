@@ -78,7 +78,6 @@ class DeltaTable(OpenTable):
     hive_folders = True  # and it takes the empty text for null
     hive_storage = "delta"
     odd_name = re.compile("[` ,;{}()\n\t=]")  # Parquet's without column mapping, which older readers do not know
-    tells_case = False
 
     def check_session(self, spark: SparkSession) -> None:
         "Raises `Refused` in a bucket where another program writes to the table too."

@@ -100,7 +100,6 @@ class HudiTable(OpenTable):
     kind = "COPY_ON_WRITE"
 
     odd_name = re.compile(r"^(?![A-Za-z_][A-Za-z0-9_]*$)|^_hoodie_")  # not in Avro, or Hudi's own
-    tells_case = False
 
     def check_layout(self, transaction: Transaction) -> None:
         super().check_layout(transaction)

@@ -9,7 +9,6 @@ import base64
 import json
 import re
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -163,7 +162,6 @@ class OpenTable:
     can_time_travel, can_migrate, writes_own_files = True, False, False
     hive_folders, hive_storage = False, ""
     odd_name = re.compile(r"\Z.")  # of a column that the format cannot have
-    tells_case = True  # whether columns may differ in letter case alone
 
     def __init__(self, lake: str, table: TableRef, folder: str = "", **settings: Any):
         self.table, self.store, self.place = table, open_store(lake), folder or f"{table.schema}/{table.name}"
@@ -180,14 +178,11 @@ class OpenTable:
     def check_layout(self, transaction: Transaction) -> None:
         "Raises `Refused` for columns that the format cannot have."
         names = [c.name for c in transaction.schema]
-        times = Counter(name.lower() for name in names)
-        same = [name for name in names if times[name.lower()] > 1 and not self.tells_case]
-        odd = [f"cannot name the column {name}" for name in names if self.odd_name.search(name)]
-        odd += [f"takes the columns {' and '.join(same)} for one, whatever their letter case"] if same else []
-        if odd:
+        if odd := [name for name in names if self.odd_name.search(name)]:
             raise Refused(
-                f"{self.table}: {self.format} {odd[0]}. Rename it on its way (rename-column, a rule of the DMS task), "
-                f"or choose another format: dmscdc table set {for_shell(self.table)} --format parquet"
+                f"{self.table}: {self.format} cannot name the column {odd[0]}. Rename it on its way (rename-column, "
+                f"a rule of the DMS task), or choose another format: "
+                f"dmscdc table set {for_shell(self.table)} --format parquet"
             )
 
     def versions(self) -> Iterator[Version]:

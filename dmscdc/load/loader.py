@@ -19,7 +19,7 @@ from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import SetAside
 from ..changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
 from ..changes.read import STANDARD, images_of_all, proves, sequence_column
-from ..changes.schema import FILE, OP, ROW, Evolution, Footer, Schema, by_policy, check_same, evolve
+from ..changes.schema import FILE, OP, ROW, Evolution, Footer, Schema, by_policy, check_case, check_same, evolve
 from ..changes.schema import read_footers
 from ..changes.stage import Batch, batch_frame, refuse_bad, stage
 from ..changes.tasks import check_sound
@@ -55,9 +55,10 @@ def _load_rows(
     return raw.select(F.lit("I").alias(OP), *columns, F.concat(FILE, F.lit(f"#{number}")).alias(FILE), ROW)
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-010
-def _check_columns(task: Task, schema: Schema, footers: Sequence[Footer]) -> None:
+def _check_columns(task: Task, schema: Schema, footers: Sequence[Footer], had: Schema = ()) -> None:
     "Key and partition must be columns of the table; every file must carry the key. Raises `Refused`."
     check_key(str(task.table), schema, task.key, footers)
+    check_case(str(task.table), schema, footers, had)
     types = {c.name: c.type for c in schema}
     other = f"Set another: dmscdc table set {for_shell(task.table)} --partition …"
     for p in task.partition:
@@ -565,7 +566,7 @@ def _columns_after(task: Task, head: Commit | None, footers: Sequence[Footer]) -
     grown = evolve(str(task.table), head.schema if head else (), footers, absent)
     if head and head.schema:
         grown = by_policy(str(task.table), task.schema_policy, head.schema, grown)
-    _check_columns(task, grown.schema, footers)
+    _check_columns(task, grown.schema, footers, head.schema if head else ())
     return grown
 
 

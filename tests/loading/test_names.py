@@ -59,7 +59,7 @@ def test_columns_of_any_name_are_taken_as_they_are(tmp_path, spark):
 
 
 def test_a_key_of_columns_of_any_name(tmp_path, spark):
-    play(World(tmp_path, spark, {"a": "string", **dict.fromkeys(KEYS, "int"), "Name": "string", "name": "string"}).set(key=KEYS), *KEYS)
+    play(World(tmp_path, spark, {"a": "string", **dict.fromkeys(KEYS, "int"), "name": "string"}).set(key=KEYS), *KEYS)
 
 
 @pytest.mark.torture
@@ -90,6 +90,15 @@ def test_columns_that_collide_with_ours_or_with_each_other_are_refused_in_words(
     put(w, closed(1), *([("Op", ["I"])] if columns[0][0] != "Op" else []), *columns, ("id", [2]))
     before, done = w.table_state(), w.go()
     assert done.verdict == "refused" and f"{closed(1)}.parquet{'' if words.startswith('has') else ':'} {words}" in done.words and w.table_state() == before
+
+
+@pytest.mark.parametrize("columns, words", [(("op",), "Op, the operation, a column of ours, and op"), (("name", "Name"), "name and Name")])
+def test_columns_that_readers_without_letter_case_take_for_one_are_refused_before_the_table_is_unreadable(tmp_path, spark, columns, words):
+    w = World(tmp_path, spark, {"id": "int", **dict.fromkeys(columns, "string")}).set(key="id").load([(1, *columns)])
+    assert (done := w.go()).verdict == "refused" and f"its columns {words} differ only in the case of letters" in done.words and not w.files(), done.words
+    (w.raw / "LOAD00000001.parquet").unlink()
+    w.load([(1, *columns[:-1])], dict.fromkeys(["id", *columns[:-1]], "string") | {"id": "int"}).changes(1, [("U", 1, *columns)])
+    assert (done := w.go()).verdict == "refused" and words in done.words and [c.name for c in w.lake_table.head().schema] == ["id", *columns[:-1]], done.words
 
 
 def test_a_thousand_columns(tmp_path, spark):
