@@ -287,6 +287,15 @@ def refuse_bad(
     what = f"column {OP} is {'null' if op is None else repr(op)}; I, U or D was expected"
     if key := next((k for k, null in is_null.items() if null), ""):
         what = f"key column {key} is null" if op in ("I", "U", "D") else what
+    if op == "T":
+        raise Refused(
+            f"{table}: row {row + 1:,} of {path}: Op is T, so the source's table was emptied there (TRUNCATE). Nothing "
+            "was applied, and later files wait. Let DMS load the table again (aws dms reload-tables), and a pass takes "
+            "that load; or, if the rows of before shall stay, put such rows aside: "
+            f"dmscdc table set {for_shell(table)} --bad-rows aside, then: "
+            f"dmscdc pass --only {for_shell(table)}",
+            folded.bad,
+        )
     such = "such row" if folded.bad == 1 else "such rows"
     raise Refused(
         f"{table}: row {row + 1:,} of {path}: {what}. {folded.bad:,} {such} in this batch; nothing was applied. "

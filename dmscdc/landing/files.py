@@ -23,8 +23,8 @@ from ..errors import LandingUnreachable, NotADmsName
 
 # %% auto #0
 __all__ = ['SEGMENTS', 'OURS', 'WHOLE_ROWS', 'TableRef', 'for_shell', 'printable', 'DmsName', 'parse_name', 'is_transactions',
-           'RawFile', 'change_order', 'day_before', 'Listing', 'classify', 'FolderLanding', 'holds_dms',
-           'describe_empty', 'landing_command']
+           'RawFile', 'change_order', 'day_before', 'Listing', 'classify', 'FolderLanding', 'first_deep', 'too_deep',
+           'holds_dms', 'describe_empty', 'landing_command']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 @dataclass(frozen=True, order=True)
@@ -293,11 +293,13 @@ def _is_mixed(folder: str) -> bool:
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-044
 class FolderLanding:
-    "A landing in a folder. `unread`: schemas that cannot be read; `mixed`: folders with files of transactions."
+    """A landing in a folder. `unread`: schemas that cannot be read; `mixed`: folders with files of transactions;
+    `deep`: a file of DMS of each folder that is no table, but has some too deep."""
 
     def __init__(self, root: str | Path  # the folder above the schemas
                  ):
         self.root, self.listings, self.unread, self.mixed = Path(root).absolute(), 0, {}, []
+        self.deep: list[str] = []
 
     places = property(lambda self: (self,), doc="The places that it consists of.")
 
@@ -312,6 +314,8 @@ class FolderLanding:
         found = {table for table in tables if table in known or _may_hold_dms(self.url(table))}
         deeper = [f"{table.schema}/{table.name}" for table in tables if table not in found]
         self.mixed = [folder for folder in schemas + deeper if _is_mixed(os.path.join(root, folder))]
+        looks = ((folder, first_deep(_walk(os.path.join(root, folder)))) for folder in deeper)
+        self.deep = [f"{folder}/{path}" for folder, path in looks if path]
         return sorted(found)
 
     def files(self, table: TableRef,
@@ -338,6 +342,17 @@ class FolderLanding:
         return describe_empty(str(self.root), (f.path for f in _walk(str(self.root))), state)
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-045
+def first_deep(files: Iterable[RawFile]) -> str:  # "" for none
+    "The path of a file of DMS in a folder below the table's, where no table looks for it."
+    return next((f.path for f in files if f.folder and not _is_hidden(f.folder) and _kind(f.name)), "")
+
+
+def too_deep(root: str, path: str) -> str:  # of the landing; of a file in it
+    "What is said of a file of DMS beside tables that lie as they should."
+    place = f"{root.rstrip('/')}/{_above(path)}"
+    return f"{path} lies too deep in {root} and belongs to no table. {landing_command([place])}"
+
+
 def holds_dms(files: Iterable[RawFile]) -> bool:
     "Whether one of the files is a DMS file in its place. Stops at the first file that decides it."
     odd = []

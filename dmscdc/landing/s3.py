@@ -21,7 +21,7 @@ from typing import Any
 from ..errors import LandingUnreachable
 from ..storage.filesystem import client, code_of, iso_time, opener_of, split_url
 from .files import (OURS, FolderLanding, Listing, RawFile, TableRef, classify, day_before,
-                                  describe_empty, holds_dms, is_transactions)
+                                  describe_empty, first_deep, holds_dms, is_transactions)
 from .joined import JoinedLanding, places_of
 
 # %% auto #0
@@ -246,7 +246,8 @@ THREADS = 16  # requests at the same time
 
 
 def _begins_like_dms(bucket: Bucket, start: str,
-                     mixed: set[str]  # receives `start` if there are files of transactions
+                     mixed: set[str],  # receives `start` if there are files of transactions
+                     deep: set[str]  # receives a key of DMS that lies too deep
                      ) -> bool:
     "Whether a DMS file is among the first ten thousand keys. True if we may not list: the table then reports it."
     try:
@@ -256,12 +257,15 @@ def _begins_like_dms(bucket: Bucket, start: str,
     found = holds_dms(_raw_files(objects, start))
     if not found and _has_transactions(objects):
         mixed.add(start)
+    if not found and (path := first_deep(_raw_files(objects, start))):
+        deep.add(start + path)
     return found
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #6756f3a7
 def _tables_in(bucket: Bucket, known: Iterable[TableRef],
               unread: dict[str, str],  # receives schemas that cannot be listed, with the reason
-              mixed: set[str]  # receives prefixes with files of transactions
+              mixed: set[str],  # receives prefixes with files of transactions
+              deep: set[str]  # receives keys of DMS that lie too deep
               ) -> list[TableRef]:  # by name
     "Known tables, and new ones with DMS files: one request for the schemas, one per schema, one per new table."
     known, start = set(known), bucket.start
@@ -278,26 +282,29 @@ def _tables_in(bucket: Bucket, known: Iterable[TableRef],
         names = pool.map(below, schemas)
         tables = [TableRef(schema, name) for schema, found in zip(schemas, names) for name in found]
         new = [table for table in tables if table not in known]
-        looks = pool.map(lambda table: _begins_like_dms(bucket, f"{start}{table.schema}/{table.name}/", mixed), new)
+        looks = pool.map(lambda table: _begins_like_dms(bucket, f"{start}{table.schema}/{table.name}/", mixed, deep),
+                         new)
         empty = {table for table, found in zip(new, looks) if not found}
     return sorted(table for table in tables if table not in empty)
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-040
 class BucketLanding:
     """A landing in S3. `listings` and `requests` are counters; `unread` has schemas that cannot be listed,
-    `mixed` the folders with files of transactions."""
+    `mixed` the folders with files of transactions, `deep` files of DMS that lie too deep."""
 
     def __init__(self, url: str, s3: Any = None):  # s3://bucket/prefix, or s3a://; a client
         self.bucket, self.listings, self._lock = Bucket(url, s3), 0, Lock()
         self.root, self.unread, self.mixed = self.bucket.root, {}, []
+        self.deep: list[str] = []
 
     places = property(lambda self: (self,), doc="The places that it consists of.")
     requests = property(lambda self: self.bucket.requests, doc="Answers of S3 until now.")
 
     def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
         "Tables with at least one DMS file, by name."
-        self.unread, mixed = {}, set()
-        tables = _tables_in(self.bucket, known, self.unread, mixed)
+        self.unread, mixed, deep = {}, set(), set()
+        tables = _tables_in(self.bucket, known, self.unread, mixed, deep)
+        self.deep = sorted(key[len(self.bucket.start):] for key in deep)
         self.mixed = sorted(prefix[len(self.bucket.start):-1] for prefix in mixed)
         return tables
 

@@ -20,7 +20,7 @@ from ..changes.schema import by_policy, evolve, in_words, read_footer, read_foot
 from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, Refused, UnknownTable, Unreadable
 from ..errors import is_expected
 from ..lake.glue import is_behind
-from ..landing.files import TableRef, for_shell
+from ..landing.files import TableRef, for_shell, too_deep
 from ..landing.s3 import THREADS, Landing, open_landing
 from ..landing.transactions import transactions_from, waiting
 from ..load.arrivals import Plan, count, some
@@ -313,6 +313,13 @@ def _unused_transactions(
     return [f"{folder} {words} {for_shell(folder)}" for folder in landing.mixed if folder != used]
 
 
+def _too_deep(landing: Landing) -> list[str]:  # a sentence for each folder, of the first ten
+    "Files of DMS beside the tables that belong to none."
+    found = [too_deep(str(place.root), path) for place in landing.places for path in place.deep]
+    more = [f"{len(found) - 10:,} more folders hold files of DMS that lie too deep"] if found[10:] else []
+    return [*found[:10], *more]
+
+
 def _tell_undivided(
     config: Config,
     say: Callable[[str], None],
@@ -346,7 +353,7 @@ def read_statuses(
         tell(words)
     for schema, why in landing.unread.items():
         say(f"the tables of {schema} could not be looked for: {why}")
-    for words in _unused_transactions(config, landing):
+    for words in (*_unused_transactions(config, landing), *_too_deep(landing)):
         say(words)
     _tell_undivided(config, say, tell)
     look = lambda table: read_status(table, config, landing, state, now, retry, owner)

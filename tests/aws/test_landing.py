@@ -283,6 +283,13 @@ def test_a_known_table_needs_no_look_and_a_new_one_a_single_request(put, bucket)
         assert set(landing.tables(known)) == {T, store, *known} and landing.requests == requests
 
 
+def test_files_too_deep_beside_tables_are_known(put, bucket):
+    put(load())
+    client("s3").put_object(Bucket=bucket, Key="raw/old/sampledb/store/LOAD00000001.parquet", Body=b"x")
+    landing = BucketLanding(f"s3a://{bucket}/raw/")
+    assert (landing.tables(), landing.deep) == ([T], ["old/sampledb/store/LOAD00000001.parquet"])
+
+
 # Addresses, errors, the command
 
 

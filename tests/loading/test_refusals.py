@@ -36,7 +36,8 @@ def refuse(w, rows, schema=SCHEMA, **more):
     ([("I", 5, "a", "1"), (None, 6, "a", "2"), ("Z", 6, "a", "2")], f"row 2 of {BAD}.parquet: column Op is null; I, U or D was expected. 2 such rows"),
     ([("I", 5, "a", "1"), ("X", 6, "a", "2")], f"row 2 of {BAD}.parquet: column Op is 'X'"),
     ([("I", 5, "a", "1"), ("i", 6, "a", "2")], f"row 2 of {BAD}.parquet: column Op is 'i'"),
-], ids=["null key", "null in the second key column", "null Op", "unknown Op", "Op in small letters"])
+    ([("I", 5, "a", "1"), ("T", None, None, None)], f"row 2 of {BAD}.parquet: Op is T, so the source's table was emptied there (TRUNCATE)"),
+], ids=["null key", "null in the second key column", "null Op", "unknown Op", "Op in small letters", "TRUNCATE"])
 def test_a_row_that_cannot_be_applied_refuses_the_batch(world, rows, words):
     done, still = refuse(world, rows)
     assert done.verdict == "refused" and done.words.startswith("shop.item: ") and words in done.words and still
