@@ -123,7 +123,7 @@ def other_half(landing: Landing, tables: Iterable[TableRef]) -> Iterator[Finding
             has, lacks = ("changes", "loads") if has_load else ("loads", "changes")
             what = f"{other} has {has} of {some(list(map(str, fits)))}, of which the landing has only {lacks}"
             mend = landing_command([*ours, other] if has_load else [other, *ours])
-            yield Finding("error", "landing", what, "A half of these tables does not come into the lake", mend)
+            yield Finding("error", "landing", what, "Half of what belongs to these tables never reaches the lake", mend)
 
 
 def _is_rest(here: Listing, there: Listing) -> bool:

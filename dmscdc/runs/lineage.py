@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..landing.files import TableRef
+from ..landing.joined import places_of
 from .log import Run
 
 if TYPE_CHECKING:
@@ -81,14 +82,15 @@ def run_events(
     if run.verdict in _ENDS:
         told = facets.error_message_run.ErrorMessageRunFacet(message=run.words, programmingLanguage="python")
         said["errorMessage"] = told
-    namespace, name = dataset_name(f"{landing.rstrip('/')}/{table.schema}/{table.name}")
-    place = dataset_name(location)
+    places = [dataset_name(f"{one.rstrip('/')}/{table.schema}/{table.name}") for one in places_of(landing)]
+    made = dataset_name(location)
+    counted = {} if places[1:] else {"inputStatistics": read}  # of several places only the sum is known
     same = {
         "job": events.Job(namespace=landing, name=f"dmscdc.{run.job}.{run.table}"),
         "run": events.Run(runId=run_uuid(landing, run.id), facets=said),
         "producer": PRODUCER,
-        "inputs": [events.InputDataset(namespace=namespace, name=name, inputFacets={"inputStatistics": read})],
-        "outputs": [events.OutputDataset(*place, facets=about, outputFacets={"outputStatistics": written})],
+        "inputs": [events.InputDataset(*place, inputFacets=counted) for place in places],
+        "outputs": [events.OutputDataset(*made, facets=about, outputFacets={"outputStatistics": written})],
     }
     state = events.RunState
     ended = state.FAIL if run.verdict in _ENDS else state.COMPLETE

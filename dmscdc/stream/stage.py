@@ -26,6 +26,7 @@ from ..capture.items import OP, RECORD, REST, SEQUENCE, columns_of, is_free, row
 from ..capture.writer import arrow_type, change_name, put_file
 from ..errors import AlreadyExists, BadSetting, Busy, UnknownTable, Unreadable
 from ..landing.files import WHOLE_ROWS, TableRef, for_shell, parse_name
+from ..landing.joined import places_of
 from ..landing.s3 import open_landing
 from ..storage.filesystem import client, is_bucket, split_url
 from ..storage.log_store import LogStore
@@ -277,7 +278,8 @@ def tie_of(change: Change, window: int, place: int) -> int:  # below 10**15
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #335433c6
 def put_table(landing: str, table: TableRef, name: str, data: pa.Table) -> None:
-    "Write a change file, so that it appears complete."
+    "Write a change file, so that it appears complete; of several places into the first."
+    landing = places_of(landing)[0]
     if not is_bucket(landing):
         put_file(landing, table, name, data)
         return

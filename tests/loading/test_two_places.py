@@ -5,6 +5,7 @@ import json
 from datetime import datetime, timezone
 
 import duckdb
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -13,6 +14,7 @@ from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
 from dmscdc.state.registry import open_state
+from dmscdc.stream.stage import put_table
 
 pytestmark = pytest.mark.test
 
@@ -40,3 +42,8 @@ def test_a_pass_and_every_question_read_loads_and_changes_of_both(spark, tmp_pat
         return json.loads(done.stdout)
 
     assert [(row["key"]["id"], row["meant"]) for row in asked("changes", TABLE)] == [(1, "updated"), (2, "deleted"), (3, "inserted"), (3, "updated")]
+
+
+def test_a_stream_is_staged_in_the_first_of_them(tmp_path):
+    put_table(f"{tmp_path}/one,{tmp_path}/two", TableRef.parse(TABLE), "20260301-100000000.parquet", pa.table({"id": [1]}))
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.parquet")] == ["one/shop/item/20260301-100000000.parquet"]
