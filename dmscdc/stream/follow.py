@@ -259,6 +259,7 @@ def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Kn
     if not before.number and (there := [*listing.load, *listing.changes]):
         words = f"{table}: the landing has files of it, like {there[0].path}, and no window of the stream was read"
         raise BadSetting(f"{words}; its first content is theirs. Name another table, or another landing")
+    begun, had = time.time(), known.files()
     items = _opened(place)
     if before.loading != place:
         begins = before.start or start_from(start, datetime.now(timezone.utc).isoformat())
@@ -267,17 +268,18 @@ def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Kn
         before = replace(before, is_watched=before.is_watched or is_first)
         keep(store, folder, before)
     _drop_load(landing, table)  # of a process that died, or of an earlier load
-    if is_scan:
-        known.clear()
-    at = round(before.read_at * 1e6) if is_scan else before.number
+    at = round(begun * 1e6) if is_scan else before.number
     keep_lines = lambda some: known.add(before.number, lines_of_items(some, key, at))
     odd = odd_names(item.format, table)
     try:
         files, columns = write_first(landing, table, items, key, before.columns, item.columns, keep_lines, odd)
     except DmscdcError:  # nobody has to bring it again before new records are read
         _drop_load(landing, table)
+        known.forget(known.files() - had)
         keep(store, folder, replace(before, number=before.number + 1, loading=""))
         raise
+    if is_scan:
+        known.forget(had)
     if item.position and files:  # it is in the lake already
         changes = "supersede" if before.loading.startswith("dynamodb:") else "keep"
         open_state(state, landing).instruct(table, {"kind": "reload", "changes": changes})

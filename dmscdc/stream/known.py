@@ -132,9 +132,13 @@ class Known:
         self._sorted = [_in_order(np.concatenate([np.empty(0, LINE), *self._sorted]))]
         return self._sorted[0]
 
-    def clear(self) -> None:
-        "Forget everything: a load begins that all of it is older than."
-        for name in self.store.list(self.folder):
+    def files(self) -> set[str]:
+        "The names of all files."
+        return set(self.store.list(self.folder))
+
+    def forget(self, files: Iterable[str]) -> None:
+        "Delete files: a scan was loaded that their lines are older than, or one that came to nothing."
+        for name in files:
             self.store.delete(name)
         self._read, self._taken, self._sorted = {}, set(), []
 

@@ -172,6 +172,9 @@ def test_changes_after_a_scan_are_made_on_what_it_has_and_one_that_is_not_is_sai
     a, later = {"id": "a"}, round(time.time() * 1e6) - START + DAY
     kinesis, item = put(Kinesis(1), record("INSERT", a, 0, {"n": 1})), {"id": {"S": "a"}, "n": {"N": "2"}}
     assert follow_it(kinesis).verdict == "ok"
+    monkeypatch.setattr("dmscdc.stream.follow.items_of", lambda place: iter([item, {"n": {"N": "1"}}]))
+    with pytest.raises(Unreadable, match="it has no 'id'"): follow_it(kinesis, load="dynamodb:customer")
+    assert follow_it(put(kinesis, record("MODIFY", a, 5, {"n": 6}, {"n": 1}))).verdict == "ok", "a scan that came to nothing is forgotten, and what was known is not"
     monkeypatch.setattr("dmscdc.stream.follow.items_of", lambda place: iter([item]))
     follow_it(put(kinesis, record("MODIFY", a, 9, {"n": 8}, {"n": 7})))
     follow_it(put(kinesis, record("INSERT", {"id": "z"}, 10, {"n": 0})))
