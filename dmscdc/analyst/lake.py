@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +37,10 @@ class Lake:
     _sessions: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # of Spark, by format
 
     def tables(self) -> Answer:
-        "One row for each table: state, rows, seconds of lag, verdict and words, last proof, and what to do."
+        "One row for each table: state, rows, lag as a time span, verdict and words, last proof, and what to do."
         rows = [status_row(status) for status in read_statuses(self.config)]
         for row in rows:
+            row["lag"] = None if row["lag"] is None else timedelta(seconds=round(row["lag"]))
             row["next"] = row["command"] if row["needs"] or row["verdict"] not in ("", "nothing") else ""
             row["verdict"] = row["verdict"] or row["last_verdict"]
             row["words"] = row["words"] or row["suggestion"] or row["sentence"] or row["last_words"]

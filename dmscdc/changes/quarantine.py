@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from dmscdc.changes.read import ChangeFiles
 
 # %% auto #0
-__all__ = ['WHOLE', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside', 'good_rows', 'is_same_but_aside',
-           'dropped', 'aside_words', 'note_aside', 'bad_changes', 'check_number', 'is_applicable', 'bad_load_rows']
+__all__ = ['WHOLE', 'KEYLESS', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside', 'good_rows',
+           'is_same_but_aside', 'dropped', 'aside_words', 'note_aside', 'bad_changes', 'check_number', 'is_applicable',
+           'bad_load_rows', 'LeftOut', 'left_out_changes']
 
 # %% ../../notebooks/05_changes/11_quarantine.ipynb #890f2620
 WHOLE = -1  # how many rows of a file are put aside: all, because it cannot be read
@@ -62,9 +63,10 @@ def write_aside(
 def count_aside(
     rows: Sequence[SetAside],
     name: str,  # of the list
+    more: Mapping[str, int] | None = None,  # path -> how many rows of it are not in the list
 ) -> dict[str, list]:  # path -> how many rows, WHOLE for all of them; the name of the list
     "What a commit keeps of its list."
-    found = Counter(row.path for row in rows if row.row is not None)
+    found = Counter(row.path for row in rows if row.row is not None) + Counter(more or {})
     whole = {row.path: [WHOLE, name] for row in rows if row.row is None}
     return {path: [number, name] for path, number in found.items()} | whole
 
@@ -158,7 +160,7 @@ def note_aside(
     first, name = next(iter(kept)), for_shell(table)
     return (
         f"put aside and not in the table: {aside_words(kept)} ({first}{', …' * (len(kept) > 1)}). "
-        f"To see them: dmscdc quarantine show {name}. After a repair of the file or of the table's "
+        f"To see them, and why: dmscdc quarantine show {name}. After a repair of the file or of the table's "
         f"definition: dmscdc quarantine replay {name}; to go on without them: dmscdc quarantine drop {name}"
     )
 
@@ -243,3 +245,42 @@ def bad_load_rows(
     why, text = F.coalesce(*nulls, F.lit("no field has a value")), F.to_json(F.struct(*map(quoted, names)))
     found = read_changes(spark, files).where(~is_applicable(keys, names)).select(FILE, ROW, why, text)
     return [SetAside(*row) for row in found.orderBy(FILE, ROW).limit(MOST + 1).collect()]
+
+# %% ../../notebooks/05_changes/11_quarantine.ipynb #009c59fd
+KEYLESS = "not applied, because the table has no key"  # how the reason of such a row ends
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    "Updates and deletes of a table without a key."
+
+    rows: tuple[SetAside, ...] = ()  # the first, by file and row
+    counts: Mapping[str, int] = field(default_factory=dict)  # path -> how many there are
+
+    @property
+    def total(self) -> int:
+        "How many there are."
+        return sum(self.counts.values())
+
+    @property
+    def unlisted(self) -> dict[str, int]:
+        "How many of each file are not among the first."
+        return dict(Counter(self.counts) - Counter(row.path for row in self.rows))
+
+
+def left_out_changes(
+    spark: SparkSession,
+    files: ChangeFiles,  # of a table without a key
+) -> LeftOut:
+    "The updates and deletes of change files."
+    from dmscdc.changes.csv import MOST
+    from dmscdc.changes.read import quoted, read_changes
+    from dmscdc.changes.schema import FILE, OP, ROW
+    from pyspark.sql import functions as F
+
+    rows = read_changes(spark, replace(files, images={})).where(F.col(OP).isin("U", "D"))
+    why = F.concat(F.when(F.col(OP) == "U", "an update").otherwise("a delete"), F.lit(f", {KEYLESS}"))
+    text = F.to_json(F.struct(OP, *[quoted(c.name) for c in files.schema]))
+    first = rows.select(FILE, ROW, why, text).orderBy(FILE, ROW).limit(MOST).collect()
+    counts = dict(rows.groupBy(FILE).count().collect())
+    return LeftOut(tuple(SetAside(*row) for row in first), counts)

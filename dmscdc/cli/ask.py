@@ -481,7 +481,9 @@ def _show_answer(one: TableQuestion, answer: AsOf, out: str, note: str, json: bo
 def _show_rows(one: TableQuestion, answer: AsOf, facts: dict[str, Any], out: str, note: str) -> None:
     "Show an answer to a person: its first rows and notes."
     if not out:
-        show_source_rows(facts["first"], answer.columns)
+        place = {"_cdc_file": "from file", "_cdc_row": "its row"}  # rows count from 1 for people, everywhere
+        rows = [{**row, "_cdc_row": row.get("_cdc_row") and int(row["_cdc_row"]) + 1} for row in facts["first"]]
+        show_source_rows(rows, {name: place.get(name, name) for name in answer.columns})
     shows = count(facts["rows"], "row") + (f" in {out}" if out else "")
     if not out and len(facts["first"]) < facts["rows"]:
         shows = f"the first {len(facts['first'])} of {shows}; all: --out FOLDER"
@@ -520,11 +522,13 @@ def after_lake(one: TableQuestion, past: Changelog) -> list[RawFile]:
 
 def _words_of(part: Delivered) -> list[str]:
     "A part in sentences."
+    from dmscdc.history.clock import not_applied
+
     names = {"update_postimage": "update", "update_preimage": ""}
     kinds = {names.get(kind, kind): number for kind, number in part.counts.items()}
     counts = ", ".join(count(number, kind) for kind, number in kinds.items() if kind) or "no rows"
     same = [f"named by changes and as before: {part.unchanged:,}"] if part.unchanged else []
-    out = [f"not applied: {number:,} {why}" for why, number in (part.left_out or {}).items() if number]
+    out = [not_applied(why, number) for why, number in (part.left_out or {}).items() if number]
     return [f"wrote {part.path}: {counts}", f"from {part.since} to {part.until}", *same, *part.gaps, *out]
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-025

@@ -17,11 +17,8 @@ from ..capture.writer import write_changes, write_load
 from ..errors import FolderInUse
 from ..landing.files import TableRef
 from ..reconcile.explain import Proof, ProofRequest, prove
-from ..reconcile.proven import keep_proof
-from ..runs.pages import write_front_page
 from ..service.config import Config, read_config, write_config
 from ..service.passes import PassResult, run_pass
-from ..service.status import read_statuses, status_row
 from ..state.registry import open_state
 
 if TYPE_CHECKING:
@@ -161,9 +158,6 @@ def tell(
     say(f"    {run(config).words}")
     say("6 · every lake table beside its source, as dmscdc reconcile compares them:")
     proofs = prove_all(config)
-    state = open_state(config.state, config.landing)
     for proof in proofs:
-        keep_proof(state, TableRef.parse(proof.table), proof.to_dict())
         say(f"    {summary(proof)}")
-    write_front_page(config.runs, [status_row(status) for status in read_statuses(config)])
     return proofs

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -274,7 +274,8 @@ def pass_(
     raise typer.Exit(done.exit_code)
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-027
-_COLUMNS = ("table", "state", "key", "suggested", "rows", "position", "lag", "verdict", "waits", "proven")
+_TIMES = ("lag", "waiting_since")
+_COLUMNS = ("table", "state", "key", "suggested", "rows", "position", *_TIMES, "verdict", "waits", "proven")
 
 
 def _with_last_verdict(
@@ -290,6 +291,17 @@ def _with_last_verdict(
     return {**row, "verdict": last, "words": "" if last in ("ok", "nothing") else row["last_words"]}
 
 # %% ../../notebooks/17_cli/12_main.ipynb #86abe7d5
+def _named(status: TableStatus, config: Config) -> list[dict[str, Any]]:  # see `Processed.not_applied`
+    "The first rows that are put aside, or whose list is gone, none."
+    from dmscdc.changes.quarantine import aside_folder, read_aside
+    from dmscdc.load.results import NAMED, named
+
+    kept = (status.plan.before.aside or {}) if status.plan and status.plan.before else {}
+    with suppress(FileNotFoundError):
+        return [*map(named, read_aside(aside_folder(status.item.out_path or config.lake, status.table), kept)[:NAMED])]
+    return []
+
+
 @app.command(epilog="Example: dmscdc status --json")
 @with_config
 def status(
@@ -306,7 +318,7 @@ def status(
     statuses = read_statuses(config, say=unread.append, tell=left.append)
     rows = [_with_last_verdict(status_row(status)) for status in statuses]
     if json:
-        show_json(rows)
+        show_json([{**row, "not_applied": _named(status, config)} for row, status in zip(rows, statuses)])
     else:
         compared = any(row["proof"] for row in rows)
         show_table(rows, _COLUMNS if compared else _COLUMNS[:-1])

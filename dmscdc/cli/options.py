@@ -105,11 +105,11 @@ def show_table(
 
 def show_source_rows(
     rows: Sequence[Mapping[str, Any]],
-    names: Sequence[str],  # all columns
+    names: Mapping[str, str],  # all columns -> how each is called
 ) -> None:
     "Rows of a source as a table: every column under its own name, whatever it is called; null where there is no value."
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
+    for name in names.values():
         table.add_column(escape(name), overflow="fold")
     for row in rows:
         table.add_row(*[escape("null" if row[name] is None else str(row[name])) for name in names])

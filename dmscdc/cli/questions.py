@@ -18,6 +18,7 @@ import typer
 from .ask import asked, key_of, refusals, without_pandas
 from .options import Json, Name, console, moment_of, show_json, show_table, with_config
 from ..errors import BadKey, ConfigError, UnknownTable
+from ..landing.files import for_shell
 from ..load.arrivals import count
 from ..service.config import Config
 
@@ -83,6 +84,8 @@ def changes_command(
     if between and (since or until):
         raise ValueError("give --between, or --since and --until, not both")
     begin, end = (moment_of(text)[0] if text else None for text in between or (since, until))
+    if top == "keys" and not asked(config, table).key:
+        raise BadKey(f"{table} has no key, so no key can be the most changed; --top columns counts columns")
     with refusals(table):
         found, words = changes_of(config, table, begin, end, op, column)
     if top:
@@ -170,7 +173,8 @@ def life_of(
 
     one = asked(config, table)
     if not one.key:
-        raise BadKey(f"{table} has no key, so no change of it names a row: only inserts change it")
+        raise BadKey(f"{table} has no key, so no change names one of its rows. What the files say of rows with some "
+                     f"values: dmscdc history {for_shell(table)} --where 'COLUMN = VALUE'")
     if set(key) != set(one.key):
         raise BadKey(f"{table}: name the row by its whole key: {' '.join(f'--key {name}=…' for name in one.key)}")
     return states_of(one.past(), [key])[0]

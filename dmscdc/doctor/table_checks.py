@@ -129,6 +129,16 @@ def no_sequence(e: Evidence) -> Iterator[Finding]:
 _MANY = 1_000  # changes after which a delete is missed
 
 
+def _not_inserted(samples: Iterable[Sample]) -> int:
+    "How many updates and deletes of a table without a key do not say which row they mean."
+    found = 0
+    for one in samples:
+        source = {name for name in one.names if not name.startswith(("BI_", OP, "AR_H_"))}
+        if OP in one.names and not {f"BI_{name}" for name in source} <= set(one.names):
+            found += sum(op in ("U", "D") for op in one.rows[OP].to_pylist())
+    return found
+
+
 def operations(e: Evidence) -> Iterator[Finding]:
     "Change files that do not say what their rows did, or in which deletes never come."
     samples = [one for one in e.changes if one.rows.num_rows]
@@ -150,6 +160,12 @@ def operations(e: Evidence) -> Iterator[Finding]:
         aside = e.item.bad_rows == "aside"
         why = f"Only I, U and D can be applied; {'such rows are put aside' if aside else 'the batch is refused'}"
         yield Finding("error", e.name, some(odd), why, WAY)
+    elif e.item.insert_only and not e.item.key and (lies := _not_inserted(samples)):
+        many = "1 update or delete" if lies == 1 else f"{lies:,} updates and deletes"
+        what = f"{many} in its change files, and it has no key"
+        why = "Without a key they are put aside, and the table keeps the rows that they changed"
+        mend = f"dmscdc table set {for_shell(e.name)} --key …, if columns identify its rows; else a rule of the task"
+        yield Finding("warning", e.name, what, why, f"{mend}, add-before-image-columns with column-filter all")
     elif found.total() >= _MANY and not found["D"] and not e.item.insert_only:
         setting = "CdcInsertsAndUpdates" if found["U"] else "CdcInsertsOnly"
         what = f"no delete among {found.total():,} changes{'' if found['U'] else ', and no update'}"

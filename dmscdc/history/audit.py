@@ -19,8 +19,8 @@ from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, l
 from ..errors import NoPast
 from .changelog import Changelog, held_by, is_held, moment, open_changelog, stands_on, rows_aside
 from .lookup import WHOLE, Query, KeyIndex, inside, look, plain_key, typed, utc
-from .row import Known, RowLife, RawChange, RowChange, between, find_rows, late_files, same, steps_of
-from .row import without
+from .row import Keyless, Known, RowLife, RawChange, RowChange, between, find_rows, late_files, same
+from .row import steps_of, without
 from ..lake.table import Commit, LakeTable, PlainFile
 from ..landing.files import RawFile, change_order
 from ..state.position import Position
@@ -337,6 +337,10 @@ def _beside(
     rows = [row for row in rows if row.file in {*line.files}]
     if not head.key and images_of_all(head.schema, [head.schema]):
         return OPEN, "without a key an update or delete takes one equal row, whichever file brought it", ()
+    left = [row for row in rows if row.op in ("U", "D")]
+    if not head.key and left:
+        many = "1 update or delete" if len(left) == 1 else f"{len(left):,} updates and deletes"
+        return DIFFERS, f"{many} of rows with these values not applied, because the table has no key", ()
     if not head.key and there is not None:
         inserted = {(row.name, row.row): row.values for row in rows if row.op == "I"}
         return verdict_of_each(head, inserted, there, line.is_whole)
@@ -354,10 +358,10 @@ def audit_of(
     spark: Callable[[], SparkSession] | None = None,  # called for a format that only Spark reads
     compare: bool = True,  # False where the line ends before the lake does
     every: Changelog | None = None,  # the whole line, where `past` is a part of it
-    keyless: bool = False,  # the table has no key
+    keyless: Keyless | None = None,  # of a table without a key
 ) -> RowAudit:
     "One row's life, the lake's row, and whether they agree. Raises `BadKey`."
-    found = find_rows(past, Query(tuple(key), [key]), index or KeyIndex(tuple(key)), not keyless)
+    found = find_rows(past, Query(tuple(key), [key]), index or KeyIndex(tuple(key)), keyless is None)
     rows, every = found.rows[0], every or past
     head, there = lake_rows(table, _as_stored(key, rows), spark)
     could = without(past, found.broken)
@@ -391,6 +395,11 @@ def keys_with(
     return [dict(zip(key, values)) for values in dict.fromkeys(keys) if None not in values], not found.broken
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-034
+def _keyless(head: Commit | None) -> Keyless:
+    is_told = bool(head) and bool(images_of_all(head.schema, [head.schema]))
+    return Keyless.EQUAL_ROW if is_told else Keyless.LEFT_OUT
+
+
 def audit_row(
     landing: str,  # where DMS writes
     lake: LakeTable,  # the table in its lake
@@ -411,7 +420,7 @@ def audit_row(
     every = open_changelog(landing, lake.table, archive=archive, position=position, aside=aside)
     past = between(every, since, until)
     keys, words = [{name: given[name] for name in key if name in given}], []
-    keyless = not head.key if head else insert_only
+    keyless = _keyless(head) if (not head.key if head else insert_only) else None
     if keyless:
         keys, words = [dict(given)], [f"{lake.table} has no key: each row that the files insert is a row of its own"]
     elif set(key) != set(given):

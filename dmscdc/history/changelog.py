@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ..changes.csv import CsvFormat, CsvUrls, format_from, is_csv
-from ..changes.quarantine import read_aside
+from ..changes.quarantine import KEYLESS, read_aside
 from ..changes.read import KIND, ChangeFiles, change_files, read_changes
 from ..changes.schema import FILE, OP, evolve, read_footers
 from ..changes.tasks import check_sound
@@ -280,14 +280,15 @@ def rows_aside(
     past: Changelog,
     kept: Mapping[str, Sequence],  # as `Position.aside`: path -> count, name of the list
 ) -> dict[str, frozenset[int]]:  # by path; a file put aside as a whole has none
-    "Which rows of which files are in these lists. A list that is gone hides nothing."
+    "Which rows of which files are in these lists. A list that is gone hides nothing; rows without a key are told."
     found: dict[str, set[int]] = {}
     try:
         for one in read_aside(past.aside, kept):
-            found.setdefault(one.path, set()).update([] if one.row is None else [one.row])
+            if one.row is not None and not one.reason.endswith(KEYLESS):
+                found.setdefault(one.path, set()).add(one.row)
     except FileNotFoundError:
         return {}
-    return {path: frozenset(rows) for path, rows in found.items() if rows}
+    return {path: frozenset(rows) for path, rows in found.items()}
 
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #afd54f9c

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['STAMP', 'UNREADABLE', 'NO_OP', 'NO_KEY', 'NO_INSERT', 'CommitClock', 'clock_of', 'committed_at', 'AsOf',
-           'position_words']
+           'not_applied', 'position_words']
 
 # %% ../../notebooks/10_history/06_clock.ipynb #ce8a74bd
 STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
@@ -129,13 +129,23 @@ class AsOf:
     def words(self) -> list[str]:
         "Lines for a person."
         told = [f"as of {self.position}, by {self.clock}", f"earliest that can be told: {self.begins}"]
-        return [*told, *self.gaps, *[f"not applied: {n:,} {why}" for why, n in (self.left_out or {}).items() if n]]
+        return [*told, *self.gaps, *[not_applied(why, n) for why, n in (self.left_out or {}).items() if n]]
 
 
 UNREADABLE = "rows that cannot be read (dmscdc doctor names them)"  # why a row is not applied
 NO_OP = "rows without a known Op"
 NO_KEY = "rows without their key"
 NO_INSERT = "updates and deletes of a table without a key"
+_OF_ONE = {UNREADABLE: "row that cannot be read (dmscdc doctor names it)", NO_OP: "row without a known Op",
+           NO_KEY: "row without its key", NO_INSERT: "update or delete of a table without a key"}
+
+
+def not_applied(
+    why: str,  # of these
+    number: int,
+) -> str:
+    "How many rows are not applied, and why."
+    return f"not applied: {number:,} {_OF_ONE[why] if number == 1 else why}"
 
 # %% ../../notebooks/10_history/06_clock.ipynb #cbe7ac09
 def position_words(past: Changelog) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..changes.read import OPS
-from ..changes.schema import Schema, arrow_type
+from ..changes.read import OPS, images_of_all
+from ..changes.schema import OP, ROW, Schema, arrow_type
 from ..errors import BadKey
 from .changelog import Changelog, changelog_files
-from .clock import AsOf, clock_of
+from .clock import AsOf, clock_of, not_applied
 from .lookup import plain_key, typed
-from .row import RowChange, RowLife, states_of
+from .row import Keyless, RawChange, RowChange, RowLife, states_of, steps_of
 from .row_page import key_text, plain, shown, step_line
 from .small import applicable, named_keys, rows_of
 from ..landing.files import RawFile
@@ -44,9 +44,27 @@ class TableChange:
     step: RowChange  # with the cells that differ
 
 
-def _check_key(past: Changelog, key: Sequence[str]) -> None:
-    if not key:
-        raise BadKey(f"{past.table} has no key, so its rows have no history: only inserts change it")
+def _steps_without_key(
+    past: Changelog,
+    files: Iterable[RawFile],
+    schema: Schema,
+    conditions: Sequence[Condition] = (),
+) -> Iterator[tuple[dict[str, Any], RowChange]]:  # its values without nulls
+    "The rows of files of a table without a key, each of them a row of its own."
+    keyless = Keyless.EQUAL_ROW if images_of_all(schema, [schema]) else Keyless.LEFT_OUT
+    for file in files:
+        rows = rows_of(past, file, schema)
+        if not {one.column for one in conditions} <= set(rows.column_names):
+            continue
+        for one in conditions:
+            rows = rows.filter(matches(rows, one))
+        name = f"{file.path}#{past.number}" if file.is_load else file.path
+        for values in rows.to_pylist():
+            row, op = values.pop(ROW), "I" if file.is_load else values.get(OP)
+            values.pop(OP, None)
+            raw = RawChange(file, name, row, op, values)
+            (step,) = steps_of(past, [raw], (), keyless=keyless)
+            yield {column: value for column, value in values.items() if value is not None}, step
 
 
 def changes_between(
@@ -55,9 +73,11 @@ def changes_between(
     since: datetime | None = None,  # UTC; None: from the first change file on
     until: datetime | None = None,  # UTC; None: to the last
 ) -> list[TableChange]:  # in the order of files and rows
-    "What the change files closed in a time have done to rows. Raises `BadKey`, `Unreadable`."
-    _check_key(past, key)
+    "What the change files closed in a time have done to rows; without a key by all values. Raises `Unreadable`."
     files = closed_between(past, since, until)
+    if not key:
+        told = _steps_without_key(past, files, changelog_files(past, key=key).schema)
+        return [TableChange({}, step) for _, step in told if step.op in OPS]
     place, found = {f.path: number for number, f in enumerate(files)}, []
     for life in _lives(past, key, files):
         applied = (step for step in life.steps if step.file in place and step.op in OPS and not step.before)
@@ -87,7 +107,7 @@ def notes(
     schema, counted = changelog_files(past, key=key).schema, Counter()
     for file in past.files if files is None else files:
         counted += applicable(rows_of(past, file, schema), key, file.is_load)[1]
-    return (*past.gaps, *[f"not applied: {number:,} {why}" for why, number in counted.items()])
+    return (*past.gaps, *[not_applied(why, number) for why, number in counted.items() if number])
 
 
 def closed_between(
@@ -246,17 +266,36 @@ def find(
     conditions: Sequence[Condition],  # one or more
 ) -> list[FoundRow]:
     "Rows that once fitted conditions, all at the same time. Raises `BadKey` for a column or a value that no file has."
-    _check_key(past, key)
     files = changelog_files(past, key=key)
     there = [c.name for c in files.schema]
     if odd := [one.column for one in conditions if one.column not in there]:
         raise BadKey(f"{past.table}: no file carries {', '.join(odd)}; they carry {', '.join(there)}")
     try:
+        if not key:
+            return _found_without_key(past, _steps_without_key(past, past.files, files.schema, conditions))
         lives = states_of(replace(past, before=()), _candidates(past, key, conditions, files.schema))
         kinds = {c.name: arrow_type(c.type) for c in files.schema}
         return [row for life in lives if (row := _found(life, conditions, kinds)).files]
     except ValueError as error:
         raise BadKey(f"{past.table}: {error}") from error
+
+
+def _found_without_key(
+    past: Changelog,
+    steps: Iterable[tuple[dict[str, Any], RowChange]],
+) -> list[FoundRow]:  # one for all rows with equal values
+    "The rows that some steps have inserted; that an equal row was deleted counts against them."
+    found: dict[tuple, tuple[dict[str, Any], list[RowChange]]] = {}
+    for values, step in steps:
+        equal = tuple((name, plain_key(value)) for name, value in values.items())
+        found.setdefault(equal, (values, []))[1].append(step)
+    rows = []
+    for values, told in found.values():
+        numbered = tuple(replace(step, number=number) for number, step in enumerate(told, 1))
+        balance = sum({"I": 1, "U": 1, "D": -1}.get(step.op or "", 0) for step in told)
+        files = tuple(dict.fromkeys(step.file for step in told))
+        rows.append(FoundRow(values, files, RowLife(values, numbered, past.begins, past.gaps), balance > 0))
+    return rows
 
 
 def _candidates(

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import Enum
 from decimal import Decimal
 from typing import Any
 
@@ -27,8 +28,8 @@ from ..storage.filesystem import is_bucket
 
 # %% auto #0
 __all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawChange', 'Matches', 'find_rows', 'sequence_of', 'in_order',
-           'late_files', 'Cell', 'Known', 'RowChange', 'Row', 'same', 'meaning', 'values_on', 'after', 'RowLife',
-           'steps_of', 'states_of', 'without', 'between']
+           'late_files', 'Cell', 'Known', 'RowChange', 'Row', 'same', 'Keyless', 'meaning', 'values_on', 'after',
+           'RowLife', 'steps_of', 'states_of', 'without', 'between']
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-010
 @dataclass(frozen=True)
@@ -314,6 +315,17 @@ AGAIN, THERE = "inserted again", "insert of a row that was there"
 LOST, GONE, NOTHING = "update of a row that was not there", "delete of a row that was not there", "changed nothing"
 
 
+class Keyless(Enum):
+    "What the updates and deletes of a table without a key do."
+
+    LEFT_OUT = "{}, not applied: the table has no key"
+    EQUAL_ROW = "{} of one equal row"  # before images of all columns tell which
+
+    def meaning(self, op: str | None) -> str:  # "" for an insert
+        "What an update or a delete means."
+        return self.value.format({"U": "update", "D": "delete"}[op]) if op in ("U", "D") else ""
+
+
 def meaning(
     row: Row,
     op: str | None,
@@ -388,7 +400,7 @@ def steps_of(
     stamp: str = "",  # column of the commit time, if there is one
     key: Container[str] = (),  # its columns, which never differ
     broken: Sequence[RawFile] = (),  # files that could not be read, and may hold changes of the row
-    keyless: bool = False,  # the table has no key: each row that a file inserts is another row
+    keyless: Keyless | None = None,  # of a table without a key: each row that a file inserts is another row
 ) -> list[RowChange]:
     "One key's rows as steps."
     rows, early, steps, whole = list(rows), {*past.before}, [], past.is_whole and not {*broken} & {*past.load}
@@ -402,7 +414,9 @@ def steps_of(
                 gaps, row = [at for at in gaps if at > raw.place], _unknown(row)
             row = Row() if keyless else row
             cells = row.cells(values_on(row, raw), quiet) if raw.op in ("I", "U") else ()
-            meant, row = _move_words(raw) or meaning(row, raw.op, bool(cells)), after(row, raw)
+            meant = _move_words(raw) or meaning(row, raw.op, bool(cells))
+            meant, row = keyless and keyless.meaning(raw.op) or meant, after(row, raw)
+            row = Row() if keyless is Keyless.LEFT_OUT and raw.op != "I" else row
             at = _committed(raw, sequence, stamp), raw.file.stamp, _put_at(past, raw.file), raw.file in late
             number, lives = len(steps) + 1, row.lives
             step = RowChange(number, raw.name, raw.row, raw.op, meant, cells, row.values, lives, part is old, *at)

@@ -17,12 +17,12 @@ from markupsafe import Markup
 
 from .audit import AGREES, OPEN, RowAudit
 from .lookup import utc
-from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, RowLife, RowChange
+from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Keyless, RowLife, RowChange
 from ..runs.report import render
 from ..storage.filesystem import iso_time
 
 # %% auto #0
-__all__ = ['LONG', 'KINDS', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'step_line', 'life_lines',
+__all__ = ['LONG', 'WITHOUT_KEY', 'KINDS', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'step_line', 'life_lines',
            'lake_sentence', 'sentences', 'to_plain', 'bars', 'unknown', 'picture', 'key_text', 'steps_table',
            'lake_table', 'page']
 
@@ -85,9 +85,12 @@ def _change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not ther
     return f"{cell.column} {shown(cell.old) if cell.is_known else '?'} → {shown(cell.new)}"
 
 
+WITHOUT_KEY = tuple(one.meaning("U") for one in Keyless)
+
+
 def _changes_of(step: RowChange) -> list[str]:
     "The differences from the row before, one for each column."
-    is_new = step.meant in ("inserted", AGAIN, LOST) or step.meant.startswith("key changed, from")
+    is_new = step.meant in ("inserted", AGAIN, LOST, *WITHOUT_KEY) or step.meant.startswith("key changed, from")
     return [_change_of(cell, is_new) for cell in step.cells if not is_new or cell.new is not None]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-014
@@ -297,7 +300,8 @@ COLUMNS = ("step", "when", "what", "changes", "file", "row", "put", "in the lake
 def _of_page(audit: RowAudit) -> dict[str, Any]:
     "What a page shows of an audit."
     lines = life_lines(audit.life)
-    ours = [{"Op": r.op, **r.values, "_cdc_file": r.file, "_cdc_row": r.row} for r in audit.rows or ()]
+    place = lambda row: {"from file": row.file, "its row": None if row.row is None else row.row + 1}  # as in the steps
+    ours = [{"Op": row.op, **row.values, **place(row)} for row in audit.rows or ()]
     return {
         "key": key_text(audit.life.key),
         "lines": lines,

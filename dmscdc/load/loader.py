@@ -16,7 +16,7 @@ from ..changes.difference import Difference, stage_difference
 from ..changes.equal_rows import AT, doubles, stage_met
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
-from ..changes.quarantine import SetAside
+from ..changes.quarantine import LeftOut, SetAside, left_out_changes
 from ..changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
 from ..changes.read import STANDARD, images_of_all, proves, sequence_column
 from ..changes.schema import FILE, OP, ROW, Evolution, Footer, Schema, by_policy, check_case, check_same, evolve
@@ -30,7 +30,7 @@ from .arrivals import Plan, count, some
 from .plan import note_replaced
 from .raw_files import after_drop, changed_elsewhere, files_of, load_rows_aside, open_files
 from .raw_files import put_aside, read_by, rows_aside, unreadable, without_aside
-from .results import LoadResult, OpenSession, PendingLoad, Task, note_too_fine
+from .results import NAMED, LoadResult, OpenSession, PendingLoad, Task, note_too_fine
 from ..state.position import Position, reload_name
 from ..storage.filesystem import fs_and_path, new_fs_and_path, spark_url
 
@@ -181,11 +181,12 @@ def _difference(
 
 def _pending_difference(
     spark: SparkSession, task: Task, plan: Plan, transaction: Transaction, found: Difference, load: ChangeFiles,
-    clock: Clock, note: str, aside: int,
+    clock: Clock, note: str, aside: Sequence[SetAside],
 ) -> PendingLoad:
     "The difference as a batch, or only the position where there is none."
     is_same = not found.batch.folded.keys
-    lake, rows = task.lake, load.rows - aside
+    lake, rows = task.lake, load.rows - len(aside)
+    more = {"aside": len(aside), "not_applied": tuple(aside[:NAMED])}
     pending = lake.advance(transaction, lambda: spark) if is_same else lake.apply(spark, found.batch, transaction)
 
     def result(written: Written) -> LoadResult:
@@ -194,7 +195,7 @@ def _pending_difference(
         written = replace(written, unchanged=written.unchanged + same)
         notes = tuple(filter(None, [note, note_too_fine(task.table, written.commit)]))
         seconds = clock.seconds | written.seconds
-        return LoadResult(written, files, load.rows, rows + found.deleted, (), notes, seconds, aside=aside)
+        return LoadResult(written, files, load.rows, rows + found.deleted, (), notes, seconds, **more)
 
     return PendingLoad(pending, result)
 
@@ -231,15 +232,16 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
     if _takes_difference(task, plan, head, schema):
         with clock.step("compare with the table", load.rows):
             found = _difference(spark(), task, plan, transaction, load, len(aside))
-        return _pending_difference(spark(), task, plan, transaction, found, load, clock, note, len(aside))
+        return _pending_difference(spark(), task, plan, transaction, found, load, clock, note, aside)
     pending = replace_table(spark(), task, transaction, load, plan.load_number, len(aside))
 
     def result(written: Written) -> LoadResult:
         files = files_of(plan.load, footers, {f.path: "load" for f in plan.load})
         notes = tuple(filter(None, [note, note_too_fine(task.table, written.commit), _note_number(task, schema)]))
         changed, seconds = replaced_columns(head, schema), clock.seconds | written.seconds
+        more = {"aside": len(aside), "not_applied": tuple(aside[:NAMED])}
         return LoadResult(
-            written, files, written.inserted + len(aside), written.inserted, changed, notes, seconds, aside=len(aside)
+            written, files, written.inserted + len(aside), written.inserted, changed, notes, seconds, **more
         )
 
     return PendingLoad(pending, result)
@@ -317,15 +319,19 @@ def _fold_files(
     return batch
 
 # %% ../../notebooks/08_load/05_loader.ipynb #f50750cf
-def note_left_out(task: Task, batch: Batch) -> str:
+def note_left_out(task: Task, left: LeftOut) -> str:
     "Updates and deletes of a table without a key; else empty."
-    if not batch.folded.left_out:
+    if not left.total:
         return ""
-    number = batch.folded.left_out
-    left = "1 update or delete was" if number == 1 else f"{number:,} updates and deletes were"
+    were = "1 update or delete was" if left.total == 1 else f"{left.total:,} updates and deletes were"
+    first = left.rows[0]
     return (
-        f"{task.table} has no key: {left} not applied. Set one: `dmscdc table set {for_shell(task.table)} --key …`, "
-        f"then reload: `dmscdc table rewind {for_shell(task.table)} --reload`"
+        f"{task.table} has no key: {were} not applied, the first is row {first.row + 1:,} of {first.path}. All of "
+        f"them: `dmscdc quarantine show {for_shell(task.table)}`. If columns identify its rows, set them: "
+        f"`dmscdc table set {for_shell(task.table)} --key …`, then reload: "
+        f"`dmscdc table rewind {for_shell(task.table)} --reload`. If none do, let the task write before images of all "
+        f"columns (add-before-image-columns, column-filter all) and reload: each update or delete then takes a row "
+        f"that is equal. To go on without them: `dmscdc quarantine drop {for_shell(task.table)}`"
     )
 
 # %% ../../notebooks/08_load/05_loader.ipynb #c13f3d08
@@ -588,10 +594,11 @@ def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | Non
 def _batch_notes(
     task: Task, base: Commit, batch: Batch, written: Written, late: Sequence[RawFile], left_out: Schema = (),
     is_resumed: bool = False,  # then files are expected to disagree with the sequence
+    left: LeftOut = LeftOut(),  # updates and deletes that were not applied
 ) -> tuple[str, ...]:
     "What a person must know of a batch that was applied."
     disorder = "" if is_resumed else _note_disorder(task, batch)
-    notes = [note_left_out(task, batch), _note_late(task, batch, late), disorder]
+    notes = [note_left_out(task, left), _note_late(task, batch, late), disorder]
     fine = "" if note_too_fine(task.table, base) else note_too_fine(task.table, written.commit)  # said once
     keys = [note_unmatched(task, written, left_out), _note_clashes(task, written), _note_partial_move(task, batch)]
     return tuple(filter(None, [*notes, _note_sequence(task, base, batch), *keys, fine]))
@@ -685,6 +692,7 @@ def _prepare_batch(
             known, asked = dict(before.window), (plan.instruction or {}).get("kind")
             is_again = asked in ("replay", "rewind") or any(f.path in known for f in footers)
             batch, misses = _without_key(spark(), task, is_again, chosen, batch, left, staged)
+        keyless = left_out_changes(spark(), chosen) if batch.folded.left_out else LeftOut()
     after = replace(plan.after, redone=before.redone)
     position = read_by(_with_high_watermark(after, before, batch, grown), opened, before)
     bad = [*rows_aside(spark, task, chosen, batch, opened.bad), *(SetAside(p, None, why) for p, why in whole.items())]
@@ -692,8 +700,8 @@ def _prepare_batch(
     batch_paths = {*kinds, *whole, *urls}
     bad += [SetAside(path, row, "equal to a row of the load (--duplicates drop)") for path, row in same if task.doubles]
     bad += [SetAside(path, row, _SENT_AGAIN) for path, row in sent_again]
-    lists = replace(task, aside=task.aside or task.doubles or (task.repeats if sent_again else ""))
-    position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls)
+    lists = replace(task, aside=task.aside or task.doubles or (task.repeats if sent_again or keyless.rows else ""))
+    position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls, keyless)
     replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
     pending = task.lake.apply(spark(), batch, replace(transaction, position=position.to_commit()))
 
@@ -701,7 +709,7 @@ def _prepare_batch(
         read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
         came_late = [f for f in plan.late if f.path not in dict(before.window)]  # a file read again was in time once
         told = replace(batch, folded=replace(batch.folded, lowest=None)) if sent_again else batch
-        notes = _batch_notes(task, head, told, written, came_late, grown.left_out, bool(earlier))
+        notes = _batch_notes(task, head, told, written, came_late, grown.left_out, bool(earlier), keyless)
         notes = (*notes, *_note_renamed(spark, task, head, grown, footers))
         first = [path for path, _ in same if path not in dict(before.window)]  # else it was said
         doubled = [] if task.doubles else _note_repeated(task, len(first))
@@ -710,8 +718,9 @@ def _prepare_batch(
         seconds = clock.seconds | written.seconds
         doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch), replaced]))
         parts = {"aside": sum(row.row is not None and kinds.get(row.path) != "again" for row in bad),
-                 "left_out": batch.folded.left_out, "moved": batch.folded.renamed,
-                 "unlogged": batch.folded.unlogged}
+                 "left_out": sum(many for path, many in keyless.counts.items() if kinds.get(path) != "again"),
+                 "moved": batch.folded.renamed, "unlogged": batch.folded.unlogged,
+                 "not_applied": tuple([*bad, *keyless.rows][:NAMED])}
         keys = batch.folded.keys
         parts["message"] = _say_resumed(earlier, plan.changes, batch.folded.met)
         return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
@@ -729,9 +738,8 @@ def _only_aside(
     position, note = put_aside(task, position, head, after_drop(before, plan), {f.path for f in files}, rows)
     transaction = Transaction(head, position.to_commit(), task.run, head.schema, task.key, head.partition)
     message = f"{count(len(whole), 'file')} put aside"
-    return PendingLoad(
-        task.lake.advance(transaction, spark), lambda written: LoadResult(written, notes=(note,), message=message)
-    )
+    more = {"notes": (note,), "message": message, "not_applied": tuple(rows[:NAMED])}
+    return PendingLoad(task.lake.advance(transaction, spark), lambda written: LoadResult(written, **more))
 
 
 def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) -> PendingLoad:

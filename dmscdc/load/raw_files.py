@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, needs_parquet, place_of
 from ..changes.derived import with_computed
-from ..changes.quarantine import SetAside, bad_changes, bad_load_rows, check_number, count_aside
+from ..changes.quarantine import LeftOut, SetAside, bad_changes, bad_load_rows, check_number, count_aside
 from ..changes.quarantine import WHOLE, aside_words, dropped, good_rows, is_applicable, is_same_but_aside
 from ..changes.quarantine import write_aside
 from ..changes.read import ChangeFiles
@@ -150,20 +150,22 @@ def put_aside(
     rows: Sequence[SetAside],
     others: Sequence[RawFile] = (),  # files of the batch that were applied as other ones
     urls: Mapping[str, str] | None = None,  # path -> where it is read, of change files
+    left: LeftOut = LeftOut(),  # updates and deletes of a table without a key
 ) -> tuple[Position, str]:  # with what is put aside now; what a person must know, or ""
     "Write down rows that are put aside. Files of the batch that had been put aside before are not any more."
     kept, note = {path: found for path, found in (before.aside or {}).items() if path not in paths}, ""
     again = {path: name for path, (_, name) in (before.aside or {}).items() if path in paths}
     again |= {file.path: "" for file in others}
     position = read_again(position, again, (head.number if head else 0) + 1) if again else position
+    if rows or left.rows:
+        name, every = f"{(head.number if head else 0) + 1:08d}-{secrets.token_hex(4)}.jsonl", [*rows, *left.rows]
+        write_aside(f"{task.aside}/{name}", every, _good_of(rows, urls or {}))
+        kept |= count_aside(every, name, left.unlisted)
     if rows:
-        name = f"{(head.number if head else 0) + 1:08d}-{secrets.token_hex(4)}.jsonl"
-        write_aside(f"{task.aside}/{name}", rows, _good_of(rows, urls or {}))
-        found, first = count_aside(rows, name), rows[0]
+        first, see = rows[0], f"dmscdc quarantine show {for_shell(task.table)}"
         where = first.path if first.row is None else f"row {first.row + 1:,} of {first.path}"
-        see = f"dmscdc quarantine show {for_shell(task.table)}"
-        note = f"{aside_words(found)} put aside: {where}: {first.reason.rstrip('.')}. All of them: {see}"
-        kept |= found
+        many = aside_words(count_aside(rows, name))
+        note = f"{many} put aside: {where}: {first.reason.rstrip('.')}. All of them: {see}"
     return replace(position, aside=kept), note
 
 

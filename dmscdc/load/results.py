@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from ..changes.csv import CsvFormat
+from ..changes.quarantine import SetAside
 from ..changes.schema import FILE, ROW
 from ..errors import DmscdcError, LakeDamaged, Unreadable
 from ..lake.glue import SyncResult
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['OpenSession', 'COUNTED', 'HIDDEN', 'MANY_FOLDERS', 'FEW_ROWS', 'TableState', 'Task', 'WithArchive', 'LoadResult',
-           'PendingLoad', 'rows_of', 'lake_of', 'seconds_of', 'did', 'verdict_of', 'Processed', 'lag_of', 'then',
-           'message_of', 'ended_by', 'masked', 'processed', 'is_too_fine', 'average', 'coarser', 'note_too_fine']
+__all__ = ['NAMED', 'OpenSession', 'COUNTED', 'HIDDEN', 'MANY_FOLDERS', 'FEW_ROWS', 'TableState', 'Task', 'WithArchive',
+           'LoadResult', 'PendingLoad', 'rows_of', 'balance_of', 'lake_of', 'seconds_of', 'did', 'verdict_of',
+           'Processed', 'lag_of', 'then', 'message_of', 'ended_by', 'masked', 'named', 'processed', 'is_too_fine',
+           'average', 'coarser', 'note_too_fine']
 
 # %% ../../notebooks/08_load/03_results.ipynb #a8e7b454
 @dataclass(frozen=True)
@@ -100,6 +102,9 @@ class WithArchive:
         return (self.archive if path in self.moved else self.landing).url(table, path)
 
 # %% ../../notebooks/08_load/03_results.ipynb #cell-007
+NAMED = 20  # rows that are named of those that are not applied; the table's list has all
+
+
 @dataclass(frozen=True)
 class LoadResult:
     "What one commit of a run did."
@@ -115,6 +120,7 @@ class LoadResult:
     doubts: tuple[str, ...] = ()  # of the notes, those that stay true until a reload, or until a person accepts them
     aside: int = 0  # of the rows read, those that are put aside
     left_out: int = 0  # of the rows read, updates and deletes of a table without a key
+    not_applied: tuple[SetAside, ...] = ()  # the first `NAMED` rows and files of both kinds
     moved: int = 0  # changes of the key: such a row speaks of two keys
     unlogged: int = 0  # values that the source's log did not have
 
@@ -141,7 +147,8 @@ class PendingLoad:
 # %% ../../notebooks/08_load/03_results.ipynb #cell-009
 COUNTED = ("inserted", "updated", "deleted", "unchanged")
 _BECAME = {
-    **{name: name for name in COUNTED}, "folded": "folded into later ones", "aside": "put aside", "left_out": "left out"
+    **{name: name for name in COUNTED},
+    "folded": "folded into later ones", "aside": "put aside", "left_out": "not applied",
 }
 
 
@@ -149,12 +156,22 @@ def rows_of(
     loads: Sequence[LoadResult],
     refused: int = 0,
 ) -> dict[str, int]:
-    "Rows read, keys they speak of, what became of those, and of the other rows; rows refused."
+    "Rows read, keys they speak of, what became of those, and of the other rows; rows refused. See `balance_of`."
     read, keys = sum(load.read for load in loads), sum(load.keys for load in loads)
     done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
-    rest = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out", "moved")}
-    folded = read + rest.pop("moved") - sum(rest.values()) - sum(done.values())
-    return {"read": read, "keys": keys, **done, "folded": max(0, folded), **rest, "refused": refused}
+    rest = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out")}
+    moved = sum(load.moved for load in loads)
+    folded = read + moved - sum(rest.values()) - sum(done.values())
+    both = {"moved": moved, "beyond": max(0, -folded)}
+    return {"read": read, "keys": keys, **done, "folded": max(0, folded), **rest, **both, "refused": refused}
+
+
+def balance_of(
+    rows: Mapping[str, int],  # of `rows_of`
+) -> int:  # 0
+    "Rows read, without what became of them; a changed key and a row beyond the files count on the other side."
+    became = (*COUNTED, "folded", "aside", "left_out")
+    return rows["read"] + rows["moved"] + rows["beyond"] - sum(rows[name] for name in became)
 
 
 def lake_of(
@@ -203,8 +220,7 @@ def verdict_of(
     words = did(loads) or plan.waits or "nothing to do"
     if not notes:
         return ("ok" if loads else "nothing"), words
-    more = f" (and {len(notes) - 1} more)" if notes[1:] else ""
-    return "attention", f"{words}. {notes[0]}{more}"
+    return "attention", ". ".join(part.rstrip(".") for part in dict.fromkeys((words, *notes)))
 
 # %% ../../notebooks/08_load/03_results.ipynb #30f89fe8
 @dataclass(frozen=True)
@@ -230,6 +246,7 @@ class Processed:
     stream: Mapping[str, Any] = field(default_factory=dict)  # how far a stream was read that brings its change files
     rows_before: int | None = None  # of the table; None where there was none
     sample: tuple[Mapping[str, Any], ...] = ()  # some changed rows, see `masked`
+    not_applied: tuple[Mapping[str, Any], ...] = ()  # file, row (from 1, None: the whole file), reason; the first NAMED
     losses: tuple[str, ...] = ()  # what the source has and the files have not, a sentence each
 
     @property
@@ -323,6 +340,11 @@ def masked(
     return tuple({**row, "key": [*map(shown, row["key"])], "cells": [*map(shown, row["cells"])]} for row in rows)
 
 # %% ../../notebooks/08_load/03_results.ipynb #faa468c9
+def named(row: SetAside) -> dict[str, Any]:
+    "A row that is not applied, without its values, which a report may have to hide."
+    return {"file": row.path, "row": None if row.row is None else row.row + 1, "reason": row.reason}
+
+
 def processed(
     plan: Plan,
     table_state: TableState | None,  # None: it did not come so far
@@ -350,6 +372,7 @@ def processed(
         stream=table_state.item.status.get("stream") or {} if table_state else {},
         rows_before=table_state.head.rows if table_state and table_state.head else None,
         sample=masked([row for load in loads for row in load.written.sample], mask),
+        not_applied=tuple(named(row) for load in loads for row in load.not_applied)[:NAMED],
         losses=tuple(table_state.item.status.get("losses") or ()) if table_state else (),
     )
 

@@ -226,6 +226,18 @@ def name_parts(
     return table[: len(table) - len(name)], name
 
 # %% ../../notebooks/09_runs/08_pages.ipynb #b5fdc3e3
+def _evidence(
+    proof: dict[str, Any],  # as the state keeps it
+    known: dict[str, Any],  # of the table, in the run index
+    table: str,
+) -> str:  # "" where nothing was compared
+    "The report of the comparison that a mark of proof speaks of; of an old one the table's page, which leads to it."
+    run = proof.get("run")
+    rows = (*known["last"].values(), *known["marks"])
+    found = (row["html"] for row in rows if row.get("run") == run and row.get("html"))
+    return next(found, file_of(table)) if run else ""
+
+
 def table_line(
     status: dict[str, Any],  # of the table: its name under `table`, and what is known of the rest
     known: dict[str, Any],  # of it, in the run index
@@ -251,6 +263,7 @@ def table_line(
         "brief": first_sentence(words),
         "report": below(status.get("report"), runs) or last.get("html"),
         "again": last.get("command"),
+        "evidence": _evidence(status.get("proof") or {}, known, status["table"]),
         **_seen(known, status["table"]),
         "state": waits or state,
     }

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 # %% auto #0
-__all__ = ['MARKS', 'ROOM', 'ROWS', 'LABELS', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'size', 'duration', 'moment', 'took', 'sum_of',
-           'share', 'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths',
-           'parameters_of', 'in_plain_words', 'balance', 'sample_csv', 'files_by_time', 'file_of', 'way_up',
+__all__ = ['MARKS', 'ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'size', 'duration', 'moment', 'took', 'sum_of', 'share',
+           'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of',
+           'in_plain_words', 'balance_lines', 'balance', 'sample_csv', 'files_by_time', 'file_of', 'way_up',
            'page_values', 'report_html']
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-007
@@ -335,8 +335,11 @@ def parameters_of(
     return [{"name": name, "value": say(value, 20), "given": name in given} for name, value in values.items()]
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-054
-ROWS = ("read", "keys", "inserted", "updated", "deleted", "unchanged", "folded", "aside", "left_out", "refused")
-LABELS = {"read": "rows read", "folded": "folded into later ones", "aside": "put aside", "left_out": "left out"}
+BALANCE = {  # what becomes of a row that is read -> how a page says it
+    "inserted": "inserted", "updated": "updated", "deleted": "deleted", "unchanged": "changed nothing",
+    "folded": "folded into a later change of the same row", "aside": "put aside",
+    "left_out": "not applied, because the table has no key",
+}
 _LAKE_FILES = ("files_rewritten", "files_added", "files_removed", "files_kept", "files_opened")
 LAKE = (*_LAKE_FILES, "bytes_read", "bytes_written", "rows")
 
@@ -369,13 +372,32 @@ def in_plain_words(
         return f"{begin} {why[run['verdict']]}. The banner says what it was, and what helps."
     if not files:
         return f"{begin} There was nothing new to bring into it."
+    missing = rows.get("aside", 0) + rows.get("left_out", 0)
     what = " and ".join(
         f"{rows[name]:,} {'row was' if rows[name] == 1 else 'rows were'} {said}"
         for name, said in (("inserted", "added"), ("updated", "changed"), ("deleted", "removed")) if rows.get(name)
     )
-    many = f"{len(files):,} {'file' if len(files) == 1 else 'files'} that DMS had written"
-    end = "The banner says what a person should look at." if run["verdict"] == "attention" else ""
-    return f"{begin} It was brought up to date with {many}: {what or 'no row changed'}. {end}".rstrip()
+    many, what = f"{len(files):,} {'file' if len(files) == 1 else 'files'}", what or "no row changed"
+    if run["verdict"] != "attention":
+        return f"{begin} It was brought up to date with {many} that DMS had written: {what}."
+    lacks = f"{missing:,} of the {rows.get('read', 0):,} rows read {'is' if missing == 1 else 'are'} not in it. "
+    look = "The banner says what a person should look at"
+    return f"{begin} {lacks if missing else ''}{look}. Of {many} that DMS had written: {what}."
+
+
+def balance_lines(
+    rows: dict[str, int],  # of `Processed`
+    is_load: bool,  # a load set was among the files
+) -> list[tuple[str, int]]:  # words and number, those of rows that count twice negative; none where nothing was read
+    "What became of each row that was read; the sum is the number of rows read."
+    if not rows.get("read"):
+        return []
+    twice = "counted twice: a changed key ends one row and begins another"
+    beyond = "counted twice: without a key an update ends one row and begins another"
+    beyond = "not in the new load" if is_load else beyond
+    told = [(words, rows.get(name, 0)) for name, words in BALANCE.items()]
+    told += [(twice, -rows.get("moved", 0)), (beyond, -rows.get("beyond", 0))]
+    return [(words, number) for words, number in told if number or words in ("inserted", "updated", "deleted")]
 
 
 def balance(
@@ -463,11 +485,11 @@ def page_values(
     "The facts of a run in the form that the template needs."
     run, found = book["metadata"].get("dmscdc") or {}, records(book)
     done = found.get("processed") if isinstance(found.get("processed"), dict) else {}
+    is_load = any(file.get("kind") == "load" for file in done.get("files") or ())
     return {
         "run": run,
         "done": done,
-        "rows": in_order(done.get("rows") or {}, ROWS),
-        "labels": LABELS,
+        "rows": balance_lines(done.get("rows") or {}, is_load),
         "lake": in_order(done.get("lake") or {}, LAKE),
         "took": took(run["start"], run["end"]) if run.get("end") else None,
         "notes": [note for note in done.get("notes") or [] if note not in run.get("words", "")][:MOST],
@@ -479,7 +501,7 @@ def page_values(
         "balance": balance(done),
         "sample": done.get("sample") or [],
         "changed": sum((done.get("rows") or {}).get(name, 0) for name in ("inserted", "updated", "deleted")),
-        "is_load": any(file.get("kind") == "load" for file in done.get("files") or ()),
+        "is_load": is_load,
         "sample_csv": sample_csv(done.get("sample") or []),
         "bars": files_by_time(done.get("files") or []),
         "way_up": way_up(run),

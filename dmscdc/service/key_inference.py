@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations, islice
 
@@ -18,14 +21,30 @@ from ..changes.derived import column_of, computed
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from ..landing.layout import column_names, expression, source_columns
+from ..load.arrivals import count
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['NEVER', 'COUNTED', 'some_rows', 'rank', 'is_whole', 'is_unique', 'looks_like_id', 'guess', 'Suggestion', 'judged_by',
-           'suggest_key', 'folders_in']
+__all__ = ['NEVER', 'COUNTED', 'first_of', 'some_rows', 'rank', 'is_whole', 'is_unique', 'looks_like_id', 'guess', 'Suggestion',
+           'judged_by', 'suggest_key', 'folders_in']
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-006
 _SAMPLE = 10_000  # rows
+
+
+def first_of(
+    landing: FolderLanding,  # where the file is
+    table: TableRef,
+    file: RawFile,  # of the table
+    csv: CsvFormat = CsvFormat(),  # how its CSV files are read
+) -> pa.Table:  # at most SAMPLE rows
+    "The first rows of a file, in a few reads; they are not compared with the file's footer. Raises `Refused` for CSV."
+    if is_csv(file.path):
+        return first_rows(str(table), file.path, landing.url(table, file.path), csv).slice(0, _SAMPLE)
+    there, path = fs_and_path(landing.url(table, file.path))
+    with pq.ParquetFile(path, filesystem=there) as parquet:
+        batch = next(parquet.iter_batches(batch_size=_SAMPLE), None)
+        return pa.Table.from_batches([batch] if batch else [], schema=parquet.schema_arrow)
 
 
 def some_rows(
@@ -33,18 +52,11 @@ def some_rows(
     table: TableRef,
     file: RawFile,  # of the table
     csv: CsvFormat = CsvFormat(),  # how its CSV files are read
-) -> pa.Table:  # at most SAMPLE rows; of a change file the inserts only
-    "The first rows of a file, in a few reads; they are not compared with the file's footer. Raises `Refused` for CSV."
-    if is_csv(file.path):
-        found = first_rows(str(table), file.path, landing.url(table, file.path), csv).slice(0, _SAMPLE)
-        return found.filter(pc.equal(found["Op"], "I")) if "Op" in found.column_names else found
-    there, path = fs_and_path(landing.url(table, file.path))
-    with pq.ParquetFile(path, filesystem=there) as parquet:
-        batch = next(parquet.iter_batches(batch_size=_SAMPLE), None)
-        rows = pa.Table.from_batches([batch] if batch else [], schema=parquet.schema_arrow)
-    if file.is_change and "Op" in rows.column_names:
-        rows = rows.filter(pc.equal(rows["Op"], "I"))
-    return rows
+) -> pa.Table:  # of a change file the inserts only
+    "Those of the first rows that tell a key. Raises `Refused` for CSV."
+    rows = first_of(landing, table, file, csv)
+    may_change = file.is_change or is_csv(file.path)
+    return rows.filter(pc.equal(rows["Op"], "I")) if may_change and "Op" in rows.column_names else rows
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-009
 def rank(
@@ -133,6 +145,26 @@ def judged_by(
     return next(iter(listing.load + listing.changes), None)
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #a695d7c4
+_LOOKED = 16  # change files
+
+
+def _not_inserted(landing: FolderLanding, table: TableRef, files: Sequence[RawFile], csv: CsvFormat) -> str:
+    "What is said of updates and deletes among the first rows of change files, which a table without a key cannot take."
+    found: Counter[str] = Counter()
+    for file in files:
+        with suppress(Refused):
+            rows = first_of(landing, table, file, csv)
+            source = {name for name in rows.column_names if not name.startswith(("BI_", "Op", "AR_H_"))}
+            if not {f"BI_{name}" for name in source} <= set(rows.column_names) and "Op" in rows.column_names:
+                found.update(rows["Op"].to_pylist())
+    lies = [count(found[op], what) for op, what in (("U", "update"), ("D", "delete")) if found[op]]
+    if not lies:
+        return ""
+    lie = "lie" if found["U"] + found["D"] > 1 else "lies"
+    way = "before images of all columns (add-before-image-columns, column-filter all) would tell which rows they mean"
+    return f", and {' and '.join(lies)} {lie} in its first change files: {way}"
+
+
 def suggest_key(
     landing: FolderLanding,
     table: TableRef,
@@ -160,7 +192,8 @@ def suggest_key(
         words = f"{','.join(key)}, by its name: {seen}" if key else f"{seen}; {NEVER}"
         return Suggestion(key, words, f"{only} --key {shlex.quote(','.join(key)) if key else 'COLUMN'}")
     if not key:
-        words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}; {NEVER}"
+        lie = _not_inserted(landing, table, listing.changes[:_LOOKED], csv)
+        words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}; {NEVER}{lie}"
         return Suggestion((), words, f"{only} --insert-only")
     what, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
     words = f"{columns}: {rows.num_rows:,} of {rows.num_rows:,} {what} different in {file.path}"

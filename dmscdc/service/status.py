@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from hashlib import sha256
 from typing import Any
 
@@ -396,8 +397,16 @@ def _proposal_of(status: TableStatus) -> dict[str, Any]:
 def _plan_words(plan: Plan | None) -> dict[str, str]:
     "The fields of a plan, by the names of the status."
     if plan is None:
-        return {"plan": "", "sentence": "", "waits": ""}
-    return {"plan": plan.kind, "sentence": plan.sentence, "waits": plan.waits}
+        return {"plan": "", "sentence": "", "waits": "", "waiting_since": ""}
+    return {"plan": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "waiting_since": _waiting_since(plan)}
+
+
+def _waiting_since(plan: Plan) -> str:  # UTC; "" where nothing waits
+    "When the oldest file that is not in the lake yet was closed, of a load when it was put."
+    times = [file.stamp.timestamp() if file.stamp else file.time for file in (*plan.load, *plan.changes, *plan.late)]
+    if not times:
+        return ""
+    return f"{datetime.fromtimestamp(min(times), timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def is_mended(

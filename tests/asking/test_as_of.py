@@ -223,7 +223,7 @@ def test_columns_named_like_ours_or_like_markup_are_shown_as_they_are(tmp_path, 
     words = ["as-of", str(T), "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert [line.split() for line in done.stdout.splitlines()[:2]] == [[*names, "_cdc_file", "_cdc_row"], ["1", "5", "ok", "[bold]x[/]", "null", "LOAD00000001.parquet#1", "0"]]
+    assert [line.split() for line in done.stdout.splitlines()[:2]] == [[*names, "from", "file", "its", "row"], ["1", "5", "ok", "[bold]x[/]", "null", "LOAD00000001.parquet#1", "1"]]
 
 
 def test_conditions_choose_the_same_rows_in_arrow_and_spark(spark):

@@ -193,7 +193,7 @@ def test_what_an_answer_lacks_is_said_beside_it(tmp_path):
     open_state(f"sqlite:{tmp_path}/state.db").put_settings(TableRef("shop", "item"), key="id")
     for words in (["changes", "shop.item"], ["find", "shop.item", "name=Sample"]):
         done = CliRunner().invoke(app, [*words, "--folder", str(tmp_path)])
-        assert "not applied: 1 rows without a known Op" in done.stdout, done.output
+        assert "not applied: 1 row without a known Op" in done.stdout, done.output
         assert len(asked(tmp_path, *words)) == 1
     table = dmscdc.open(tmp_path)["shop.item"]
     assert "without a known Op" in repr(table.changes()) and "without a known Op" in table.find(qty=1)._repr_html_()

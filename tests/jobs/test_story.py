@@ -300,10 +300,10 @@ def test_a_report_shows_all_that_its_run_recorded(shell, refusal, table):
     helps = done["verdict"] in ("failed", "refused")  # to run it again after a run that has done its work does nothing
     assert ("To run it again:" in page.texts) == helps and (not helps or page.after("To run it again:") == f"dmscdc pass --only {table}")
     assert page.after("Plan") == done["plan"]["sentence"].removeprefix(f"{table}: ")
-    tiles = page.texts[page.texts.index("rows read") - 1 :]
-    shown = {name: f"{count:,}" for name, count in done["rows"].items() if count or name not in ("folded", "aside", "left_out", "refused")}
-    rows = dict(zip((name.removeprefix("rows ") for name in tiles[1:2 * len(shown):2]), tiles[0:2 * len(shown):2]))
-    assert rows == shown and {"read", "inserted", "updated", "deleted", "unchanged"} <= set(rows)
+    begin, end = page.texts.index("Rows read, and what became of them") + 1, page.texts.index("rows read")
+    became = dict(zip(page.texts[begin:end:2], map(int, page.texts[begin + 1 : end : 2])))
+    assert sum(became.values()) == int(page.texts[end + 1]) == sum(file["rows"] for file in done["files"])
+    assert {name: became[name] for name in ("inserted", "updated", "deleted")} == {name: done["rows"][name] for name in ("inserted", "updated", "deleted")}
     for file in done["files"]:
         assert page.texts[page.texts.index("size") + 1 :][:3] == [file["path"], file["kind"], f"{file['rows']:,}"]
     assert all(done[which] in page.texts for which in ("first", "last") if done["files"])

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from dmscdc.cli.main import app
 from dmscdc.service.config import write_config
 from readers import FORMAT
-from world import World
+from world import World, closed
 
 pytestmark = pytest.mark.test
 
@@ -74,9 +74,32 @@ def test_what_meets_no_equal_row_is_counted_and_changes_without_before_images_ar
     typed(one, "table", "rewind", "shop.item", "--reload")
     one.go()
     assert lake(one) == Counter([("lamp", 2), ("tent", 5)])
-    one.changes(2, [("D", "lamp", 2)])
+
+
+def test_changes_that_only_a_key_could_apply_are_named_in_every_answer_and_nothing_says_that_all_is_well(one):
+    one.load([("lamp", 1), ("desk", 2)], time=DAWN)
+    one.changes(1, [("I", "tent", 3), ("D", "lamp", 1), ("U", "desk", 9)])
+    one.set(insert_only=True)
     done = one.go()
-    assert done.verdict == "attention" and "1 update or delete was not applied" in done.words and lake(one)["lamp", 2] == 1
+    file = closed(1) + ".parquet"
+    places = [{"file": file, "row": 2, "reason": "a delete, not applied, because the table has no key"},
+              {"file": file, "row": 3, "reason": "an update, not applied, because the table has no key"}]
+    assert (done.verdict, list(done.not_applied), done.rows["left_out"]) == ("attention", places, 2)
+    assert "2 updates and deletes were not applied, the first is row 2 of" in done.words and lake(one) == Counter([("lamp", 1), ("desk", 2), ("tent", 3)])
+    told = json.loads(typed(one, "status", "--json", code=3))[0]
+    assert (told["not_applied"], told["verdict"]) == (places, "attention")  # and stays so
+    assert [(row["row"], json.loads(row["text"])["item"]) for row in json.loads(typed(one, "quarantine", "show", "shop.item", "--json"))] == [(1, "lamp"), (2, "desk")]
+    for words in (["history", "shop.item", "--key", "item=lamp"], ["history", "shop.item", "--where", "item = lamp"]):
+        said = typed(one, *words, code=3)
+        assert "delete, not applied: the table has no key" in said and "agrees with the files" not in said and "differs: 1 update or delete" in said
+    assert "agrees with the files" in typed(one, "history", "shop.item", "--where", "item = tent")
+    for words in (["find", "shop.item", "item=lamp"], ["changes", "shop.item"], ["as-of", "shop.item"]):
+        assert "not applied: 2 updates and deletes of a table without a key" in typed(one, *words)
+    assert [(line["op"], line["meant"]) for line in json.loads(CliRunner().invoke(app, ["changes", "shop.item", "--json", "--folder", str(one.root)]).stdout)] == [
+        ("I", "inserted"), ("D", "delete, not applied: the table has no key"), ("U", "update, not applied: the table has no key")]
+    typed(one, "quarantine", "drop", "shop.item")
+    assert one.go().verdict == "nothing" and json.loads(typed(one, "status", "--json"))[0]["not_applied"] == []
+
 
 
 def test_inserts_shortly_after_the_load_that_repeat_its_rows_are_said_and_left_out_on_request(one):

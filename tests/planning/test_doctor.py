@@ -146,8 +146,10 @@ def test_an_unknown_key_is_proposed_with_its_command(tmp_path):
     assert (one.severity, one.mend) == ("warning", "dmscdc table set shop.item --key id")
 
 
-def test_a_table_of_inserts_needs_no_key(tmp_path):
+def test_a_table_of_inserts_needs_no_key_unless_its_files_have_updates_or_deletes(tmp_path):
     assert not about(said(tmp_path, {LOAD: {"id": [1, 1]}}, key="", insert_only=True), "key")
+    [one] = about(said(tmp_path, {LOAD: {"id": [1, 1]}, FIRST: {"Op": ["I", "U", "D"], "id": [1, 1, 1]}}, key="", insert_only=True), "it has no key")
+    assert (one.severity, one.what) == ("warning", "2 updates and deletes in its change files, and it has no key")
 
 
 def test_a_file_without_the_key_column_is_an_error(tmp_path):

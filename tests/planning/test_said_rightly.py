@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.capture.writer import write_load
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli import ask as feed_commands
 from dmscdc.cli.main import app
 from dmscdc.errors import Refused
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load import results
+from dmscdc.changes.quarantine import LeftOut, SetAside
 from dmscdc.load.loader import note_left_out
 from dmscdc.service.key_inference import suggest_key
 
@@ -33,10 +34,21 @@ def test_a_key_is_proposed_from_two_rows_on_and_insert_only_never_from_fewer(tmp
     assert (found.words, found.command) == (words, f"dmscdc table set shop.t {command}")
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_a_table_without_a_key_is_told_of_the_changes_that_lie_there_before_anybody_says_inserts_only(tmp_path, before):
+    write_load(tmp_path, "shop.t", [("a",), ("a",)], {"said": "string"})
+    more = {"BI_said": "string"} if before else {}
+    write_changes(tmp_path, "shop.t", [("D", "a", *more), ("U", "b", *more), ("I", "c", *more)], "20181215-100001000", {"said": "string", **more})
+    words = suggest_key(FolderLanding(tmp_path), TableRef("shop", "t")).words
+    assert ("1 update and 1 delete lie in its first change files" in words) != before, words
+
+
 @pytest.mark.parametrize("number, words", [(1, "1 update or delete was"), (2, "2 updates and deletes were"), (1234, "1,234 updates and deletes were")])
 def test_changes_left_out_are_counted_and_both_commands_are_named(number, words):
-    said = note_left_out(SimpleNamespace(table=TableRef("shop", "t")), SimpleNamespace(folded=SimpleNamespace(left_out=number)))
-    assert said == f"shop.t has no key: {words} not applied. Set one: `dmscdc table set shop.t --key …`, then reload: `dmscdc table rewind shop.t --reload`"
+    first = SetAside("20181215-100001000.parquet", 1, "a delete")
+    said = note_left_out(SimpleNamespace(table=TableRef("shop", "t")), LeftOut((first,), {first.path: number}))
+    assert said.startswith(f"shop.t has no key: {words} not applied, the first is row 2 of {first.path}. ")
+    assert all(f"`dmscdc {way}" in said for way in ("quarantine show shop.t`", "table set shop.t --key …`", "table rewind shop.t --reload`", "quarantine drop shop.t`"))
 
 
 @pytest.mark.parametrize("rows, first, out, words", [(25, 20, "", "the first 20 of 25 rows; all: --out FOLDER"), (20, 20, "", "20 rows"), (1, 1, "", "1 row"), (25, 20, "new", "25 rows in new")])

@@ -78,7 +78,8 @@ def test_status_tells_the_last_proof_beside_the_one_that_was_equal_and_what_came
     assert (product["proof"]["verdict"], product["proof"]["equal"]["commit"]) == ("failed", 1)
     assert product["proof"]["equal"]["run"] == RunLog(home / "runs").lines()[0]["run"]
     assert product["proven"] in typed("status").stdout.replace("\n", " ") or "differed at" in typed("status").stdout
-    assert "Compared with its source: differed at" in (home / "runs" / "index.html").read_text()
+    last = next(line for line in reversed(RunLog(home / "runs").lines()) if line["run"] == product["proof"]["run"])
+    assert f'Compared with its source: <a href="{last["html"]}">differed at' in (home / "runs" / "index.html").read_text()
 
 
 def test_a_difference_is_a_number_for_an_alarm_and_a_comparison_that_failed_is_none(runs, home):

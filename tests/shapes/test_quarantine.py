@@ -212,7 +212,7 @@ def test_an_answer_over_files_with_a_row_that_cannot_be_read_counts_it_as_such(s
     put(world, f"{closed(1)}.csv", "U,1,A,cheap\nQ,2,b,1.00\nU,3,C,3.50\n")
     world.go()
     said = typed(world, "as-of", "shop.item")[1]
-    assert "not applied: 1 rows that cannot be read (dmscdc doctor names them)" in said and "not applied: 1 rows without a known Op" in said, said
+    assert "not applied: 1 row that cannot be read (dmscdc doctor names it)" in said and "not applied: 1 row without a known Op" in said, said
 
 
 def test_ten_thousand_bad_rows_are_a_wrong_definition(spark, tmp_path):
