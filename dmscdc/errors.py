@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 # %% auto #0
 __all__ = ['ERRORS', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable', 'AlreadyExists',
            'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable', 'InputChanged', 'LakeDamaged', 'CommitConflict',
-           'MissingDataFile', 'FilesGone', 'LostRows', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError',
-           'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing', 'SuiteMissing',
-           'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError', 'ServerMissing',
-           'NotWanted', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused',
-           'SourceUnreachable', 'WrongValue', 'errors_page']
+           'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError',
+           'ConfigError', 'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing',
+           'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError',
+           'ServerMissing', 'NotWanted', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey',
+           'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
 ERRORS: dict[str, type[DmscdcError]] = {}  # by name, in the order of this page
@@ -96,6 +96,10 @@ class MissingDataFile(DmscdcError, verdict="failed", mend="another folder for th
 
 class FilesGone(MissingDataFile, mend="restore the files, or: dmscdc table rewind TABLE --reload"):
     "The folder lacks files of the newest commit."
+
+
+class ColumnsGone(DmscdcError, verdict="failed", mend="bring the columns back, or: dmscdc table rewind TABLE --reload"):
+    "Another program has dropped or renamed columns of the lake table."
 
 
 class LostRows(DmscdcError, verdict="failed", mend="dmscdc pass: it does it again"):

@@ -60,7 +60,9 @@ def version_from(
         restored = (info.get("operationParameters") or {}).get("version")  # none if a time was given
     changes = restored is None and any(action.get("dataChange", True) for action in actions)
     goes_to = None if restored is None else int(restored)
-    return Version(number, info.get("userMetadata") or "", what, changes, files, size if files else 0, goes_to)
+    schemas = [line["metaData"]["schemaString"] for line in lines if line.get("metaData", {}).get("schemaString")]
+    columns = tuple(field["name"] for text in schemas for field in json.loads(text)["fields"])
+    return Version(number, info.get("userMetadata") or "", what, changes, files, size if files else 0, goes_to, columns)
 
 # %% ../../notebooks/07_lake/06_delta.ipynb #d32f07bb
 _APP = "dmscdc"  # the application of our transactions

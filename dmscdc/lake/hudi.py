@@ -33,7 +33,7 @@ __all__ = ['version_from', 'in_place', 'HudiTable', 'HudiLogTable']
 # %% ../../notebooks/07_lake/08_hudi.ipynb #c7b40e2d
 _OLD = re.compile(r"/\.hoodie/(\d+)\.(commit|deltacommit|replacecommit)$")  # the timeline's layout before Hudi 1.0
 _DONE = re.compile(r"/timeline/(\d+)_(\d+)\.(?:commit|deltacommit|replacecommit)$")
-_SAME_ROWS = ("COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX")  # operations
+_SAME_ROWS = ("COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX", "ALTER_SCHEMA")  # operations
 _NOTE, _AFTER = "dmscdc.note", "dmscdc.after"  # our note, and the commit from which it was planned
 
 
@@ -53,7 +53,9 @@ def version_from(
     replaced = sum(map(len, (told.get("partitionToReplaceFileIds") or {}).values()))
     files = {"rewritten": len(stats) - new + replaced, "added": len(stats), "removed": len(stats) - new + replaced}
     size = sum(one["totalWriteBytes"] or 0 for one in stats)
-    version = Version(instant, known.get(_NOTE, ""), what, what not in _SAME_ROWS, files, size)
+    fields = json.loads(known.get("schema") or "{}").get("fields", ())  # in Avro
+    columns = tuple(field["name"] for field in fields)
+    version = Version(instant, known.get(_NOTE, ""), what, what not in _SAME_ROWS, files, size, columns=columns)
     return version, known.get(_AFTER, "")
 
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ __all__ = ['version_from', 'versions_of', 'IcebergTable']
 
 # %% ../../notebooks/07_lake/07_iceberg.ipynb #50961bd9
 _METADATA = re.compile(r"/metadata/v(\d+)(\.gz)?\.metadata\.json$")
-_NOTE = "dmscdc"  # the property of a snapshot
+_NOTE = "dmscdc"  # the property of a snapshot; and the tag of the one that is our newest commit
 
 
 def version_from(snapshot: dict[str, Any]) -> Version:
@@ -46,16 +47,23 @@ def version_from(snapshot: dict[str, Any]) -> Version:
 
 
 def versions_of(metadata: dict[str, Any]) -> Iterator[Version]:
-    "The versions that were a table's, from the current one on."
+    "The versions that were a table's, from the current one on, which tells the columns of now."
+    schemas = {one["schema-id"]: one for one in metadata.get("schemas") or ()}
+    columns = tuple(one["name"] for one in schemas.get(metadata.get("current-schema-id"), {}).get("fields", ()))
     there = {one["snapshot-id"]: one for one in metadata.get("snapshots") or ()}
     log, seen = metadata.get("snapshot-log") or (), set()
-    one = there.get(metadata.get("current-snapshot-id"))
+    top = one = there.get(metadata.get("current-snapshot-id"))
     while one:
-        yield version_from(one)
+        yield replace(version_from(one), columns=columns)
         seen.add(one["snapshot-id"])
         before = [entry["snapshot-id"] for entry in log if entry["timestamp-ms"] < one["timestamp-ms"]]
         known = [id for id in before if id in there and id not in seen]
         one = there.get(one.get("parent-snapshot-id")) or (there[known[-1]] if known else None)
+    ours = there.get((metadata.get("refs") or {}).get(_NOTE, {}).get("snapshot-id"))
+    if top and ours and ours["snapshot-id"] not in seen:  # upkeep has expired what lay between
+        rows = [one.get("summary", {}).get("total-records") for one in (top, ours)]
+        yield Version(top["snapshot-id"], "", "and others that are expired", rows[0] != rows[1])
+        yield version_from(ours)
 
 # %% ../../notebooks/07_lake/07_iceberg.ipynb #25a8e1b0
 _EXAMPLE = 'catalog = "glue:DATABASE"'
@@ -182,8 +190,13 @@ class IcebergTable(OpenTable):
             with session_settings(spark, {f"spark.sql.iceberg.snapshot-property.{_NOTE}": note}):
                 write(f"{table}.{quoted(f'branch_{branch}')}")
             self._call(spark, "fast_forward", branch="'main'", to=f"'{branch}'")
+            self._tag(spark)
         finally:
             spark.sql(f"alter table {table} drop branch if exists {quoted(branch)}")
+
+    def _tag(self, spark: SparkSession) -> None:
+        "Keep our newest commit, with its note, whatever upkeep of other programs expires."
+        spark.sql(f"alter table {self._named(spark)} create or replace tag {_NOTE}")
 
     packs = "rewrite_data_files and rewrite_manifests: small files become few"
     expires = "expire_snapshots and remove_orphan_files: what no snapshot since then needs is removed"
@@ -234,7 +247,7 @@ class IcebergTable(OpenTable):
     ) -> None:
         from pyspark.sql import functions as F
 
-        if base and base.commit.schema and self._is_like(base.commit, transaction):
+        if base and base.commit.schema and self._is_like(base.commit, transaction) and not base.gone:
             write = lambda name: rows.writeTo(name).overwrite(F.lit(True))
             return self._on_branch(spark, transaction, base, note, write)
         out = rows.writeTo(self._named(spark)).using("iceberg")
@@ -248,6 +261,7 @@ class IcebergTable(OpenTable):
             out = out.partitionedBy(*[F.col(quoted(name)) for name in transaction.partition])
         with session_settings(spark, {f"spark.sql.iceberg.snapshot-property.{_NOTE}": note}):
             out.createOrReplace() if base else out.create()
+        self._tag(spark)
 
     def merge(
         self, spark: SparkSession, found: Outcome | None, transaction: Transaction, base: Newest, note: str

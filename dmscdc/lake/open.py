@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
 from ..changes.stage import Batch
-from ..errors import CommitConflict, Refused
+from ..errors import ColumnsGone, CommitConflict, Refused
 from .outcome import Outcome, as_wanted, changed, meet, merge_sql, whole
 from .parquet.journal import name_prefix
 from .table import Clock, Commit, LoadFiles, Transaction, Upkeep, Written, from_facts, lake_columns, to_facts
@@ -70,6 +70,7 @@ class Version:
     files: Mapping[str, int] = field(default_factory=dict)  # how many rewritten, added, removed, kept
     bytes: int = 0  # written
     goes_to: Any = None  # the version that it restored; None: it follows the one before
+    columns: tuple[str, ...] = ()  # of the table from then on, where it tells
 
 
 @dataclass(frozen=True)
@@ -80,18 +81,20 @@ class Newest:
     attempt: str
     top: Version  # the table's newest version, ours or not
     strangers: tuple[Version, ...]  # newer versions of others that changed rows
+    gone: tuple[str, ...] = ()  # columns of our commit that the table does not have any more
 
 
 def newest_of(
     versions: Iterator[Version],  # newest first
 ) -> Newest | None:
     "The newest version with a note of ours."
-    strangers, top = [], None
+    strangers, top, columns = [], None, ()
     for version in versions:
-        top = top or version
+        top, columns = top or version, columns or version.columns
         if said := from_note(version.note):
             commit = from_facts(said["number"], said)
-            return Newest(version, commit, said["attempt"], top, tuple(strangers))
+            gone = tuple(c.name for c in lake_columns(commit.schema) if columns and c.name not in columns)
+            return Newest(version, commit, said["attempt"], top, tuple(strangers), gone)
         if version.changes_rows:
             strangers.append(version)
     return None
@@ -257,6 +260,7 @@ class OpenTable:
         found = self.newest()
         if found is None:
             return [], False
+        self._check_columns(found)
         left = [one for one in self.store.list(self.aside) if self._number(one) <= found.commit.number]
         return self._told(found), bool(left)
 
@@ -264,6 +268,7 @@ class OpenTable:
         found = self.newest()
         if found is None:
             return []
+        self._check_columns(found)
         self.sweep(found.commit.number)
         return self._told(found)
 
@@ -276,6 +281,15 @@ class OpenTable:
 
     def _number(self, name: str) -> float:
         return staging_number(name[len(self.aside) + 1:])
+
+    def _check_columns(self, found: Newest) -> None:
+        "Raises `ColumnsGone`: to go on would add them again, without their values."
+        if found.gone:
+            were = "column" if len(found.gone) == 1 else "columns"
+            raise ColumnsGone(
+                f"{self.location}: another program has dropped or renamed the {were} {', '.join(found.gone)}, which "
+                f"our commit {found.commit.number} has"
+            )
 
     def _told(self, found: Newest) -> list[str]:
         "What others have done to the rows."

@@ -333,6 +333,8 @@ def masked(
 
     def shown(cell: Sequence[str | None]) -> list[str | None]:
         name, *values = cell
+        if name in (FILE, ROW):  # what names a row without a key, as people count: from 1
+            return ["file", *values] if name == FILE else ["row", *(value and str(int(value) + 1) for value in values)]
         if not any(fnmatchcase(name.lower(), pattern) for pattern in patterns):
             return [name, *values]
         return [name, *[None if value is None else HIDDEN for value in values]]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..changes.csv import format_from, format_to_json, in_words, is_csv
-from ..errors import DmscdcError, FilesGone
+from ..errors import ColumnsGone, DmscdcError, FilesGone
 from ..lake.table import Commit, LakeTable, check_mirror, laid_out, open_lake, set_otherwise
 from ..landing.files import FolderLanding, Listing, TableRef, change_order, for_shell
 from ..landing.load_set import clock as clock_time
@@ -88,8 +88,8 @@ def lost_since(
     return f"{known}. Nothing is touched. {asks}; or {_ways_on(item, head)}"
 
 # %% ../../notebooks/08_load/06_table_state.ipynb #cell-008
-def _gone(item: TableItem, there: LakeTable, head: Commit | None, gone: FilesGone) -> TableState:
-    "A table whose lake lacks files."
+def _gone(item: TableItem, there: LakeTable, head: Commit | None, gone: FilesGone | ColumnsGone) -> TableState:
+    "A table whose lake lacks files or columns."
     words = f"{gone}. Nothing is touched. Bring it back; or {_ways_on(item, None)}"
     return TableState(item, there, head, item.position, (), words)
 
@@ -110,7 +110,7 @@ def look_at_state(
         return TableState(item, there, head, item.position, (), lost)
     try:
         notes, is_left = there.inspect()
-    except FilesGone as gone:
+    except (FilesGone, ColumnsGone) as gone:
         return _gone(item, there, head, gone)
     position = Position.from_json(head.position) if head else None
     if head and head.number != item.commit:
@@ -135,7 +135,7 @@ def load_state(
     head, item = seen.head, state.get(table)
     try:
         notes = seen.lake.recover()
-    except FilesGone as gone:  # since we looked
+    except (FilesGone, ColumnsGone) as gone:  # since we looked
         return _gone(item, seen.lake, head, gone)
     if head and head.number != item.commit:
         asked = item.instruction if is_migration(item.instruction) else None

@@ -364,6 +364,13 @@ def read_statuses(
         return list(pool.map(look, tables))
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-030
+_ASKED = {  # a person's instruction that waits -> its words
+    "accept": "accepted what a person had to look at", "adopt": "asked to take over a lake of the 2019 solution",
+    "drop": "asked to go on without rows put aside", "replay": "asked to apply files again",
+    "reload": "asked to load the table again", "rewind": "asked to apply changes again",
+}
+
+
 def _verdict_of(status: TableStatus) -> tuple[str, str]:
     "Verdict and words of a table that are known without a run; empty for any other."
     if status.state == "waiting" and status.problem:
@@ -380,6 +387,9 @@ def _verdict_of(status: TableStatus) -> tuple[str, str]:
         return "attention", status.plan.sentence.removeprefix(f"{status.table}: ")
     if status.holder:
         return ("failed" if is_gone(status.holder.owner) else "busy"), busy_words(status.holder)
+    if status.has_work and status.plan.instruction:
+        asked = f"{_ASKED[status.plan.instruction['kind']]}, which the next pass does"
+        return "waiting", f"{asked}: dmscdc pass --only {for_shell(status.table)}"
     return ("" if status.has_work else "nothing"), ""
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032

@@ -14,11 +14,12 @@ from dmscdc.changes.read import change_files
 from dmscdc.changes.schema import OURS, arrow_type, columns, ddl, read_footers
 from dmscdc.changes.stage import stage
 from dmscdc.changes.tasks import get_text, put_text
-from dmscdc.errors import CommitConflict, FormatMissing
+from dmscdc.errors import ColumnsGone, CommitConflict, FormatMissing
 from dmscdc.lake.table import IN_CATALOG, LoadFiles, Transaction, open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import check_value
 from dmscdc.spark.formats import FORMATS, formats
+from readers import FORMAT
 from dmscdc.spark.session import spark_conf
 from dmscdc.state.position import Position
 from dmscdc.storage.filesystem import new_fs_and_path, fs_and_path
@@ -298,6 +299,52 @@ def test_many_small_files_become_few_with_the_next_rows(opened, spark):
     for i in range(4, 13): written = apply(spark, table, [("I", i, f"name {i}", i)])
     assert len(files(table)) < 6 and written.commit.rows == 12
     assert [r[0] for r in sorted(table.read(spark).select("id").collect())] == list(range(1, 13))
+
+
+# Other programs
+
+def by_others(spark, table, *statements: str) -> None:
+    "Let another program change the table by SQL; {} stands for its name."
+    name = f"delta.`{table.location}`" if table.format == "delta" else table._named(spark) if table.format == "iceberg" else "hudi_of_others"
+    if name == "hudi_of_others":
+        spark.sql(f"create table {name} using hudi location '{table.location}'")
+    try:
+        for statement in statements: spark.sql(statement.format(name)).collect()
+    finally:
+        if name == "hudi_of_others": spark.sql(f"drop table {name}")
+
+
+MAPPED = "alter table {} set tblproperties ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')"
+
+
+@pytest.mark.skipif(FORMAT == "parquet", reason="not allowed here: only our own journal says which columns a table has")
+@pytest.mark.parametrize("statement, keeps", [("alter table {} drop column name", True), ("alter table {} rename column name to title", True), ("alter table {} add columns (more int)", False)],
+                         ids=["dropped", "renamed", "added"])
+def test_a_column_that_another_program_takes_away_stops_every_run_until_a_load_brings_it_back(loaded, spark, statement, keeps):
+    if FORMAT.startswith("hudi"):
+        for name in ("hoodie.schema.on.read.enable", "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"): spark.conf.set(name, "true")
+    by_others(spark, loaded, *[MAPPED] * (FORMAT == "delta"), statement)
+    if not keeps:
+        assert loaded.inspect() == ([], False) and loaded.recover() == []
+        return
+    for look in (loaded.inspect, loaded.recover):
+        with pytest.raises(ColumnsGone, match="another program has dropped or renamed the column name, which our commit 1 has"): look()
+    loaded.replace(spark, frame(spark, ROWS), draft(loaded), 3, 300).commit()
+    assert loaded.inspect() == ([], False) and rows(loaded, spark, "id name") == [(r[1], r[2]) for r in ROWS]
+
+
+@pytest.mark.skipif(FORMAT != "iceberg", reason="not allowed here: only Iceberg keeps our note in what others expire")
+@pytest.mark.parametrize("statement, told", [("", 0), ("delete from {} where id = 1", 1)], ids=["rewritten", "and rows deleted"])
+def test_upkeep_of_others_that_leaves_one_snapshot_leaves_our_newest_commit_too(loaded, spark, statement, told):
+    apply(spark, loaded, [("I", 9, "nine", 9)])
+    by_others(spark, loaded, *filter(None, [statement]))
+    for _ in range(2):
+        loaded._call(spark, "rewrite_data_files", options="map('rewrite-all', 'true')")
+    loaded._call(spark, "expire_snapshots", older_than="timestamp '2200-01-01 00:00:00'", retain_last="1")
+    assert loaded.head().number == 2 and len(loaded.inspect()[0]) == told
+    if not told:
+        apply(spark, loaded, [("U", 9, "again", 9)])
+        assert rows(loaded, spark, "id name") == [(1, "one"), (2, "two"), (3, "three"), (9, "again")] and loaded.head().number == 3
 
 
 def test_strangers_in_the_folder_are_named_and_left_alone(loaded, opened):

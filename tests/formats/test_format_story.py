@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 from readers import FORMAT, source
+from said import contradictions
 
 pytestmark = pytest.mark.proof if FORMAT == "delta" else pytest.mark.torture  # told once in CI
 
@@ -45,6 +46,7 @@ def test_the_report_of_a_run_shows_rows_before_and_after(home):
     shown = report.partition("Rows before and after")[2]
     with closing(sqlite3.connect(home / "shop.db")) as shop: ((name, price),) = shop.execute("select name, price from product where id = 1001").fetchall()
     assert str(price) in shown or name in shown, shown[:2000]
+    assert contradictions(home / "runs") == []
 
 
 @pytest.mark.torture

@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from dmscdc.runs.report import report_html
+from said import contradictions
 
 pytestmark = pytest.mark.quick
 
@@ -30,3 +33,15 @@ def test_a_kept_run_is_one_of_the_job_and_its_page_is_what_a_report_is_today(run
 def test_the_example_holds_two_passes_of_which_one_refuses_a_table():
     verdicts = [json.loads(run.read_text(encoding="utf-8"))["metadata"]["dmscdc"]["verdict"] for run in RUNS]
     assert sorted(verdicts) == ["ok"] * 5 + ["refused"]
+
+
+def test_no_sentence_of_the_example_contradicts_its_run_log(tmp_path):
+    shutil.copytree(HOME / "runs" / "example", tmp_path / "runs")
+    assert contradictions(tmp_path / "runs") == []
+    report = next(run.with_suffix(".html") for run in RUNS if "productorder" in run.parent.name and "rows before" in run.with_suffix(".html").read_text())
+    there, text = tmp_path / "runs" / report.relative_to(HOME / "runs" / "example"), report.read_text()
+    lies = [(r"with 1 file that", "with 2 files that"), (r"1,345 rows were added", "1,344 rows were added"), (r"1,345 added", "1,346 added"), (r">1,345</td>", ">1,3</td>"), (r"> ok<", "> attention<")]
+    for sound, lie in lies:
+        changed = re.sub(sound, lie, text, count=1)
+        there.write_text(changed)
+        assert changed != text and contradictions(tmp_path / "runs"), lie

@@ -10,12 +10,12 @@ import sys
 import zipfile
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from said import Page, contradictions
 from wheels import build_wheel
 
 from dmscdc.capture.shop import COLUMNS
@@ -142,38 +142,6 @@ def rebuilt(shell, refusal) -> Step:
     step = shell.type("table", "rebuild")
     shell.facts["found"] = shell.settings()
     return step
-
-
-class Page(HTMLParser):
-    "A page as a browser takes it: its texts, where it points to, and what it would fetch."
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.path, self.texts, self.points, self.fetches, self.ids, self.inside = path, [], [], [], set(), ""
-        self.feed(path.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag: str, attributes: list) -> None:
-        given, self.inside = dict(attributes), tag
-        self.ids |= {given["id"]} if "id" in given else set()
-        self.points += [given["href"]] if tag == "a" else []
-        fetched = [value for name, value in attributes if name in ("src", "srcset", "data", "poster", "background", "action") and not value.startswith("data:")]
-        self.fetches += fetched + ([tag] if tag in ("script", "link", "iframe", "object", "embed", "base") else [])
-
-    def handle_endtag(self, tag: str) -> None:
-        self.inside = ""
-
-    def handle_data(self, data: str) -> None:
-        if self.inside == "style":
-            self.fetches += re.findall(r"@import|url\(", data)
-        elif data.strip():
-            self.texts.append(" ".join(data.split()))
-
-    def after(self, text: str) -> str:
-        return self.texts[self.texts.index(text) + 1]
-
-    def leads_to(self, link: str) -> bool:
-        "Whether a link ends at something that is there."
-        return link[1:] in self.ids if link.startswith("#") else (self.path.parent / unquote(link)).is_file() and bool(link)
 
 
 def pages(folder: Path) -> list[Page]:
@@ -344,3 +312,7 @@ def test_after_a_rebuild_nothing_is_applied_twice(shell, rebuilt):
     assert shell.type("table", "set", "sampledb.store", "--key", "id").code == 0
     step = shell.type("pass", "--only", "sampledb.store")
     assert (step.code, step.out, step.notebooks, step.tokens) == (0, "1 table: 1 nothing\n", [], [])
+
+
+def test_no_sentence_of_any_page_contradicts_the_run_log(shell, refusal):
+    assert contradictions(shell.folder / "runs") == []
