@@ -120,9 +120,14 @@ def obsolete(
     "Change files that do not count: by the decision of the lake, or else by their times."
     if position and (stands_on(position, load) or not load):
         return tuple(f for f in changes if f.order <= change_order(position.cut))
-    if not position and not _first(load, changes, moved).doubt:
+    if _is_first(position) and not _first(load, changes, moved).doubt:
         return ()
     return older_than(load, changes, moved)
+
+
+def _is_first(position: Position | None) -> bool:
+    "No load is in the lake yet."
+    return position is None or position.is_unloaded
 
 
 def _first(load: Sequence[RawFile], changes: Sequence[RawFile], moved: frozenset[str]) -> CutOff:
@@ -140,7 +145,7 @@ def undecided(
 ) -> list[str]:
     "A sentence where only a person can say what a load is, and what this answer takes it for."
     ask = f"`dmscdc plan {for_shell(table)}` says how to decide"
-    if not position and (doubt := _first(load, changes, moved).doubt):
+    if load and _is_first(position) and (doubt := _first(load, changes, moved).doubt):
         return [f"{table}: nobody has decided about its first load: {doubt}. This answer leaves them out; {ask}"]
     if position and load and not stands_on(position, load) and is_copy(load, position.load_files):
         same = f"load files with the names and sizes of load {position.load} were put again"

@@ -37,6 +37,11 @@ class Situation:
     archived: frozenset[str]  # paths of those that are in the archive only
     any_age: bool = False  # a late file is applied however old it is: it was staged from a stream
 
+    @property
+    def is_first(self) -> bool:
+        "Nothing is loaded yet: of load files that come, changes may be older and yet not in them."
+        return self.before is None or self.before.is_unloaded and not self.asks("adopt")
+
     def asks(self, kind: str) -> bool:
         return bool(self.asked) and self.asked["kind"] == kind
 
@@ -220,7 +225,7 @@ def choose_cutoff(case: Situation) -> CutOff:
     if case.asks("reload"):
         last = case.before.last if case.before else ""
         return forced_cutoff(load, files, last) if case.asked["changes"] == "supersede" else CutOff()
-    if not case.before:  # an archive's object times are those of the move
+    if case.is_first:  # an archive's object times are those of the move
         put = lambda f: replace(f, time=f.stamp.timestamp()) if f.path in case.archived else f
         return first_cutoff(load, list(map(put, files)))
     cut = find_cutoff(load, case.listing.changes)
@@ -234,8 +239,9 @@ def choose_cutoff(case: Situation) -> CutOff:
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-052
 def gone_since(case: Situation) -> list[str]:  # paths in order
-    "Applied files that were closed after the first load file was put, and that are gone."
-    start, there = min(f.time for f in case.listing.load), {f.path for f in case.files}
+    "Applied files that were closed after the first load file was put, and that are gone; of a first load all."
+    start = 0.0 if case.is_first else min(f.time for f in case.listing.load)
+    there = {f.path for f in case.files}
     window = case.before.window if case.before else ()
     return [path for path, _ in window if path not in there and RawFile(path, 0, 0).stamp.timestamp() > start]
 
@@ -264,9 +270,10 @@ def plan_load(case: Situation) -> Plan:
     "The plan of a table whose load set is new and complete."
     cut, gone = choose_cutoff(case), gone_since(case)
     number = case.before.load + 1 if case.before else 1
-    missing = f"{some(gone)} came after this load and is gone" if gone else ""
+    needs = "was applied before its first load came, which may not have its changes," if case.is_first else ""
+    missing = f"{some(gone)} {needs or 'came after this load'} and is gone" if gone else ""
     if not case.asks("reload") and (cut.doubt or missing):
-        which = "a new load set" if case.before else "a first load"
+        which = "a first load" if case.is_first else "a new load set"
         doubt = f"{which} of {count(len(case.listing.load), 'file')}, but {cut.doubt or missing}"
         return in_doubt(case, f"{doubt}. {ways_out(case)}")
     newest = cut.obsolete[-1] if cut.obsolete else None
@@ -276,7 +283,7 @@ def plan_load(case: Situation) -> Plan:
     other = case.asked and case.asked["kind"] not in ("reload", "adopt")
     overtaken = other and f"{case.asked['kind']} was overtaken by a new load and is not carried out"
     near = ()
-    if cut.near and not case.before:
+    if cut.near and case.is_first:
         them = "them" if cut.near[1:] else "it"
         near = (f"{count(len(cut.near))} put before the load applied on top, as if another task had written {them} "
                 "while the load was read; if the table's task was begun anew since, "

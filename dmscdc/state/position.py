@@ -43,6 +43,7 @@ class Position:
     redone: dict = field(default_factory=dict, compare=False)  # files that were read again, see `read_again`
 
     has_load = property(lambda self: bool(self.load_files), doc="It is based on load files.")
+    is_unloaded = property(lambda self: not (self.load or self.cut), doc="It began with changes, and no load came yet.")
 
     unread = property(lambda self: _unread(self), doc="Paths of files that are put aside as a whole.")
     older = property(lambda self: _older(self), doc="Tally of applied files from before the window; None: not counted.")

@@ -21,7 +21,7 @@ EMPTY = [] if FORMAT.startswith("hudi") else ["''"]  # as the only column of a k
 VALUES = {  # of a column, as SQL
     "id": ["1", "1", "2", "-2147483648"], "city": ["'Oslo'", "'Oslo'", "''"], "day": DATES[:2], "word": ["'a'", "'a'", "'A'", "'a '", "'é'", "'e' || char(769)", *EMPTY],
     "title": TEXTS, "price": ["0", "0.1", "-0.01", "9999999999.99"], "big": ["0", "9223372036854775807", "-9223372036854775808"],
-    "region": ["'north'", "'a/b=50%'", "'Süd'", "'1'"], "visits": INTEGERS, "raw": BLOBS, "at": TIMES,
+    "region": ["'north'", "'a/b=50%'", "'Süd'", "'1'"], "visits": INTEGERS, "said": TEXTS[:3], "level": INTEGERS[:2], "raw": BLOBS, "at": TIMES,
     "n_real": FLOATS, "n_text": TEXTS, "n_date": DATES, "n_time": TIMES, "n_decimal": ["0", "0.0001", "-123456789.5"], "n_blob": BLOBS, "n_flag": ["0", "1"],
     "n_small": ["-32768", "32767"], "n_tiny": ["-128", "127"], "n_unsigned": ["0", "4294967295"], "n_int": INTEGERS}
 COLUMNS = {table: [line.split()[0] for line in columns.split(", PRIMARY")[0].split(", ")] for table, columns in TABLES.items()}
@@ -43,8 +43,9 @@ def where(draw, table: str) -> str:
 
 @st.composite
 def insert(draw, table: str) -> str:
-    rest = draw(st.lists(st.sampled_from([c for c in COLUMNS[table] if c not in KEYS[table]] + NEW[:1]), unique=True, max_size=3))
-    names = [*KEYS[table], *rest]
+    needed = KEYS[table] or ("level",)
+    rest = draw(st.lists(st.sampled_from([c for c in COLUMNS[table] if c not in needed] + NEW[:1]), unique=True, max_size=3))
+    names = [*needed, *rest]
     verb = draw(st.sampled_from(["INSERT", "INSERT OR REPLACE"]))
     return f"{verb} INTO {table} ({', '.join(names)}) VALUES ({', '.join(draw(value(name)) for name in names)})"
 
@@ -58,8 +59,8 @@ def update(draw, table: str) -> str:
 
 @st.composite
 def statement(draw) -> str:
-    table = draw(st.sampled_from(["item", "item", "place", "word"]))
-    kind = draw(st.sampled_from("iiiiuuuudda"))
+    table = draw(st.sampled_from(["item", "item", "place", "word", "log"]))
+    kind = draw(st.sampled_from("iiiiuuuudda" if KEYS[table] else "iiiia"))
     if kind == "i": return draw(insert(table))
     if kind == "u": return draw(update(table))
     if kind == "d": return f"DELETE FROM {table}{draw(where(table))}"
@@ -73,17 +74,19 @@ loads = [f"LOAD{table}{how}" for table in ("", *(f" {name}" for name in TABLES))
 closes = st.sampled_from(["CLOSE", "CLOSE 1", "CLOSE 40"])
 event = st.one_of(
     st.just(("PASS",)), closes.map(lambda close: (close,)), closes.map(lambda close: (close, "PASS")), closes.map(lambda close: (close, "PASS")),
+    *[st.integers(0, 2).map(lambda number: (f"RESUME {number}", "PASS")), st.just(("PUT", "PASS"))] * 2,
     st.sampled_from(loads).map(lambda load: (load,)), st.sampled_from(loads).map(lambda load: (load, "PASS")),
     *[st.builds(lambda close, number: (close, f"AWAY {number}", "PASS"), closes, st.integers(0, 3))] * 2, st.just(("BACK",)), st.just(("BACK", "PASS")),
     *[st.builds(lambda close, number: (close, f"SPOIL {number}", "PASS"), closes, st.integers(0, 3))] * 2, st.just(("MEND", "PASS")))
 chapter = st.builds(lambda steps, event: (*steps, *event), st.lists(work, min_size=1, max_size=5), event)
-start = st.builds(lambda steps, load: (*steps, *load), st.lists(work, min_size=2, max_size=6), st.sampled_from([("LOAD",), ("LOAD",), ("LOAD REPEATING",), ()]))
+start = st.builds(lambda steps, load: (*steps, *load), st.lists(work, min_size=2, max_size=6), st.sampled_from([("LOAD",), ("LOAD",), ("LOAD REPEATING",), (), ("SNAP",), ("SNAP",)]))
 
 
 def histories() -> st.SearchStrategy[History]:
     "Some rows, a load, and chapters that each end with something that DMS or we do."
     steps = st.builds(lambda start, chapters: start + sum(chapters, ()), start, st.lists(chapter, min_size=3, max_size=8))
-    return st.builds(History, steps, **{name: st.booleans() for name in ("sequence", "stamp", "op", "parts", "soft", "csv", "header", "zipped", "images")})
+    drawn = st.builds(History, steps, **{name: st.booleans() for name in ("sequence", "stamp", "op", "parts", "soft", "csv", "header", "zipped", "images")})
+    return drawn.map(lambda one: replace(one, header=True) if one.op and one.images else one)  # an Op before, or an image behind: both may fit, which is said
 
 
 # Trying many, and making short what failed

@@ -22,6 +22,13 @@ KNOWN = [  # histories that have failed, or that we had reason to fear
         ("UPDATE place SET region = 'a/b=50%'", "ROLLBACK"), "UPDATE place SET region = NULL", "CLOSE 1", "PASS",
         "UPDATE place SET visits = 2", "LOAD place REPEATING", "UPDATE place SET region = 'north'", "CLOSE 1", "PASS",
     ), sequence=True, op=True, parts=True),
+    History((  # changes while a second task reads the load, some applied before it comes; a resume repeats them; a table without a key
+        "INSERT INTO item (id, title) VALUES (1, 'a')", "INSERT INTO item (id, title) VALUES (2, 'b')", "INSERT INTO log VALUES ('x', 0)", "SNAP",
+        "DELETE FROM item WHERE id = 1", "UPDATE item SET title = 'c'", "INSERT INTO log VALUES ('x', 0)", "CLOSE", "PASS",
+        "INSERT INTO item (id, title) VALUES (3, 'd')", "CLOSE", "PUT", "PASS",
+        "UPDATE item SET title = 'e' WHERE id = 2", "DELETE FROM item WHERE id = 3", "INSERT INTO log VALUES (NULL, 1)", "CLOSE", "PASS",
+        "RESUME 1", "PASS", "INSERT INTO log VALUES ('x', 0)", "INSERT INTO item (id, title) VALUES (3, 'f')", "CLOSE", "RESUME 2", "PASS",
+    ), sequence=True),
 ]
 
 

@@ -353,12 +353,14 @@ def test_without_a_load_set_the_table_starts_empty_after_the_settle_time():
     )
 
 
-def test_a_load_set_that_comes_after_an_empty_start_is_a_reload():
+def test_a_first_load_that_comes_after_changes_were_applied_gets_all_of_them_on_top():
     position = after(change(0), change(1))
     found = plan([change(0), change(1), load(1, 100)], position, minute=120)
-    assert (found.kind, found.load_number, found.obsolete) == ("initial", 1, (change(0), change(1)))
-    copied = plan([change(0, put=90), change(1, put=90), load(1, 100)], position, minute=120)
-    assert (copied.kind, copied.inputs) == ("attention", ())
+    assert (found.kind, found.load_number, found.changes, found.obsolete) == ("both", 1, (change(0), change(1)), ()) and "2 change files put before the load applied on top" in found.remarks[0]
+    gone = plan([change(1), load(1, 100)], position, minute=120)
+    assert (gone.kind, gone.inputs) == ("attention", ()) and "was applied before its first load came" in gone.notes[0]
+    old = plan([change(0), change(1), load(1, 2000)], position, minute=2020)
+    assert (old.kind, old.inputs) == ("attention", ()) and "2 change files were put before it" in old.notes[0]
 
 
 # Change files: new, applied, late
