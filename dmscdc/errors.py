@@ -5,18 +5,35 @@
 # %% ../notebooks/00_errors.ipynb #a4308e74
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 # %% auto #0
-__all__ = ['ERRORS', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable', 'AlreadyExists',
-           'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable', 'InputChanged', 'LakeDamaged', 'CommitConflict',
-           'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError',
-           'ConfigError', 'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing',
-           'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError',
-           'ServerMissing', 'NotWanted', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey',
-           'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
+__all__ = ['ERRORS', 'steers', 'escaped', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable',
+           'AlreadyExists', 'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable', 'InputChanged', 'LakeDamaged',
+           'CommitConflict', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'Busy', 'LeaseLost',
+           'StaleState', 'CatalogError', 'ConfigError', 'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable',
+           'FormatMissing', 'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters',
+           'RunStoreError', 'ServerMissing', 'NotWanted', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast',
+           'NoFeed', 'BadKey', 'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
+_STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def steers(text: str) -> bool:
+    "Whether a terminal would obey a part of it, or show it in another order; also the end of a line."
+    return bool(_STEERS.search(text))
+
+
+def escaped(
+    text: str,  # a line in which there may be somebody's names
+    keep: str = "",  # characters that stay, as the ends of our own lines
+) -> str:
+    "The text without what steers a terminal, or forges a line."
+    return _STEERS.sub(lambda one: one[0] if one[0] in keep else one[0].encode("unicode_escape").decode(), text)
+
+
 ERRORS: dict[str, type[DmscdcError]] = {}  # by name, in the order of this page
 
 
@@ -26,6 +43,9 @@ class DmscdcError(Exception):
     verdict: ClassVar[str] = ""  # of a run that it ends; "": no run expects it, so it keeps its traceback
     exit_code: ClassVar[int] = 1  # of a command: 1 failed, 2 wrong use or configuration, 3 needs attention, 4 busy
     mend: ClassVar[str] = ""  # what to do
+
+    def __str__(self) -> str:
+        return escaped(super().__str__())
 
     def __init_subclass__(cls, *, mend: str, verdict: str = "", exit_code: int = 0, **more: Any) -> None:
         super().__init_subclass__(**more)

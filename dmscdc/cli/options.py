@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.models import OptionInfo
 
-from ..errors import DmscdcError
+from ..errors import DmscdcError, escaped
 from ..runs.log import say
 from ..runs.report import duration
 from ..service.config import DEFAULTS, FILE, MEANING, Config, read_config
@@ -40,13 +40,20 @@ __all__ = ['Json', 'Name', 'Only', 'console', 'cell', 'show_table', 'show_source
            'fail', 'moment_of', 'file_to_write', 'session', 'exit_codes', 'with_config', 'with_settings']
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-006
+class _Lines(Console):
+    "A console whose lines are obeyed by no terminal: they may hold names of strangers."
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        super().print(*[escaped(one, "\n\t") if isinstance(one, str) else one for one in objects], **how)
+
+
 def console(
     file: TextIO | None = None,  # standard output if none is named
 ) -> Console:
     "The console for people. If it is not a terminal: plain text of any width."
     out = file or sys.stdout
     width = None if getattr(out, "isatty", bool)() else 160
-    return Console(file=out, width=width, highlight=False, soft_wrap=True, force_jupyter=False)
+    return _Lines(file=out, width=width, highlight=False, soft_wrap=True, force_jupyter=False)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-009
 _COLORS = {
@@ -78,7 +85,7 @@ def cell(
     value: Any,
 ) -> str:  # with rich's markup
     "One cell as text."
-    text = _plain(name, value)
+    text = escaped(_plain(name, value))
     if name == "verdict" and text in _COLORS:
         return f"[{_COLORS[text]}]{text}[/]"
     return text.replace("[", r"\[")
@@ -110,9 +117,9 @@ def show_source_rows(
     "Rows of a source as a table: every column under its own name, whatever it is called; null where there is no value."
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names.values():
-        table.add_column(escape(name), overflow="fold")
+        table.add_column(escape(escaped(name)), overflow="fold")
     for row in rows:
-        table.add_row(*[escape("null" if row[name] is None else str(row[name])) for name in names])
+        table.add_row(*[escape("null" if row[name] is None else escaped(str(row[name]))) for name in names])
     console().print(table)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-018
@@ -137,8 +144,8 @@ def _turning(
         return spinner
 
     def tell(text: str) -> None:
-        newest[0] = text.strip()
-        out.print(text, markup=False)
+        newest[0] = escaped(text.strip())
+        out.print(escaped(text), markup=False)
 
     with Live(get_renderable=shown, console=out, refresh_per_second=8, transient=True):
         yield tell
@@ -147,7 +154,7 @@ def _turning(
 def _log_line(text: str) -> None:
     "Print a line with its time in one piece, since two notebooks may print at once."
     now = datetime.now(timezone.utc)
-    sys.stderr.write(f"{now:%Y-%m-%dT%H:%M:%SZ} {text}\n")
+    sys.stderr.write(f"{now:%Y-%m-%dT%H:%M:%SZ} {escaped(text)}\n")
     sys.stderr.flush()
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-022
@@ -214,7 +221,7 @@ def fail(
     code: int,  # exit code
 ) -> None:
     "Print an error in words and exit with the code."
-    words = escape(str(error) or type(error).__name__).replace("\n", " ")
+    words = escape(escaped((str(error) or type(error).__name__).replace("\n", " ")))
     console(sys.stderr).print(f"[red]error[/] {words}", markup=True)
     raise typer.Exit(code)
 

@@ -259,4 +259,4 @@ def lab_command(
     if find_spec("jupyterlab") is None:
         raise ConfigError("JupyterLab is not installed: pip install 'dmscdc[notebooks]'")
     os.chdir(config.folder)
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", path.name])
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", f"./{path.name}"])  # a name is never an option

@@ -18,23 +18,42 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from ..errors import LandingUnreachable, NotADmsName
+from ..errors import LandingUnreachable, NotADmsName, steers
 
 
 # %% auto #0
-__all__ = ['SEGMENTS', 'OURS', 'WHOLE_ROWS', 'TableRef', 'for_shell', 'printable', 'DmsName', 'parse_name', 'is_transactions',
-           'RawFile', 'change_order', 'day_before', 'Listing', 'classify', 'FolderLanding', 'first_deep', 'too_deep',
-           'holds_dms', 'describe_empty', 'landing_command']
+__all__ = ['SEGMENTS', 'OURS', 'WHOLE_ROWS', 'NO_NAME', 'is_sound', 'printable', 'TableRef', 'for_shell', 'DmsName', 'parse_name',
+           'is_transactions', 'RawFile', 'change_order', 'day_before', 'Listing', 'classify', 'FolderLanding',
+           'first_deep', 'too_deep', 'holds_dms', 'describe_empty', 'landing_command']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
+def is_sound(name: str) -> bool:
+    "Whether a folder's name can name a schema or a table: it leads nowhere else, and no terminal obeys a part of it."
+    return name not in ("", ".", "..") and "/" not in name and not steers(name)
+
+
+def printable(
+    text: str,  # somebody's data
+    most: int = 80,  # characters
+) -> str:
+    "A value in a message: what a terminal would obey, or cannot show, is escaped, and a long one is cut."
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
 @dataclass(frozen=True, order=True)
 class TableRef:
     "A table of the source, named as DMS names its folders (rules can rename, so the source may differ)."
     schema: str  # first folder below the landing
     name: str    # second folder
 
-    def __str__(self) -> str:
-        quoted = "." in self.schema or self.schema.startswith('"')
+    def __post_init__(self) -> None:
+        for part in (self.schema, self.name):
+            if not is_sound(part):
+                raise ValueError(f"no table can be called '{printable(part)}': it leads elsewhere or steers a terminal")
+
+    def __str__(self) -> str:  # never like an option of a command
+        quoted = "." in self.schema or self.schema.startswith(('"', "-"))
         schema = '"{}"'.format(self.schema.replace('"', '""')) if quoted else self.schema
         return f"{schema}.{self.name}"
 
@@ -52,15 +71,6 @@ class TableRef:
 def for_shell(table: TableRef | str) -> str:
     "A table, or another word, as it is typed in a shell: in quotes if they are needed."
     return shlex.quote(str(table))
-
-
-def printable(
-    text: str,  # somebody's data
-    most: int = 80,  # characters
-) -> str:
-    "A value in a message: what a terminal would obey, or cannot show, is escaped, and a long one is cut."
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: most + 1])
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-013
 _SUFFIX = r"\.(?P<format>csv|parquet)(?P<gz>\.gz)?"
@@ -217,6 +227,16 @@ def _entries(folder: str) -> list[os.DirEntry]:
         return []
 
 
+_LINKS = "DMSCDC_LINKS"  # environment: "follow" where links may lead out of a landing
+
+
+def _leads_out(entry: os.DirEntry, root: str) -> bool:
+    "A link to what is not in the landing. A file that lies there must not bring another one of this machine."
+    if not entry.is_symlink() or os.environ.get(_LINKS) == "follow":
+        return False
+    return not Path(os.path.realpath(entry.path)).is_relative_to(os.path.realpath(root))
+
+
 def _is_folder(entry: os.DirEntry, root: str) -> bool:
     "Whether it is a folder, or a link to one that is not the landing, the link's own folder, or above these."
     try:
@@ -227,13 +247,17 @@ def _is_folder(entry: os.DirEntry, root: str) -> bool:
         return False
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-042
-def _walk(folder: str, below: str = "") -> Iterator[RawFile]:
+def _walk(folder: str, root: str,  # of the landing
+          below: str = "") -> Iterator[RawFile]:
     "Every file below a folder; links to folders are not followed. Marks what has a DMS name but is no plain file."
     for entry in _entries(folder):
+        if _leads_out(entry, root):
+            yield RawFile(f"{below}{entry.name} (a link out of the landing)", 0, 0.0)
+            continue
         if entry.is_dir(follow_symlinks=False):
             if _kind(entry.name):
                 yield RawFile(f"{below}{entry.name} (a folder)", 0, 0.0)
-            yield from _walk(entry.path, f"{below}{entry.name}/")
+            yield from _walk(entry.path, root, f"{below}{entry.name}/")
             continue
         try:
             found = entry.stat()
@@ -254,8 +278,12 @@ def _unreadable(error: OSError) -> str:
             "or it is moved out of the landing")
 
 
+NO_NAME = "no table can be called so: the name leads elsewhere, or steers a terminal"
+
+
 def _folders(root: str, schema: str,  # "" for the schemas
-             unread: dict[str, str]  # receives each schema that cannot be read, with the reason
+             unread: dict[str, str],  # receives each schema that cannot be read, with the reason
+             odd: dict[str, str]  # receives folders that no pass looks into, with the reason
              ) -> list[str]:
     "Names of the folders in the landing, or in a schema of it. Raises `LandingUnreachable` for the landing itself."
     try:
@@ -265,21 +293,32 @@ def _folders(root: str, schema: str,  # "" for the schemas
             raise LandingUnreachable(_unreadable(error)) from error
         unread[schema] = _unreadable(error)
         return []
-    return [entry.name for entry in found if _is_folder(entry, root) and entry.name not in (OURS, "lost+found")]
+    names = []
+    for entry in found:
+        place = f"{schema}/{entry.name}".lstrip("/")
+        if entry.name in (OURS, "lost+found"):
+            continue
+        if _leads_out(entry, root):
+            odd[place] = f"a link out of the landing, which is followed only where {_LINKS}=follow is set"
+        elif _is_folder(entry, root) and is_sound(entry.name):
+            names.append(entry.name)
+        elif _is_folder(entry, root):
+            odd[place] = NO_NAME
+    return names
 
 
-def _may_hold_dms(folder: str) -> bool:
+def _may_hold_dms(folder: str, root: str) -> bool:
     "Whether there are DMS files. True for a folder that cannot be read: the table then reports it."
     try:
-        return holds_dms(_walk(folder))
+        return holds_dms(_walk(folder, root))
     except OSError:
         return True
 
 
-def _transactions_in(folder: str) -> list[RawFile]:  # by name
+def _transactions_in(folder: str, root: str) -> list[RawFile]:  # by name
     "The files of transactions in a folder. Raises `LandingUnreachable`."
     try:
-        return [file for file in _walk(folder) if is_transactions(file.path)]
+        return [file for file in _walk(folder, root) if is_transactions(file.path)]
     except OSError as error:
         raise LandingUnreachable(_unreadable(error)) from error
 
@@ -294,12 +333,13 @@ def _is_mixed(folder: str) -> bool:
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-044
 class FolderLanding:
     """A landing in a folder. `unread`: schemas that cannot be read; `mixed`: folders with files of transactions;
-    `deep`: a file of DMS of each folder that is no table, but has some too deep."""
+    `deep`: a file of DMS of each folder that is no table, but has some too deep; `odd`: folders no pass looks into."""
 
     def __init__(self, root: str | Path  # the folder above the schemas
                  ):
         self.root, self.listings, self.unread, self.mixed = Path(root).absolute(), 0, {}, []
         self.deep: list[str] = []
+        self.odd: dict[str, str] = {}
 
     places = property(lambda self: (self,), doc="The places that it consists of.")
 
@@ -309,12 +349,14 @@ class FolderLanding:
         known, root, self.unread = set(known), str(self.root), {}
         if known and not self.root.is_dir():
             raise LandingUnreachable(self.describe_empty())
-        schemas = _folders(root, "", self.unread)
-        tables = [TableRef(schema, name) for schema in schemas for name in _folders(root, schema, self.unread)]
-        found = {table for table in tables if table in known or _may_hold_dms(self.url(table))}
+        self.odd = {}
+        schemas = _folders(root, "", self.unread, self.odd)
+        names = ((schema, _folders(root, schema, self.unread, self.odd)) for schema in schemas)
+        tables = [TableRef(schema, name) for schema, found in names for name in found]
+        found = {table for table in tables if table in known or _may_hold_dms(self.url(table), root)}
         deeper = [f"{table.schema}/{table.name}" for table in tables if table not in found]
         self.mixed = [folder for folder in schemas + deeper if _is_mixed(os.path.join(root, folder))]
-        looks = ((folder, first_deep(_walk(os.path.join(root, folder)))) for folder in deeper)
+        looks = ((folder, first_deep(_walk(os.path.join(root, folder), root))) for folder in deeper)
         self.deep = [f"{folder}/{path}" for folder, path in looks if path]
         return sorted(found)
 
@@ -324,13 +366,13 @@ class FolderLanding:
         "All files of a table: one listing. Raises `LandingUnreachable`."
         self.listings += 1
         try:
-            return classify(_walk(self.url(table)))
+            return classify(_walk(self.url(table), str(self.root)))
         except OSError as error:
             raise LandingUnreachable(_unreadable(error)) from error
 
     def transactions(self, folder: str, after: str = "") -> list[RawFile]:  # a bucket lists from a name on
         "The files of transactions in a folder, by name. Raises `LandingUnreachable`."
-        return _transactions_in(str(self.root / folder))
+        return _transactions_in(str(self.root / folder), str(self.root))
 
     def url(self, table: TableRef, path: str = "") -> str:  # absolute
         "The path of the table's folder, or of a file in it."
@@ -339,7 +381,7 @@ class FolderLanding:
     def describe_empty(self) -> str:
         "One sentence for `LandingEmpty`."
         state = "" if self.root.is_dir() else "does not exist" if not self.root.exists() else "is no folder"
-        return describe_empty(str(self.root), (f.path for f in _walk(str(self.root))), state)
+        return describe_empty(str(self.root), (f.path for f in _walk(str(self.root), str(self.root))), state)
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-045
 def first_deep(files: Iterable[RawFile]) -> str:  # "" for none

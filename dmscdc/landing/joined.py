@@ -34,6 +34,7 @@ class JoinedLanding:
     requests = property(lambda self: sum(getattr(one, "requests", 0) for one in self.places))
     unread = property(lambda self: {name: why for one in self.places for name, why in one.unread.items()})
     mixed = property(lambda self: [folder for one in self.places for folder in one.mixed])
+    odd = property(lambda self: {folder: why for one in self.places for folder, why in one.odd.items()})
 
     def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
         "Tables with at least one DMS file in one of the places, by name."

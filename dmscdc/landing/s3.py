@@ -20,8 +20,8 @@ from typing import Any
 
 from ..errors import LandingUnreachable
 from ..storage.filesystem import client, code_of, iso_time, opener_of, split_url
-from .files import (OURS, FolderLanding, Listing, RawFile, TableRef, classify, day_before,
-                                  describe_empty, first_deep, holds_dms, is_transactions)
+from .files import (NO_NAME, OURS, FolderLanding, Listing, RawFile, TableRef, classify, day_before,
+                                  describe_empty, first_deep, holds_dms, is_sound, is_transactions)
 from .joined import JoinedLanding, places_of
 
 # %% auto #0
@@ -52,7 +52,7 @@ def listing_from_keys(pages: Iterable[dict],  # responses of `list_objects_v2` w
     start, tables = f"{prefix.strip('/')}/".lstrip("/"), {}
     for file in _raw_files((item for page in pages for item in page.get("Contents") or ()), start):
         schema, table, *path = file.path.split("/", 2)
-        if path and OURS not in (schema, table):
+        if path and OURS not in (schema, table) and is_sound(schema) and is_sound(table):
             tables.setdefault(TableRef(schema, table), []).append(replace(file, path=path[0]))
     listings = {table: classify(files) for table, files in sorted(tables.items())}
     return {table: listing for table, listing in listings.items() if not listing.is_empty}
@@ -265,7 +265,8 @@ def _begins_like_dms(bucket: Bucket, start: str,
 def _tables_in(bucket: Bucket, known: Iterable[TableRef],
               unread: dict[str, str],  # receives schemas that cannot be listed, with the reason
               mixed: set[str],  # receives prefixes with files of transactions
-              deep: set[str]  # receives keys of DMS that lie too deep
+              deep: set[str],  # receives keys of DMS that lie too deep
+              odd: dict[str, str]  # receives folders that no pass looks into, with the reason
               ) -> list[TableRef]:  # by name
     "Known tables, and new ones with DMS files: one request for the schemas, one per schema, one per new table."
     known, start = set(known), bucket.start
@@ -278,9 +279,12 @@ def _tables_in(bucket: Bucket, known: Iterable[TableRef],
             return []
 
     with ThreadPoolExecutor(THREADS) as pool:
-        schemas = _folders_in(bucket, start)
-        names = pool.map(below, schemas)
-        tables = [TableRef(schema, name) for schema, found in zip(schemas, names) for name in found]
+        found = _folders_in(bucket, start)
+        schemas = [schema for schema in found if is_sound(schema)]
+        every = [(schema, name) for schema, names in zip(schemas, pool.map(below, schemas)) for name in names]
+        odd |= {schema: NO_NAME for schema in found if not is_sound(schema)}
+        odd |= {f"{schema}/{name}": NO_NAME for schema, name in every if not is_sound(name)}
+        tables = [TableRef(schema, name) for schema, name in every if is_sound(name)]
         new = [table for table in tables if table not in known]
         looks = pool.map(lambda table: _begins_like_dms(bucket, f"{start}{table.schema}/{table.name}/", mixed, deep),
                          new)
@@ -290,20 +294,22 @@ def _tables_in(bucket: Bucket, known: Iterable[TableRef],
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-040
 class BucketLanding:
     """A landing in S3. `listings` and `requests` are counters; `unread` has schemas that cannot be listed,
-    `mixed` the folders with files of transactions, `deep` files of DMS that lie too deep."""
+    `mixed` the folders with files of transactions, `deep` files of DMS that lie too deep, `odd` folders that no
+    pass looks into."""
 
     def __init__(self, url: str, s3: Any = None):  # s3://bucket/prefix, or s3a://; a client
         self.bucket, self.listings, self._lock = Bucket(url, s3), 0, Lock()
         self.root, self.unread, self.mixed = self.bucket.root, {}, []
         self.deep: list[str] = []
+        self.odd: dict[str, str] = {}
 
     places = property(lambda self: (self,), doc="The places that it consists of.")
     requests = property(lambda self: self.bucket.requests, doc="Answers of S3 until now.")
 
     def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
         "Tables with at least one DMS file, by name."
-        self.unread, mixed, deep = {}, set(), set()
-        tables = _tables_in(self.bucket, known, self.unread, mixed, deep)
+        self.unread, self.odd, mixed, deep = {}, {}, set(), set()
+        tables = _tables_in(self.bucket, known, self.unread, mixed, deep, self.odd)
         self.deep = sorted(key[len(self.bucket.start):] for key in deep)
         self.mixed = sorted(prefix[len(self.bucket.start):-1] for prefix in mixed)
         return tables

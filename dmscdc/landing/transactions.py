@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 
 from ..errors import BadSetting, Unreadable
-from .files import FolderLanding, RawFile, TableRef, day_before
+from .files import FolderLanding, RawFile, TableRef, day_before, is_sound
 from .s3 import BucketLanding, Landing, open_landing
 from ..storage.filesystem import fs_and_path, is_bucket, new_fs_and_path
 
@@ -83,7 +83,7 @@ def _name(text: bytes, quote: bytes) -> str:
 
 def _is_folder_name(name: str) -> bool:
     "Whether a folder of a landing can have this name."
-    return bool(name) and name[:1] not in "._" and not set(name) & set("/\\\0\r\n")
+    return is_sound(name) and name[:1] not in "._" and "\\" not in name
 
 
 def divide(content: Iterable[bytes],  # the lines of a file, not compressed

@@ -415,6 +415,15 @@ def balance(
     return f"{before:,} rows before, {after:,} after."
 
 # %% ../../notebooks/09_runs/03_report.ipynb #ce46ccbb
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
+
+
+def _inert(cell: str | None) -> str | None:
+    "A cell that no spreadsheet takes for a formula; numbers stay numbers."
+    is_formula = bool(cell) and cell[0] in "=+-@\t\r" and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell
+
+
 def sample_csv(
     sample: list[dict[str, Any]],  # of `Processed`
 ) -> str:  # an address that holds the rows as CSV; "" where there are none
@@ -426,7 +435,7 @@ def sample_csv(
     lines.writerow(["what", "key", "column", "before", "after"])
     for row in sample:
         key = ", ".join(f"{name}={value}" for name, value in row["key"])
-        lines.writerows([row["what"], key, *cell] for cell in row["cells"])
+        lines.writerows(map(_inert, [row["what"], key, *cell]) for cell in row["cells"])
     return f"data:text/csv;base64,{b64encode(out.getvalue().encode()).decode()}"
 
 

@@ -25,6 +25,7 @@ from .log import EXIT_CODES, Run, facts_of, iso, run_log_line, records, run_at, 
 from .log import stored_run
 from .report import report_html
 from .store import RunStore, locked_whole, open_run_store, write_whole
+from ..storage.filesystem import make_private
 
 if TYPE_CHECKING:
     from jupyter_client import AsyncKernelManager
@@ -271,6 +272,7 @@ def run_notebook(
     job, run_store, env = find_job(job), open_run_store(runs), dict(env or {})
     check_parameters(job, parameters)
     run = run_at(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, run_store.home)
+    make_private(run_store.home)
     run.notebook.parent.mkdir(parents=True, exist_ok=True)
     watch = Watch(timeout, server_death, stop)
     with run.notebook.open("xb") as file:

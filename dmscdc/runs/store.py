@@ -9,17 +9,18 @@ import fcntl
 import os
 import random
 import re
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from ..errors import RunStoreError
-from ..storage.filesystem import client, code_of, is_bucket, split_url
+from ..storage.filesystem import client, code_of, is_bucket, make_private, split_url
 from ..storage.log_store import OLD_BOTO3, get_object
 
 # %% auto #0
@@ -99,7 +100,7 @@ class _FolderPages(_Folder):
     @contextmanager
     def turn(self) -> Iterator[None]:
         "Let one writer of pages in at a time, across all threads and processes."
-        self.home.mkdir(parents=True, exist_ok=True)
+        make_private(self.home)
         with self.where(_TURN).open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -123,7 +124,7 @@ class FolderRunStore(_FolderPages):
 
     def append(self, line: bytes) -> None:
         "Add a line with one write under a lock; skip it where it is among the newest lines."
-        self.home.mkdir(parents=True, exist_ok=True)
+        make_private(self.home)
         with self.where(LINES).open("ab+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
@@ -250,19 +251,25 @@ def change(
     raise RunStoreError(f"{bucket.where(name)} could not be written: {_TRIES} times somebody else was quicker")
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-038
+def _is_own(folder: Path) -> bool:
+    "A folder, not a link, that is ours and that nobody else may write into: a name in a folder of all can be taken."
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+
+
 def cache_of(
     bucket: str,
     prefix: str,
 ) -> Path:  # created, and readable only by us
     "The folder of this machine in which the runs of a bucket are executed."
     name, cache = f"{bucket}+{quote(prefix, safe='')}", os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    for root in (Path(cache), Path(tempfile.gettempdir(), f"cache-{os.getuid()}")):
-        try:
-            (root / "dmscdc" / "runs" / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-            return root / "dmscdc" / "runs" / name
-        except OSError as error:  # a user without a writable home
-            last = error
-    raise last
+    for root in (Path(cache, "dmscdc"), Path(tempfile.gettempdir(), f"dmscdc-{os.getuid()}")):
+        with suppress(OSError):  # a user without a writable home
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_own(root):
+                (root / "runs" / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+                return root / "runs" / name
+    return Path(tempfile.mkdtemp(prefix="dmscdc-"))
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-041
 PIECE = 250_000  # bytes after which the next piece begins

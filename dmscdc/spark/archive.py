@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -18,17 +20,22 @@ from .session import own_python
 __all__ = ['write_archive']
 
 # %% ../../notebooks/04_spark/06_archive.ipynb #a4036b2c
-_CLIENT = """
+_URL = "DMSCDC_ARCHIVE_URL"  # in the environment, because other users see the arguments of a process
+_CLIENT = f"""
+import os
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+spark = SparkSession.builder.remote(os.environ["{_URL}"]).getOrCreate()
 frame = spark.createDataFrame([(number, str(number % 7)) for number in range(100)], "id bigint, name string")
-frame.write.mode("overwrite").partitionBy("name").parquet(sys.argv[2])
-there = spark.read.parquet(sys.argv[2])
+frame.write.mode("overwrite").partitionBy("name").parquet(sys.argv[1])
+there = spark.read.parquet(sys.argv[1])
 there.join(frame, "id").groupBy(frame["name"]).count().orderBy("name").collect()
-there.mapInArrow(lambda batches: batches, "id bigint, name string").toPandas()
+there.mapInArrow(lambda batches: batches, there.schema).toPandas()
 spark.sql("select id, row_number() over (partition by id % 3 order by id desc) as at from range(9)").collect()
 """
+
+
+_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # that the server demands of its clients
 
 
 def _work(
@@ -39,14 +46,17 @@ def _work(
 
     conf = {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
         "spark.ui.enabled": "false",
         "spark.sql.warehouse.dir": folder.as_uri(),
+        "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
     spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
-    url = f"sc://127.0.0.1:{plugin_port(spark)}"
-    subprocess.run(own_python(_CLIENT, url, str(folder / "frame")), check=True, timeout=300)
+    url = f"sc://localhost:{plugin_port(spark)}/;token={os.environ[_TOKEN]}"
+    env = {**os.environ, _URL: url}
+    subprocess.run(own_python(_CLIENT, str(folder / "frame")), env=env, check=True, timeout=300)
     frame = spark.createDataFrame([(1, "a"), (2, None)], "id int, name string")
     frame.mapInArrow(lambda batches: batches, frame.schema).collect()
     spark.read.parquet(str(folder / "frame")).groupBy("name").count().toPandas()
@@ -63,7 +73,8 @@ def write_archive(
         made = Path(there, target.name)
         options = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -XX:ArchiveClassesAtExit={made} -Xlog:disable"
         work = own_python("import pathlib, dmscdc.spark.archive as a; a._work(pathlib.Path(sys.argv[1]))", there)
-        env = {**os.environ, "JAVA_TOOL_OPTIONS": options}
+        env = {**os.environ, "JAVA_TOOL_OPTIONS": options, _TOKEN: secrets.token_urlsafe(24)}
+        env["PYSPARK_PYTHON"] = sys.executable
         done = subprocess.run(work, env=env, capture_output=True, text=True, timeout=600)
         if not made.exists() or not made.stat().st_size:
             raise ServerMissing(f"Java wrote no archive of its classes (Java 13 or later can): {done.stderr[-1000:]}")

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 from ..errors import NoPlugin, NotWanted, ServerMissing
 from .formats import bucket_parts, fetching
 from .session import HOME, archive_option, log_option, own_python, spark_conf, with_package
-from ..storage.filesystem import merge_conf, s3a
+from ..storage.filesystem import make_private, merge_conf, s3a
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -266,7 +266,7 @@ def own_log(
     log: Path,  # wanted
 ) -> IO[bytes]:  # open at its end; its name has a number if another server writes to the wanted file
     "The log of one server, locked as long as one of its processes runs."
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_private(log.parent)
     for number in count(1):
         file = log.with_stem(f"{log.stem}-{number}" if number > 1 else log.stem).open("ab")
         try:

@@ -16,6 +16,7 @@ from ..landing.files import TableRef
 from .items import (ATTRIBUTES, Lease, State, TableItem, check_lease,
                                 from_attributes, known_item, lease_of, or_damaged, read_item, table_in, table_path,
                                 to_attributes)
+from ..storage.filesystem import touch_private
 
 # %% auto #0
 __all__ = ['transaction', 'prepare', 'add_columns', 'SqliteState', 'open_sqlite']
@@ -82,6 +83,7 @@ def prepare(path: str,  # of the file; its folder is made too
     "Makes the tables that are missing."
     with _usable(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
+        touch_private(Path(path))
     with transaction(path, write=False) as db:
         found = {row["name"] for row in db.execute("select name from sqlite_master")}
     if set(tables) <= found:

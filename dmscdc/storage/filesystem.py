@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
 # %% auto #0
-__all__ = ['NEEDED', 'is_bucket', 'split_url', 'opener_of', 'iso_time', 'parse_time', 'client', 'code_of', 'Credentials',
-           'own_endpoint', 'use_credentials', 'credentials', 'credentials_for', 'fs_and_path', 'new_fs_and_path',
-           'files_in', 'spark_url', 'read_url', 's3a_parts', 'ivy_settings', 's3a_settings', 's3a_environment', 's3a',
-           'merge_conf']
+__all__ = ['NEEDED', 'is_bucket', 'split_url', 'opener_of', 'iso_time', 'parse_time', 'make_private', 'touch_private', 'client',
+           'code_of', 'Credentials', 'own_endpoint', 'use_credentials', 'credentials', 'credentials_for', 'fs_and_path',
+           'new_fs_and_path', 'files_in', 'spark_url', 'read_url', 's3a_parts', 'ivy_settings', 's3a_settings',
+           's3a_environment', 's3a', 'merge_conf']
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-006
 def is_bucket(url: Any  # a text, or a path
@@ -86,6 +86,30 @@ def _session() -> Any:
         core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
         boto3.setup_default_session(botocore_session=core)
     return boto3.DEFAULT_SESSION
+
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #2bf6e8e0
+_SHARE = "DMSCDC_SHARE"  # environment: "group" where the owner's group may read
+
+
+def make_private(
+    folder: Path,  # made with those above it where it is missing; one that is there keeps its rights
+) -> None:
+    "A folder that others of this machine cannot look into."
+    if folder.is_dir():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir()
+        folder.chmod(0o750 if os.environ.get(_SHARE) == "group" else 0o700)
+
+
+def touch_private(
+    file: Path,  # made empty where it is missing
+) -> None:
+    "The same for a file."
+    with suppress(FileExistsError):
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
+        file.chmod(0o640 if os.environ.get(_SHARE) == "group" else 0o600)
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-013
 _ATTEMPTS = 8  # per request, with waits of up to 20 seconds between them

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from said import Page, contradictions
+from said import Page, contradictions, number
 from wheels import build_wheel
 
 from dmscdc.capture.shop import COLUMNS
@@ -268,10 +268,13 @@ def test_a_report_shows_all_that_its_run_recorded(shell, refusal, table):
     helps = done["verdict"] in ("failed", "refused")  # to run it again after a run that has done its work does nothing
     assert ("To run it again:" in page.texts) == helps and (not helps or page.after("To run it again:") == f"dmscdc pass --only {table}")
     assert page.after("Plan") == done["plan"]["sentence"].removeprefix(f"{table}: ")
-    begin, end = page.texts.index("Rows read, and what became of them") + 1, page.texts.index("rows read")
-    became = dict(zip(page.texts[begin:end:2], map(int, page.texts[begin + 1 : end : 2])))
-    assert sum(became.values()) == int(page.texts[end + 1]) == sum(file["rows"] for file in done["files"])
-    assert {name: became[name] for name in ("inserted", "updated", "deleted")} == {name: done["rows"][name] for name in ("inserted", "updated", "deleted")}
+    if done["rows"]["read"]:
+        begin, end = page.texts.index("Rows read, and what became of them") + 1, page.texts.index("rows read")
+        became = dict(zip(page.texts[begin:end:2], map(number, page.texts[begin + 1 : end : 2])))
+        assert sum(became.values()) == number(page.texts[end + 1]) == sum(file["rows"] for file in done["files"])
+        assert {name: became[name] for name in ("inserted", "updated", "deleted")} == {name: done["rows"][name] for name in ("inserted", "updated", "deleted")}
+    else:
+        assert done["verdict"] == "refused" and "Rows read, and what became of them" not in page.texts
     for file in done["files"]:
         assert page.texts[page.texts.index("size") + 1 :][:3] == [file["path"], file["kind"], f"{file['rows']:,}"]
     assert all(done[which] in page.texts for which in ("first", "last") if done["files"])

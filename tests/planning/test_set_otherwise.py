@@ -82,7 +82,7 @@ def test_it_is_said_at_once_and_by_plan_pass_and_status_until_a_reload_is_asked_
     assert ParquetTable(str(tmp_path / "lake"), T).head().number == 1
     assert house.typed("table", "rewind", "shop.t", "--reload")[0] == 0
     row = house.row()
-    assert row["plan"] in ("initial", "both") and row["words"] == "" and "replace the table by load 2" in row["sentence"]
+    assert row["plan"] in ("initial", "both") and row["verdict"] == "waiting" and row["words"].startswith("asked to load the table again") and "replace the table by load 2" in row["sentence"]
 
 
 def test_setting_it_back_ends_it_and_an_empty_table_and_one_never_loaded_may_be_set_as_one_likes(tmp_path):

@@ -1,0 +1,68 @@
+"On which addresses the processes listen that a command starts: while they start, run and end, no other machine can reach one."
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from dmscdc.capture.writer import write_changes, write_load
+from dmscdc.service.config import write_config
+
+pytestmark = pytest.mark.test
+
+HERE = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000", "0000000000000000FFFF0000" + "0100007F"}  # as /proc/net has 127.0.0.1 and ::1
+WORK = "import pathlib, sys, dmscdc.spark.archive as a; a._work(pathlib.Path(sys.argv[1]))"
+
+
+def family(root: int) -> set[int]:
+    "A process and all that it or they have started."
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try: parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError: continue
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found: found |= more
+    return found
+
+
+def listening(pids: set[int]) -> set[str]:
+    "The local addresses on which some processes accept connections, as the kernel writes them."
+    owned = set()
+    for pid in pids:
+        try: owned |= {os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+        except OSError: continue
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    return {line[1].partition(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in owned}
+
+
+def watched(command: list[str], cwd: Path, **env: str) -> set[str]:
+    "All addresses that were listened on while a command ran."
+    with (cwd / "said").open("w") as out:
+        process, found, end = subprocess.Popen(command, cwd=cwd, stdout=out, stderr=out, env={**os.environ, **env}), set(), time.monotonic() + 300
+        while process.returncode is None:
+            found |= listening(family(process.pid))
+            with suppress(subprocess.TimeoutExpired): process.wait(0.02)
+            assert time.monotonic() < end or process.kill()
+    assert process.returncode == 0, (cwd / "said").read_text()[-2000:]
+    return found
+
+
+def test_what_keeps_java_s_classes_listens_on_this_machine_only_and_asks_for_a_token(tmp_path):
+    found = watched([sys.executable, "-c", WORK, str(tmp_path)], tmp_path, SPARK_CONNECT_AUTHENTICATE_TOKEN=secrets.token_urlsafe(8), PYSPARK_PYTHON=sys.executable)
+    assert found and found <= HERE, found
+
+
+def test_a_pass_listens_on_this_machine_only(tmp_path):
+    write_load(tmp_path / "landing", "shop.item", [(1, "lamp")], {"id": "int", "name": "string"})
+    write_changes(tmp_path / "landing", "shop.item", [("I", 2, "desk")], "20181215-100001000", {"id": "int", "name": "string"})
+    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    dmscdc = str(Path(sys.executable).parent / "dmscdc")
+    subprocess.run([dmscdc, "table", "set", "shop.item", "--key", "id"], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    found = watched([dmscdc, "pass"], tmp_path)
+    assert found and found <= HERE, found
