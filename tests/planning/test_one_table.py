@@ -62,7 +62,7 @@ def closed(request, tmp_path, monkeypatch):
 # Names
 
 def test_a_name_goes_through_text_and_back_and_no_two_tables_share_one():
-    refs = [TableRef(*names) for names in (*TABLES, ('"a"', "b"), ('"', '"'), ("a.", ".b"), (".", "."), (" a", "b "), ("a\nb", "c\nd"))]
+    refs = [TableRef(*names) for names in (*TABLES, ('"a"', "b"), ('"', '"'), ("a.", ".b"), (" a", "b "), ("-a", "-b"), ("a\\b", "c"))]
     assert [TableRef.parse(str(ref)) for ref in refs] == refs and len({str(ref) for ref in refs}) == len(refs)
 
 
