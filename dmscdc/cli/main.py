@@ -292,7 +292,7 @@ def _with_last_verdict(
 
 # %% ../../notebooks/17_cli/12_main.ipynb #86abe7d5
 def _named(status: TableStatus, config: Config) -> list[dict[str, Any]]:  # see `Processed.not_applied`
-    "The first rows that are put aside, or whose list is gone, none."
+    "The first rows that are put aside; none where their list is gone."
     from dmscdc.changes.quarantine import aside_folder, read_aside
     from dmscdc.load.results import NAMED, named
 

@@ -22,6 +22,7 @@ from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import RawFile, for_shell
 from ..landing.load_set import clock
 from ..load.arrivals import count, some
+from ..service.key_inference import keyless_changes
 from .evidence import Evidence, Finding, Sample
 
 # %% auto #0
@@ -129,16 +130,6 @@ def no_sequence(e: Evidence) -> Iterator[Finding]:
 _MANY = 1_000  # changes after which a delete is missed
 
 
-def _not_inserted(samples: Iterable[Sample]) -> int:
-    "How many updates and deletes of a table without a key do not say which row they mean."
-    found = 0
-    for one in samples:
-        source = {name for name in one.names if not name.startswith(("BI_", OP, "AR_H_"))}
-        if OP in one.names and not {f"BI_{name}" for name in source} <= set(one.names):
-            found += sum(op in ("U", "D") for op in one.rows[OP].to_pylist())
-    return found
-
-
 def operations(e: Evidence) -> Iterator[Finding]:
     "Change files that do not say what their rows did, or in which deletes never come."
     samples = [one for one in e.changes if one.rows.num_rows]
@@ -160,7 +151,7 @@ def operations(e: Evidence) -> Iterator[Finding]:
         aside = e.item.bad_rows == "aside"
         why = f"Only I, U and D can be applied; {'such rows are put aside' if aside else 'the batch is refused'}"
         yield Finding("error", e.name, some(odd), why, WAY)
-    elif e.item.insert_only and not e.item.key and (lies := _not_inserted(samples)):
+    elif e.item.insert_only and not e.item.key and (lies := sum(keyless_changes(one.rows).total() for one in samples)):
         many = "1 update or delete" if lies == 1 else f"{lies:,} updates and deletes"
         what = f"{many} in its change files, and it has no key"
         why = "Without a key they are put aside, and the table keeps the rows that they changed"

@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 
 from ..changes.csv import CsvFormat, first_rows, is_csv
 from ..changes.derived import column_of, computed
+from ..changes.read import images_of_all
+from ..changes.schema import OP, Column
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from ..landing.layout import column_names, expression, source_columns
@@ -26,7 +28,7 @@ from ..storage.filesystem import fs_and_path
 
 # %% auto #0
 __all__ = ['NEVER', 'COUNTED', 'first_of', 'some_rows', 'rank', 'is_whole', 'is_unique', 'looks_like_id', 'guess', 'Suggestion',
-           'judged_by', 'suggest_key', 'folders_in']
+           'judged_by', 'keyless_changes', 'suggest_key', 'folders_in']
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-006
 _SAMPLE = 10_000  # rows
@@ -148,21 +150,27 @@ def judged_by(
 _LOOKED = 16  # change files
 
 
-def _not_inserted(landing: FolderLanding, table: TableRef, files: Sequence[RawFile], csv: CsvFormat) -> str:
-    "What is said of updates and deletes among the first rows of change files, which a table without a key cannot take."
+def keyless_changes(
+    rows: pa.Table,  # of a change file
+) -> Counter[str]:  # how many U and D
+    "Updates and deletes that do not say what their row was before, so that only a key could apply them."
+    names = tuple(Column(name, "") for name in rows.column_names if name != OP)
+    if OP not in rows.column_names or images_of_all(names, [names]):
+        return Counter()
+    return Counter(op for op in rows[OP].to_pylist() if op in ("U", "D"))
+
+
+def _lying_there(landing: FolderLanding, table: TableRef, files: Sequence[RawFile], csv: CsvFormat) -> str:
+    "What is said of such changes among the first rows of change files."
     found: Counter[str] = Counter()
     for file in files:
         with suppress(Refused):
-            rows = first_of(landing, table, file, csv)
-            source = {name for name in rows.column_names if not name.startswith(("BI_", "Op", "AR_H_"))}
-            if not {f"BI_{name}" for name in source} <= set(rows.column_names) and "Op" in rows.column_names:
-                found.update(rows["Op"].to_pylist())
-    lies = [count(found[op], what) for op, what in (("U", "update"), ("D", "delete")) if found[op]]
-    if not lies:
+            found += keyless_changes(first_of(landing, table, file, csv))
+    if not found:
         return ""
-    lie = "lie" if found["U"] + found["D"] > 1 else "lies"
+    lies = " and ".join(count(found[op], what) for op, what in (("U", "update"), ("D", "delete")) if found[op])
     way = "before images of all columns (add-before-image-columns, column-filter all) would tell which rows they mean"
-    return f", and {' and '.join(lies)} {lie} in its first change files: {way}"
+    return f", and {lies} {'lie' if found.total() > 1 else 'lies'} in its first change files: {way}"
 
 
 def suggest_key(
@@ -192,7 +200,7 @@ def suggest_key(
         words = f"{','.join(key)}, by its name: {seen}" if key else f"{seen}; {NEVER}"
         return Suggestion(key, words, f"{only} --key {shlex.quote(','.join(key)) if key else 'COLUMN'}")
     if not key:
-        lie = _not_inserted(landing, table, listing.changes[:_LOOKED], csv)
+        lie = _lying_there(landing, table, listing.changes[:_LOOKED], csv)
         words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}; {NEVER}{lie}"
         return Suggestion((), words, f"{only} --insert-only")
     what, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
