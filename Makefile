@@ -28,7 +28,7 @@ demo: $(STAMP) $(VENV)/spark.jsa ## the whole story: a shop, its files, the lake
 # Parts that need nothing of each other run side by side, JOBS at once, the longest first; each prints what it has to say when it ends. A part of tests is
 # one process, so one Spark; rooms of spark start it in many ways and have a process each.
 JOBS   ?= 3
-QUICK  := planning+asking+shapes+contracts+aws house+landing+crashes+running+proof+stream
+QUICK  := planning+asking+shapes+contracts+aws+adversary house+landing+crashes+running+proof+stream
 ROOMS  := 08_load 07_lake 10_history 15_stream+16_deploy+17_cli+18_analyst 13_service+14_doctor+guide 09_runs 11_scd2+12_reconcile 05_changes 04_spark
 PLAIN  := 00_errors.ipynb+shapes.ipynb+01_storage+02_landing+03_capture+06_state
 TEST   := shapes+planning loading+session+proof+foreign asking histories+scenarios+contracts+house+jobs+running

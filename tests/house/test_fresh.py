@@ -128,6 +128,7 @@ def folders_of(lines: list[str], tier: str) -> list[str]:
     return sorted(word for line in lines if f"--tier {tier} " in line for word in re.findall(r"tests/(\w+)", line))
 
 
+@pytest.mark.quick
 def test_each_tier_is_run_in_every_folder_that_has_it_and_every_package_of_rooms_once():
     said = told_by("ci")
     for tier in ("quick", "test", "proof"):
