@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 # %% auto #0
 __all__ = ['ERRORS', 'steers', 'escaped', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable',
            'AlreadyExists', 'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable', 'InputChanged', 'LakeDamaged',
-           'CommitConflict', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'Busy', 'LeaseLost',
-           'StaleState', 'CatalogError', 'ConfigError', 'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable',
-           'FormatMissing', 'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters',
-           'RunStoreError', 'ServerMissing', 'NotWanted', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast',
-           'NoFeed', 'BadKey', 'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
+           'CommitConflict', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy',
+           'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError', 'BadSetting', 'StateUnusable', 'BadInstruction',
+           'UnknownTable', 'FormatMissing', 'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob',
+           'RefusedParameters', 'RunStoreError', 'ServerMissing', 'NotWanted', 'NoPlugin', 'PythonMismatch',
+           'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused', 'SourceUnreachable', 'WrongValue',
+           'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
 _STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -124,6 +125,10 @@ class ColumnsGone(DmscdcError, verdict="failed", mend="bring the columns back, o
 
 class LostRows(DmscdcError, verdict="failed", mend="dmscdc pass: it does it again"):
     "The files that were written do not hold the rows they should; nothing was committed."
+
+
+class OutOfMemory(DmscdcError, verdict="failed", mend="more memory, or fewer tasks at a time: --master local[1]"):
+    "A task needed more memory than it may have; nothing was committed."
 
 
 class Busy(DmscdcError, verdict="busy", exit_code=4, mend="wait for it, or see dmscdc status"):

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from .csv_values import typed
 from .read import OPS, SEQUENCE, STANDARD, is_sequence
 from .schema import OP, UNLOGGED, UNLOGGED_IN, WAY, Column, Schema, open_raw, plain, promised_nulls
-from .schema import in_words as in_file_words, read_raw, unlogged_list
+from .schema import in_words as in_file_words, read_pieces, unlogged_list
 from ..errors import BadSetting, Nameless, Refused, Unreadable
 from ..landing.files import for_shell, parse_name, printable
 from ..storage.filesystem import fs_and_path, new_fs_and_path
@@ -223,7 +223,7 @@ def _check_quotes(path: str, how: CsvFormat, count: int) -> None:
 
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #755d0c1b
-_BLOCKS = (1 << 20, 1 << 28)  # bytes read at a time; a row must fit
+_BLOCKS = (1 << 20, 1 << 26)  # bytes read at a time; a row must fit
 _TEXT = 2_000  # characters of a bad row that are kept
 _NO_ROWS, _TOO_LONG = "Empty CSV file", "straddling object"  # of pyarrow's errors
 
@@ -236,6 +236,11 @@ def _read(url: str, path: str, how: CsvFormat, fields: int, skipped: _Skipped, b
         _check_quotes(path, how, file.quotes)
 
 
+def _without_first(batch: pa.RecordBatch, many: int) -> pa.RecordBatch:
+    "The other rows, copied: `if_else` of pyarrow 22 spoils texts of a slice."
+    return batch.take(pa.array(range(many, batch.num_rows), pa.int64()))
+
+
 def read_rows(
     url: str,
     path: str,  # what messages call the file
@@ -244,12 +249,14 @@ def read_rows(
     skipped: _Skipped,  # receives the rows with more or fewer fields
 ) -> Iterator[pa.RecordBatch]:
     "The rows of a file, some at a time: bytes or nulls. Raises `Unreadable`."
+    done = 0  # rows that a smaller block has yielded
     for block in _BLOCKS:
-        begun = False
+        seen = 0
         try:
             for batch in _read(url, path, how, fields, skipped, block):
-                begun = True
-                yield batch
+                known, seen = min(batch.num_rows, max(0, done - seen)), seen + batch.num_rows
+                if known < batch.num_rows:
+                    yield _without_first(batch, known) if known else batch
             return
         except Unreadable as error:
             cause = str(error.__cause__)
@@ -257,13 +264,13 @@ def read_rows(
                 return
             if _TOO_LONG not in cause:
                 raise
-            if begun or block == _BLOCKS[-1]:
+            if block == _BLOCKS[-1]:
                 raise Unreadable(f"{path}: a row is longer than {block >> 20} MiB. {WAY}") from error
-            skipped.clear()
+            done = seen
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #ae184434
 Fields = tuple[Union[str, None], ...]
-_HEADS = (1 << 16, 1 << 22, 1 << 28)  # bytes of a file's beginning; the next where no row ends in them
+_HEADS = (1 << 16, 1 << 22, 1 << 26)  # bytes of a file's beginning; the next where no row ends in them
 
 
 def head_of(url: str, path: str, how: CsvFormat) -> list[Fields]:
@@ -641,7 +648,7 @@ def _without_header(work: _Work, batch: pa.RecordBatch) -> pa.RecordBatch:
     work.at = 1
     if work.skipped.pop(1, None):
         return batch
-    return batch.take(pa.array(range(1, batch.num_rows), pa.int64()))  # `if_else` of pyarrow 22 spoils texts of a slice
+    return _without_first(batch, 1)
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #aab31671
 def name_now(
@@ -834,17 +841,21 @@ def _has_nulls(file: pq.ParquetFile, how: CsvFormat) -> bool:
 
 def _write_again(url: str, path: str, how: CsvFormat, out: str) -> None:
     "Write a Parquet file again: names of today, `Op` where it is one of inserts, else what each row lacks."
-    rows, more, names = plain(read_raw(open_raw(url, path), path)), {}, set()
-    rows = rows.rename_columns(names_now(path, rows.column_names, how))
-    if _lacks_op(path, rows.column_names, how):
-        rows = _inserted(rows)
-    elif OP in rows.column_names and _may_lack(path, how):
-        rows = _marked(rows, {}, how, names)
-        more = {UNLOGGED_IN: json.dumps(sorted(names)).encode()}
+    file, unlogged = open_raw(url, path), set()
     fs, there = new_fs_and_path(out)
-    with pq.ParquetWriter(there, rows.schema, filesystem=fs, store_schema=False) as file:
-        file.write_table(rows)
-        file.add_key_value_metadata(more)
+
+    def made(rows: pa.Table) -> pa.Table:
+        rows = rows.rename_columns(names_now(path, rows.column_names, how))
+        if _lacks_op(path, rows.column_names, how):
+            return _inserted(rows)
+        return _marked(rows, {}, how, unlogged) if OP in rows.column_names and _may_lack(path, how) else rows
+
+    schema = made(plain(file.schema_arrow.empty_table())).schema
+    with pq.ParquetWriter(there, schema, filesystem=fs, store_schema=False) as writer:
+        for rows in read_pieces(file, path, file.schema_arrow.names, range(file.num_row_groups), 65_536):
+            writer.write_table(made(rows))
+        if UNLOGGED in schema.names:
+            writer.add_key_value_metadata({UNLOGGED_IN: json.dumps(sorted(unlogged)).encode()})
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #88d55d84
 def as_parquet(

@@ -24,12 +24,12 @@ from ..landing.files import WHOLE_ROWS, for_shell
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'AWAY', 'STANDARD',
-           'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'time_from', 'in_python', 'Footer', 'brief',
-           'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage',
-           'open_lake', 'read_lake', 'statistics', 'promised_nulls', 'read_footer', 'read_footers', 'unlogged_list',
-           'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'stored', 'evolve', 'check_same',
-           'by_policy', 'check_case']
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'COLUMNS', 'AWAY', 'SWELL',
+           'IN_MEMORY', 'STANDARD', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'time_from', 'in_python',
+           'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw', 'read_pieces',
+           'lake_damage', 'open_lake', 'read_lake', 'statistics', 'promised_nulls', 'size_of', 'read_footer',
+           'read_footers', 'unlogged_list', 'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution',
+           'stored', 'evolve', 'check_same', 'by_policy', 'check_case']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Footer:
     path: str  # below the table's folder
     schema: Schema  # every column, `Op` among them
     rows: int  # number of rows
-    bytes: int  # size of the rows before compression
+    bytes: int  # size of the rows before compression, see `size_of`
     groups: tuple[int, ...] = ()  # rows of each row group
     unlogged: tuple[str, ...] = ()  # columns of which some values were not in the source's log
     is_marked: bool = False  # it has a column that says which values these are
@@ -173,6 +173,9 @@ def check_rows(
         raise Unreadable(f"{path}: damaged: {promised:,} rows were promised, {rows:,} are there. {WAY}")
 
 
+COLUMNS = 30_000  # of a file, at most. SQL Server allows a sparse table as many, other databases far fewer
+
+
 def open_raw(
     url: str,
     path: str = "",  # name used in messages
@@ -184,6 +187,8 @@ def open_raw(
     given = {"filesystem": fs, "coerce_int96_timestamp_unit": "us", "page_checksum_verification": True, **how}
     with in_words(path or url):
         file = pq.ParquetFile(there, **given)
+        if (found := file.metadata.num_columns) > COLUMNS:
+            raise Unreadable(f"{path or url}: it has {found:,} columns, at most {COLUMNS:,} are read. {WAY}")
         meta, _ = file.metadata, file.schema_arrow.names
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     check_rows(path or url, sum(group.num_rows for group in groups), meta.num_rows)
@@ -348,6 +353,68 @@ def promised_nulls(
     counts |= {n: [meta.num_rows] for n in names if n not in places}
     return {n: None if None in counts[n] else sum(counts[n]) for n in names}
 
+# %% ../../notebooks/05_changes/01_schema.ipynb #98d3c0c7
+SWELL = 8  # memory that rows may take per byte before compression, as a task's share is reckoned
+IN_MEMORY = 512 << 20  # bytes of rows in memory of which one lake file is made
+_DOUBT = 256 << 20  # bytes in memory below which nobody looks
+_BOMB = 1000  # times the size of a file that its rows may take in memory, if it is larger than:
+_SMALL = 64 << 20
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
+
+
+def _texts_of(
+    file: pq.ParquetFile,  # with this column dictionary-encoded
+    path: str,  # name used in messages
+    group: int,
+    name: str,
+    most: float,  # bytes
+) -> int:
+    "Bytes of a column's values in memory; 0 if no more than `most`."
+    def read(rows: int) -> Iterator[pa.DictionaryArray]:
+        with in_words(path, f"column {name}"):
+            for batch in file.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
+                yield batch.column(0)
+
+    lengths = lambda values: pc.fill_null(pc.binary_length(values.dictionary), 0)
+    first = next(read(1), None)
+    longest = (pc.max(lengths(first)).as_py() or 0) if first is not None else 0
+    if longest * file.metadata.row_group(group).num_rows <= most:
+        return 0
+    return sum(pc.sum(lengths(v).cast(pa.int64()).take(pc.drop_null(v.indices))).as_py() or 0 for v in read(65_536))
+
+
+def size_of(
+    file: pq.ParquetFile,  # of `open_raw`
+    path: str,  # name used in messages
+    url: str,
+) -> int:
+    "Bytes of the rows before compression, or an eighth of their size in memory. Raises `Unreadable` if that is absurd."
+    meta = file.metadata
+    groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
+    size, most = sum(g.total_byte_size for g in groups), _DOUBT / max(1, meta.num_columns * len(groups))
+    if all(g.num_rows * (g.total_byte_size + 16 * meta.num_columns) <= _DOUBT for g in groups):
+        return size
+    decoded, stored, texts = 0, 0, []
+    for number, group in enumerate(groups):
+        for at in range(meta.num_columns):
+            chunk, column = group.column(at), meta.schema.column(at)
+            width = _WIDTHS.get(column.physical_type, column.length) * group.num_rows
+            decoded += max(chunk.total_uncompressed_size, width)
+            stored += chunk.total_compressed_size
+            is_text = column.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page
+            if is_text and chunk.total_uncompressed_size * group.num_rows > most:
+                texts.append((number, column.path))
+    if texts:
+        names = sorted({name for _, name in texts})
+        coded = open_raw(url, path, metadata=meta, read_dictionary=names, buffer_size=1 << 20)
+        decoded += sum(_texts_of(coded, path, number, name, most) for number, name in texts)
+    if decoded > _BOMB * max(stored, _SMALL):
+        raise Unreadable(
+            f"{path}: its rows would take {decoded / 1e9:,.0f} GB in memory, {decoded // max(1, stored):,} times the "
+            f"size of the file; such a file is made to fill the memory of its reader, or damaged. {WAY}"
+        )
+    return max(size, decoded // SWELL)
+
 # %% ../../notebooks/05_changes/01_schema.ipynb #92b1e838
 def _check_types(path: str, fields: pa.Schema) -> Schema:
     "The columns in the lake's types. Raises `Unreadable` for a type that Spark cannot read."
@@ -379,9 +446,7 @@ def read_footer(
     made, unlogged = meta.metadata or {}, ()
     if is_marked := UNLOGGED_IN in made:
         schema, unlogged = tuple(c for c in schema if c.name != UNLOGGED), tuple(json.loads(made[UNLOGGED_IN]))
-    groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
-    size = sum(g.total_byte_size for g in groups)
-    rows = tuple(g.num_rows for g in groups)
+    rows, size = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups)), size_of(file, path, url)
     return Footer(path, schema, meta.num_rows, size, rows, unlogged, is_marked, WHOLE_ROWS in made)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-023

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from .derived import computed
 from .read import NOT_UTF8
-from ..errors import ERRORS, LakeDamaged, Refused, Unreadable
+from ..errors import ERRORS, LakeDamaged, OutOfMemory, Refused, Unreadable
 from ..landing.layout import expression
 from ..storage.filesystem import credentials_for, use_credentials, new_fs_and_path, fs_and_path
 from .schema import (ROW, WAY, Column, Schema, arrow_type, brief, open_raw, read_footer, read_pieces,
@@ -67,6 +67,9 @@ def with_access(
                 yield from work(batches)
             except (Refused, LakeDamaged) as error:
                 yield facts_out({"refused": type(error).__name__, "words": str(error)})
+            except MemoryError as error:
+                words = f"a task had too little memory for its rows ({brief(error)}); nothing was committed"
+                yield facts_out({"refused": OutOfMemory.__name__, "words": words})
 
     return do
 

@@ -24,6 +24,7 @@ from typing import Any
 from ..errors import FormatMissing
 from ..lake.table import version_of
 from ..spark.formats import FORMATS, check_format, coordinates, formats
+from ..spark.session import heap_of, memory_here
 from ..landing.files import OURS
 from ..landing.joined import places_of
 from ..runs.report import size as in_bytes
@@ -50,19 +51,6 @@ class Survey:
     ahead: float | None = None  # seconds by which this clock is ahead of that of S3; None: not asked
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #0ab19013
-def _memory() -> int:
-    "Bytes that this machine, or the container, has; 0 where nobody says."
-    try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return 0
-    limit = Path("/sys/fs/cgroup/memory.max")
-    try:
-        return min(there, int(limit.read_text()))
-    except (OSError, ValueError):  # no container, or "max"
-        return there
-
-
 def _java() -> str:
     "What Java says of its version; empty where there is none."
     home = os.environ.get("JAVA_HOME")
@@ -119,7 +107,7 @@ def survey(
     return Survey(
         config, landed,
         free=None if is_bucket(config.lake) else shutil.disk_usage(_existing(config.lake)).free,
-        memory=_memory(),
+        memory=memory_here(),
         java=_java() if needed else None,
         spark=version_of("pyspark").replace("–", ""),
         jars=_jars(),
@@ -222,9 +210,7 @@ def free_disk(s: Survey) -> Iterator[Finding]:
 
 def enough_memory(s: Survey) -> Iterator[Finding]:
     "Memory for Spark's driver, if it runs here."
-    number, unit = int(s.config.driver_memory[:-1]), s.config.driver_memory[-1].lower()
-    wanted = number << (30 if unit == "g" else 20)
-    if s.memory and wanted > s.memory and s.java is not None:
+    if s.memory and heap_of(s.config.driver_memory) > s.memory and s.java is not None:
         what = f"driver_memory is {s.config.driver_memory}, this machine has {in_bytes(s.memory)}"
         why = "The system ends Spark in the middle of a load, at the latest when it is full"
         mend = f"driver_memory of {max(1, s.memory // 2 >> 30)}g or less in dmscdc.toml"

@@ -433,8 +433,10 @@ def _is_proven(batch: Batch) -> bool:
 
 def _note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds; empty where there is none."
-    before, (lowest, path) = Position.from_json(base.position).sequence or "", batch.folded.lowest or ("", "")
-    if not lowest or lowest >= before or task.from_stream:
+    known, (lowest, path) = Position.from_json(base.position), batch.folded.lowest or ("", "")
+    before, last = known.sequence or "", known.last.rpartition("/")[2]
+    is_late = path.rpartition("/")[2] < last  # without a key it is applied like any file: its name tells the same
+    if not lowest or lowest >= before or is_late or task.from_stream:
         return ""
     return (
         f"the change sequence of {path} begins at {lowest}, below {before}, which the table has applied from "

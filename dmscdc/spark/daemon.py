@@ -5,10 +5,12 @@
 # %% ../../notebooks/04_spark/05_daemon.ipynb #cell-004
 from __future__ import annotations
 
+import os
+import resource
 import sys
 
 # %% auto #0
-__all__ = ['without_archives', 'lighten']
+__all__ = ['without_archives', 'lighten', 'bound']
 
 # %% ../../notebooks/04_spark/05_daemon.ipynb #cell-007
 def without_archives(
@@ -32,7 +34,16 @@ def lighten() -> bool:  # whether something was removed
     return True
 
 # %% ../../notebooks/04_spark/05_daemon.ipynb #cell-013
+def bound(most: int) -> None:
+    "Bound the memory of this process and of those that it starts, unless a lower bound is set."
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard == resource.RLIM_INFINITY or most < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
 if __name__ == "__main__" and "__file__" in globals():  # as a program, not in a notebook
+    if most := int(os.environ.get("DMSCDC_TASK_MEMORY", 0)):
+        bound(most)
     lighten()
     from pyspark.daemon import manager
 

@@ -23,7 +23,8 @@ from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
 from ..errors import NoPlugin, NotWanted, ServerMissing
 from .formats import bucket_parts, fetching
-from .session import HOME, archive_option, log_option, own_python, spark_conf, with_package
+from .session import HOME, TASK_MEMORY, archive_option, log_option, own_python, spark_conf
+from .session import task_memory, with_package
 from ..storage.filesystem import make_private, merge_conf, s3a
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def server_env(
     token: str,  # required from every client
     folder: Path,  # the server's own
     master: str = "local",  # where its tasks run
+    memory: str = "3g",  # heap of the server
 ) -> dict[str, str]:  # environment of the server
     "Our environment for a server: no client settings, but this Python and the token."
     skip = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "PYSPARK_SUBMIT_ARGS"}
@@ -133,6 +135,7 @@ def server_env(
     }
     if master.startswith("local"):
         mine["SPARK_LOCAL_IP"] = "127.0.0.1"  # the workers of a cluster must reach us
+        mine[TASK_MEMORY] = str(task_memory(master, memory))
     return {k: v for k, v in os.environ.items() if k not in skip} | mine
 
 # %% ../../notebooks/04_spark/03_server.ipynb #cell-021
@@ -298,7 +301,7 @@ def serve(
     with s3a(places, spark_home()) as s3:
         more = merge_conf(s3, bucket_parts(format, spark_home())) if s3 else {}
         command = server_command(format, master, memory, folder, more, brief)
-    env = {**server_env(token, folder, master), **(more_env or {})}
+    env = {**server_env(token, folder, master, memory), **(more_env or {})}
     if words := fetching(dict(part.split("=", 1) for part in command if "=" in part)):
         print(words, file=sys.stderr)
         wait = 10 * wait

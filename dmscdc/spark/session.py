@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SESSION_SETTINGS', 'MINE', 'HOME', 'cores_of', 'spark_conf', 'log_option', 'class_archive', 'archive_option',
-           'package_zip', 'with_package', 'spare_collector', 'own_python', 'python_of_batch', 'ask_worker',
-           'mismatch_words', 'check_python', 'leave_server', 'submitted_session', 'open_session']
+__all__ = ['SESSION_SETTINGS', 'TASK_MEMORY', 'MINE', 'HOME', 'cores_of', 'memory_here', 'heap_of', 'task_memory', 'spark_conf',
+           'log_option', 'class_archive', 'archive_option', 'package_zip', 'with_package', 'spare_collector',
+           'own_python', 'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python', 'leave_server',
+           'submitted_session', 'open_session']
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-006
 SESSION_SETTINGS = {  # for every session, also on a server that is not ours
@@ -78,6 +79,36 @@ def cores_of(
     return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-011
+def memory_here() -> int:
+    "Bytes that this machine, or the container, has; 0 where nobody says."
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return 0
+    limit = Path("/sys/fs/cgroup/memory.max")
+    try:
+        return min(there, int(limit.read_text()))
+    except (OSError, ValueError):  # no container, or "max"
+        return there
+
+
+def heap_of(memory: str) -> int:
+    "Bytes of a heap's size as Java takes it: 3g, 512m."
+    return int(memory[:-1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[memory[-1].lower()]
+
+
+TASK_MEMORY = "DMSCDC_TASK_MEMORY"  # variable of our daemon: bytes that a Python task may take
+
+
+def task_memory(
+    master: str,  # where Spark runs
+    memory: str,  # heap of the driver
+) -> int:  # bytes; 0: no bound
+    "What a Python task on this machine may take: its part of what Java leaves, at least 2 GB."
+    left = memory_here() - heap_of(memory)
+    return max(2 << 30, left // cores_of(master) * 4 // 5) if master.startswith("local[") or master == "local" else 0
+
+
 def spark_conf(
     format: str = "parquet",  # table format of the session
     *,
@@ -363,6 +394,8 @@ def _classic_session(
     mine = {"spark.driver.extraJavaOptions": options, **spark_conf(format, master=master)}
     if here := re.match(r"local(\[|$)", master):
         mine["spark.executorEnv.PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
+        memory = conf.get("spark.driver.memory", mine["spark.driver.memory"])
+        mine[f"spark.executorEnv.{TASK_MEMORY}"] = str(task_memory(master, memory))
     else:
         mine["spark.submit.pyFiles"] = str(package_zip(folder))
     settings = {"spark.master": master, "spark.app.name": name, **merge_conf(mine, conf)}

@@ -29,6 +29,10 @@ KNOWN = [  # histories that have failed, or that we had reason to fear
         "UPDATE item SET title = 'e' WHERE id = 2", "DELETE FROM item WHERE id = 3", "INSERT INTO log VALUES (NULL, 1)", "CLOSE", "PASS",
         "RESUME 1", "PASS", "INSERT INTO log VALUES ('x', 0)", "INSERT INTO item (id, title) VALUES (3, 'f')", "CLOSE", "RESUME 2", "PASS",
     ), sequence=True),
+    History((  # a file of a table without a key comes late
+        "INSERT INTO log VALUES ('a', 0)", "CLOSE 1", "AWAY 1", "INSERT INTO log VALUES ('b', 0)", "CLOSE 1", "PASS", "BACK", "PASS",
+        "INSERT INTO item (id) VALUES (1)", "CLOSE 1", "PASS",
+    ), sequence=True),
 ]
 
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from ...changes.schema import FILE, OP, ROW, Column, Footer, open_raw, read_footers, read_pieces
+from ...changes.schema import FILE, IN_MEMORY, OP, ROW, Column, Footer, open_raw, read_footers, read_pieces
 from ...changes.tasks import Batches, facts_out, get_text, lake_values, numbers_in, unique_columns, write_table
 from ...errors import CommitConflict, Refused
 from .journal import Journal, commit_of
@@ -37,6 +37,7 @@ class Part:
     groups: tuple[int, ...]  # numbers of the row groups
     first: int  # number in the file of the first row
     folder: str = ""  # partition folders in which its rows stay
+    rows_at_once: int = 1_000_000  # at most, so that they fit in memory
 
     path = property(lambda self: re.sub("#[0-9]+$", "", self.file), doc="The file, without the number of its load.")
 
@@ -73,11 +74,12 @@ def cut_file(
 ) -> list[Part]:  # together the whole file
     "Cuts a file along its row groups into parts of about equal size."
     number = min(max(1, round(footer.bytes / target_bytes)), max(1, len(footer.groups)))
+    at_once = min(1_000_000, max(1, int(target_bytes * footer.rows / max(footer.bytes, 1))))
     before, parts = np.cumsum([0, *footer.groups]), []
     cuts = [np.searchsorted(before, footer.rows * i / number) for i in range(number)] + [len(footer.groups)]
     for low, high in zip(cuts, cuts[1:]):
         if high > low:
-            parts.append(Part(url, file, tuple(range(low, high)), int(before[low])))
+            parts.append(Part(url, file, tuple(range(low, high)), int(before[low]), rows_at_once=at_once))
     return parts
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-008
@@ -126,7 +128,7 @@ def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
     wanted = [OP] * copying.keeps + [c.name for c in copying.source]
     carried = set(file.schema_arrow.names)
     names = [name for name in wanted if name in carried]
-    for rows in read_pieces(file, part.path, names, part.groups, copying.rows_a_file):
+    for rows in read_pieces(file, part.path, names, part.groups, min(copying.rows_a_file, part.rows_at_once)):
         yield _lake_rows(rows, part, at, copying)
         at += rows.num_rows
 
@@ -148,13 +150,12 @@ def copy_piece(
     copying: Copying,
 ) -> list[str]:  # names of the files, below the staging folder
     "Copy the rows of a piece into lake files."
-    names, waiting, count = [], [], 0
+    names, waiting, count, size = [], [], 0, 0
     for rows in (rows for part in piece for rows in read_part(part, copying)):
-        waiting.append(rows)
-        count += rows.num_rows
-        if count >= copying.rows_a_file:
+        waiting, count, size = [*waiting, rows], count + rows.num_rows, size + rows.nbytes
+        if count >= copying.rows_a_file or size >= IN_MEMORY:
             names.append(_write_copy(waiting, copying, piece[0].folder))
-            waiting, count = [], 0
+            waiting, count, size = [], 0, 0
     return names + ([_write_copy(waiting, copying, piece[0].folder)] if waiting else [])
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-022

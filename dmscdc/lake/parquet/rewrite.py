@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from ...changes.fold import CAME, FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, alike, needs_row
 from ...changes.read import before_images
-from ...changes.schema import FILE, OP, ROW, arrow_type, in_python, read_lake, time_from
+from ...changes.schema import FILE, IN_MEMORY, OP, ROW, arrow_type, in_python, read_lake, time_from
 from ...changes.tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 from ...errors import LakeDamaged
 from ..table import NEW, SAMPLE, shown_row
@@ -270,7 +270,7 @@ def _write_lake(
 ) -> list[str]:
     "Writes a unit's rows to staged files; returns names below the staging folder."
     rows, names = rows.drop_columns(list(work.partition)), []
-    pieces = max(1, round(size / work.target_bytes)) if rows.num_rows else 0
+    pieces = max(1, round(size / work.target_bytes), -(-rows.nbytes // IN_MEMORY)) if rows.num_rows else 0
     for part in range(pieces):
         low, high = rows.num_rows * part // pieces, rows.num_rows * (part + 1) // pieces
         names.append(f"{unit.folder}/{work.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/"))
