@@ -63,7 +63,7 @@ _CSV_BYTES = 1 << 20  # of a CSV file that are read
 def _of_parquet(file: RawFile, url: str) -> Sample:
     "A sample of a Parquet file. Raises `Unreadable`."
     footer = read_footer(file.path, url)
-    most = max(100, min(_ROWS, _BYTES * footer.rows // max(footer.bytes, 1)))
+    most = max(1, min(_ROWS, _BYTES * footer.rows // max(footer.bytes, 1)))
     with in_words(file.path):
         parquet = open_raw(url, file.path)
         batch = next(parquet.iter_batches(most, use_threads=False), None)

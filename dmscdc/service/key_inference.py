@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from ..changes.csv import CsvFormat, first_rows, is_csv
 from ..changes.derived import column_of, computed
 from ..changes.read import images_of_all
-from ..changes.schema import OP, Column
+from ..changes.schema import OP, Column, open_raw, size_of
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from ..landing.layout import column_names, expression, source_columns
@@ -27,11 +27,12 @@ from ..load.arrivals import count
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['NEVER', 'COUNTED', 'first_of', 'some_rows', 'rank', 'is_whole', 'is_unique', 'looks_like_id', 'guess', 'Suggestion',
-           'judged_by', 'keyless_changes', 'suggest_key', 'folders_in']
+__all__ = ['SHARE', 'NEVER', 'COUNTED', 'first_of', 'some_rows', 'rank', 'is_whole', 'is_unique', 'looks_like_id', 'guess',
+           'Suggestion', 'judged_by', 'keyless_changes', 'suggest_key', 'folders_in']
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-006
-_SAMPLE = 10_000  # rows
+_SAMPLE = 10_000  # rows, fewer if they are larger than:
+SHARE = 64 << 20  # bytes before compression
 
 
 def first_of(
@@ -43,9 +44,10 @@ def first_of(
     "The first rows of a file, in a few reads; they are not compared with the file's footer. Raises `Refused` for CSV."
     if is_csv(file.path):
         return first_rows(str(table), file.path, landing.url(table, file.path), csv).slice(0, _SAMPLE)
-    there, path = fs_and_path(landing.url(table, file.path))
-    with pq.ParquetFile(path, filesystem=there) as parquet:
-        batch = next(parquet.iter_batches(batch_size=_SAMPLE), None)
+    url = landing.url(table, file.path)
+    with open_raw(url, file.path) as parquet:
+        fit = SHARE * parquet.metadata.num_rows // max(1, size_of(parquet, file.path, url))
+        batch = next(parquet.iter_batches(batch_size=max(1, min(_SAMPLE, fit))), None)
         return pa.Table.from_batches([batch] if batch else [], schema=parquet.schema_arrow)
 
 
