@@ -255,8 +255,7 @@ def read_rows(
         try:
             for batch in _read(url, path, how, fields, skipped, block):
                 known, seen = min(batch.num_rows, max(0, done - seen)), seen + batch.num_rows
-                if known < batch.num_rows:
-                    yield _without_first(batch, known) if known else batch
+                yield _without_first(batch, known) if known else batch  # also without rows: it tells what was skipped
             return
         except Unreadable as error:
             cause = str(error.__cause__)
