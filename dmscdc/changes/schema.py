@@ -362,25 +362,22 @@ _SMALL = 64 << 20
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
 
 
-def _texts_of(
+def _coded(
     file: pq.ParquetFile,  # with this column dictionary-encoded
     path: str,  # name used in messages
     group: int,
     name: str,
-    most: float,  # bytes
-) -> int:
-    "Bytes of a column's values in memory; 0 if no more than `most`."
-    def read(rows: int) -> Iterator[pa.DictionaryArray]:
-        with in_words(path, f"column {name}"):
-            for batch in file.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
-                yield batch.column(0)
+    rows: int,  # at a time
+) -> Iterator[pa.DictionaryArray]:
+    "The values of a text column."
+    with in_words(path, f"column {name}"):
+        for batch in file.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
+            yield batch.column(0)
 
-    lengths = lambda values: pc.fill_null(pc.binary_length(values.dictionary), 0)
-    first = next(read(1), None)
-    longest = (pc.max(lengths(first)).as_py() or 0) if first is not None else 0
-    if longest * file.metadata.row_group(group).num_rows <= most:
-        return 0
-    return sum(pc.sum(lengths(v).cast(pa.int64()).take(pc.drop_null(v.indices))).as_py() or 0 for v in read(65_536))
+
+def _lengths(values: pa.DictionaryArray) -> pa.Array:
+    "The bytes of each text of a dictionary."
+    return pc.fill_null(pc.binary_length(values.dictionary), 0).cast(pa.int64())
 
 
 def size_of(
@@ -391,7 +388,7 @@ def size_of(
     "Bytes of the rows before compression, or an eighth of their size in memory. Raises `Unreadable` if that is absurd."
     meta = file.metadata
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
-    size, most = sum(g.total_byte_size for g in groups), _DOUBT / max(1, meta.num_columns * len(groups))
+    size = sum(g.total_byte_size for g in groups)
     if all(g.num_rows * (g.total_byte_size + 16 * meta.num_columns) <= _DOUBT for g in groups):
         return size
     decoded, stored, texts = 0, 0, []
@@ -401,13 +398,17 @@ def size_of(
             width = _WIDTHS.get(column.physical_type, column.length) * group.num_rows
             decoded += max(chunk.total_uncompressed_size, width)
             stored += chunk.total_compressed_size
-            is_text = column.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page
-            if is_text and chunk.total_uncompressed_size * group.num_rows > most:
+            if column.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page:
                 texts.append((number, column.path))
     if texts:
         names = sorted({name for _, name in texts})
         coded = open_raw(url, path, metadata=meta, read_dictionary=names, buffer_size=1 << 20)
-        decoded += sum(_texts_of(coded, path, number, name, most) for number, name in texts)
+        firsts = [next(_coded(coded, path, *text, 1), None) for text in texts]  # has the whole dictionary
+        longest = [pc.max(_lengths(first)).as_py() or 0 if first is not None else 0 for first in firsts]
+        if decoded + sum(most * groups[number].num_rows for most, (number, _) in zip(longest, texts)) > SWELL * size:
+            values = (one for text in texts for one in _coded(coded, path, *text, 65_536))
+            taken = (pc.sum(_lengths(one).take(pc.drop_null(one.indices))).as_py() for one in values)
+            decoded += sum(filter(None, taken))
     if decoded > _BOMB * max(stored, _SMALL):
         raise Unreadable(
             f"{path}: its rows would take {decoded / 1e9:,.0f} GB in memory, {decoded // max(1, stored):,} times the "
