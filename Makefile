@@ -5,7 +5,7 @@ STAMP  := $(VENV)/.made
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO   ?= ./demo
 
-.PHONY: help env demo lint quick test proof ci outputs fresh pythons constraints torture mutants export readme docs clean bench lab
+.PHONY: help env demo lint quick test proof ci outputs fetched fresh jars pythons constraints torture mutants export readme docs clean bench lab
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -28,7 +28,7 @@ demo: $(STAMP) $(VENV)/spark.jsa ## the whole story: a shop, its files, the lake
 # Parts that need nothing of each other run side by side, JOBS at once, the longest first; each prints what it has to say when it ends. A part of tests is
 # one process, so one Spark; rooms of spark start it in many ways and have a process each.
 JOBS   ?= 3
-QUICK  := planning+asking+shapes+contracts+aws+adversary house+landing+crashes+running+proof+stream
+QUICK  := planning+asking+shapes+contracts+aws+adversary house+landing+crashes+running+proof+stream+session
 ROOMS  := 08_load 07_lake 10_history 15_stream+16_deploy+17_cli+18_analyst 13_service+14_doctor+guide 09_runs 11_scd2+12_reconcile 05_changes 04_spark
 PLAIN  := 00_errors.ipynb+shapes.ipynb+01_storage+02_landing+03_capture+06_state
 TEST   := shapes+planning loading+session+proof+foreign asking histories+scenarios+contracts+house+jobs+running
@@ -47,8 +47,6 @@ parts   = export TIMES=$$(mktemp); begun=$$(date +%s); $(BESIDE) $(1); code=$$?;
 # Spark's Java lives for seconds here: compiling well costs more than it gives (and one compiler alone has a small cache for code, which Java then
 # empties all the time), and what it loads at its start is kept in one file.
 ARCHIVE := $(VENV)/spark.jsa
-# Parts of Spark that several parts of proof want are fetched before these begin.
-FETCHED := $(VENV)/.fetched
 BRIEF    = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:SharedArchiveFile=$(abspath $(ARCHIVE)) -Xlog:disable
 demo test proof ci torture outputs: export JAVA_TOOL_OPTIONS := $(JAVA_TOOL_OPTIONS) $(BRIEF)
 
@@ -67,16 +65,19 @@ test: quick $(ARCHIVE) ## quick, then what needs Spark alone, and every notebook
 	+@$(call parts,$(AFTER_QUICK))
 
 proof: $(ARCHIVE) ## what needs servers, kernels, browsers, databases or clusters, or kills something
-	+@$(call parts,$(FETCHED) $(SECOND)/.made)
+	+@$(call parts,fetched $(SECOND)/.made)
 	+@$(call parts,$(AND_PROOF))
 
 ci: $(STAMP) $(ARCHIVE) ## quick, then test and proof side by side
-	+@$(call parts,$(BEFORE) $(FETCHED) $(SECOND)/.made)
+	+@$(call parts,$(BEFORE) fetched $(SECOND)/.made)
 	+@$(call parts,lakes/3.5/hudi $(AND_PROOF) $(AFTER_QUICK))
 
-$(FETCHED): $(STAMP) tests/fetched.py
-	@$(BIN)/python tests/fetched.py delta iceberg
-	@touch $@
+fetched: $(STAMP)  # jars that several parts want, before these begin
+	@$(BIN)/python -c 'from dmscdc.spark.jars import fetched, listed; fetched(dict.fromkeys(jar for jars in listed().values() for jar in jars))'
+
+jars: $(STAMP) $(SECOND)/.made ## the list of jars that Spark is given, with check sums, again
+	.ci/jars $(VENV) $(SECOND) > jars.new
+	@mv jars.new dmscdc/jars.txt
 
 lint: $(STAMP) ## ruff, by the rules in pyproject.toml
 	@$(BIN)/ruff check --quiet .
@@ -85,10 +86,10 @@ quick/% rooms/$(PLAIN): export JAVA_HOME := /nowhere
 quick/% test/% proof/%: $(STAMP)
 	@.ci/timed $@ $(BIN)/python -m pytest --tier $(@D) $(patsubst %,tests/%,$(subst +, ,$*))
 
-lakes/4.1/%: $(FETCHED)
+lakes/4.1/%: fetched
 	@HISTORIES=$(or $(HISTORIES),1) DMSCDC_FORMAT=$* .ci/timed $@ $(BIN)/python -m pytest $(TIER:%=--tier %) -k "$(HARD)" $(SUITE)
 
-lakes/3.5/%: $(SECOND)/.made
+lakes/3.5/%: $(SECOND)/.made fetched
 	@HISTORIES=$(or $(HISTORIES),1) DMSCDC_FORMAT=$* .ci/timed $@ $(SECOND)/bin/python -m pytest $(TIER:%=--tier %) -k "$(HARD)" $(SUITE)
 
 $(SECOND)/.made: $(STAMP) .ci/spark35
@@ -120,7 +121,7 @@ constraints: $(STAMP) ## the versions that all of them install, again
 	printf 'pip\nsetuptools\nwheel\n' | $(BIN)/uv pip compile setup.py - --all-extras --universal --python-version 3.10 --no-header --no-annotate --quiet >> constraints.new
 	@mv constraints.new constraints.txt
 
-torture: $(ARCHIVE) $(FETCHED) ## what CI leaves out, with the seeds of the day, in PART="adversary/named crashes/disks …" of less than an hour; hours for all
+torture: $(ARCHIVE) fetched ## what CI leaves out, with the seeds of the day, in PART="adversary/named crashes/disks …" of less than an hour; hours for all
 	@$(BIN)/python tests/torture.py $(PART)
 
 mutants: $(STAMP) ## breaks that tests must notice, of modules changed since SINCE=COMMIT (tests/mutants.md)

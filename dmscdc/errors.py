@@ -14,9 +14,9 @@ __all__ = ['ERRORS', 'steers', 'escaped', 'DmscdcError', 'is_expected', 'NotADms
            'CommitConflict', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy',
            'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError', 'BadSetting', 'StateUnusable', 'BadInstruction',
            'UnknownTable', 'FormatMissing', 'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob',
-           'RefusedParameters', 'RunStoreError', 'ServerMissing', 'NotWanted', 'NoPlugin', 'PythonMismatch',
-           'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused', 'SourceUnreachable', 'WrongValue',
-           'errors_page']
+           'RefusedParameters', 'RunStoreError', 'ServerMissing', 'NotWanted', 'JarMissing', 'NoPlugin',
+           'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused', 'SourceUnreachable',
+           'WrongValue', 'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
 _STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -201,6 +201,10 @@ class ServerMissing(DmscdcError, RuntimeError, mend="pip install 'pyspark[connec
 
 class NotWanted(ServerMissing, mend="nothing: the pass was stopped"):
     "Whoever asked for the server has given up."
+
+
+class JarMissing(ServerMissing, mend="a network that reaches the repository, or DMSCDC_JARS=FOLDER with the jars"):
+    "Spark needs jars that could not be fetched, or that are not what their check sums say."
 
 
 class NoPlugin(DmscdcError, RuntimeError, mend="give spark-submit the --conf of the message"):

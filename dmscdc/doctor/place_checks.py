@@ -23,14 +23,15 @@ from typing import Any
 
 from ..errors import FormatMissing
 from ..lake.table import version_of
-from ..spark.formats import FORMATS, check_format, coordinates, formats
+from ..spark.formats import FORMATS, check_format, formats, jar_of
+from ..spark.jars import has_jar
 from ..spark.session import heap_of, memory_here
 from ..landing.files import OURS
 from ..landing.joined import places_of
 from ..runs.report import size as in_bytes
 from ..service.config import Config
 from .evidence import Finding
-from ..storage.filesystem import client, code_of, is_bucket, s3a_parts, split_url
+from ..storage.filesystem import OUR_JARS, client, code_of, is_bucket, s3a_parts, split_url
 
 # %% auto #0
 __all__ = ['PLACE_CHECKS', 'Survey', 'survey', 'is_within', 'nested_places', 'java_version', 'java_and_spark', 'format_parts',
@@ -175,28 +176,24 @@ def java_and_spark(s: Survey) -> Iterator[Finding]:
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #ed7127d0
 def format_parts(s: Survey) -> Iterator[Finding]:
     "The chosen format, and what Spark must fetch for it or for a bucket."
-    format, packages = s.config.format, ""
+    format = s.config.format
     try:
         check_format(format)
     except FormatMissing as error:
         what = f"the format {format} is not installed (there are {', '.join(formats())})"
         yield Finding("error", "format", what, "No table can be written", str(error).rpartition(". ")[2])
+    jars = []
     try:
-        jars = coordinates(format, s.spark.rpartition(".")[0]) if format in FORMATS and s.spark else ()
+        jars.append(jar_of(format, s.spark.rpartition(".")[0]) if format in FORMATS and s.spark else "")
     except FormatMissing as error:
         what, _, mend = str(error).partition(": ")
         yield Finding("error", "format", what, "No table can be written", mend)
-        jars = ()
-    if missing := [jar for jar in jars if not any(one.startswith(f"{jar.split(':')[1]}-") for one in s.jars)]:
-        what = f"Spark has no parts for tables of the format {format} ({', '.join(missing)})"
-        mend = "nothing where there is a network; else put them into a folder, and name it in DMSCDC_JARS"
-        yield Finding("note", "this machine", what, "They are fetched once, which needs the network", mend)
-    if any(map(is_bucket, (s.config.landing, s.config.lake))) and s.jars:
-        packages = s3a_parts(s.jars).get("spark.jars.packages", "")
-    if packages:
-        what = f"Spark has no parts that read S3 ({packages.split(',')[0]})"
-        why = "They are fetched at the first start, which needs the network"
-        mend = "nothing where there is a network; else put them into Spark's folder jars"
+    if any(map(is_bucket, (*places_of(s.config.landing), s.config.lake))) and s.jars:
+        jars.append(s3a_parts(s.jars).get(OUR_JARS, ""))
+    if missing := [jar for jar in jars if jar and not has_jar(jar, s.jars)]:
+        what = f"Spark needs {' and '.join(missing)}, which it does not bring"
+        why = "It is fetched once, with what it needs, which takes the network"
+        mend = "nothing where there is a network; else put the jars into a folder, and name it in DMSCDC_JARS"
         yield Finding("note", "this machine", what, why, mend)
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #2720b130

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points, version
 from pathlib import Path
@@ -16,26 +16,25 @@ from typing import Any
 
 from ..errors import FormatMissing
 from ..landing.files import for_shell
-from ..storage.filesystem import ivy_settings
+from .jars import has_jar
+from ..storage.filesystem import OUR_JARS
 
 # %% auto #0
-__all__ = ['FORMATS', 'TableFormat', 'formats', 'check_format', 'odd_names', 'spark_line', 'coordinates', 'format_conf',
-           'bucket_parts', 'fetching', 'check_session']
+__all__ = ['FORMATS', 'TableFormat', 'formats', 'check_format', 'odd_names', 'spark_line', 'jar_of', 'format_conf',
+           'bucket_parts', 'check_session']
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #799f7f4d
 @dataclass(frozen=True)
 class TableFormat:
     "A table format: the class of its tables, and what Spark needs for it."
     target: str  # where the class lies: module:name
-    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # line of Spark -> coordinates of jars
-    without: tuple[str, ...] = ()  # what these ask for and Spark has: group:artifact
+    parts: Mapping[str, str] = field(default_factory=dict)  # line of Spark -> name of a jar, as in `spark/jars`
     conf: Mapping[str, str] = field(default_factory=dict)  # settings of a session
-    in_bucket: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what a lake in a bucket needs besides
+    in_bucket: Mapping[str, str] = field(default_factory=dict)  # what a lake in a bucket needs besides
 
 
 _HUDI = (
-    {"3.5": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",)},  # no bundle for Spark 4 could be tried
-    ("org.slf4j:*",),
+    {"3.5": "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"},  # no bundle for Spark 4 could be tried
     {
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
@@ -47,11 +46,7 @@ FORMATS = {
     "parquet": TableFormat("dmscdc.lake.parquet.table:ParquetTable"),
     "delta": TableFormat(
         "dmscdc.lake.delta:DeltaTable",
-        {"4.1": ("io.delta:delta-spark_4.1_2.13:4.4.0",), "3.5": ("io.delta:delta-spark_2.12:3.3.2",)},
-        ("org.apache.spark:*", "org.apache.hadoop:hadoop-client*", "org.apache.parquet:*", "org.apache.commons:*",
-         "org.apache.httpcomponents*:*", "org.apache.logging.log4j:*", "org.apache.yetus:*", "org.slf4j:*",
-         "com.fasterxml.*:*", "org.xerial.*:*", "io.airlift:*", "commons-*:*", "com.github.luben:*", "javax.*:*",
-         "org.locationtech.*:*", "org.antlr:*", "org.roaringbitmap:*", "com.google.*:*"),
+        {"4.1": "io.delta:delta-spark_4.1_2.13:4.4.0", "3.5": "io.delta:delta-spark_2.12:3.3.2"},
         {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -60,13 +55,12 @@ FORMATS = {
     ),
     "iceberg": TableFormat(
         "dmscdc.lake.iceberg:IcebergTable",
-        {"4.1": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",)},
+        {"4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"},
         conf={
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",  # other readers want s3:// in metadata
         },
-        in_bucket={"4.1": tuple(f"software.amazon.awssdk:{part}:2.29.52"
-                                for part in ("glue", "kms", "dynamodb", "url-connection-client"))},
+        in_bucket={"4.1": "software.amazon.awssdk:glue:2.29.52"},
     ),
     "hudi": TableFormat("dmscdc.lake.hudi:HudiTable", *_HUDI),
     "hudi-mor": TableFormat("dmscdc.lake.hudi:HudiLogTable", *_HUDI),
@@ -107,31 +101,22 @@ def spark_line() -> str:
     return ".".join(version("pyspark").split(".")[:2])
 
 
-def coordinates(
+def jar_of(
     format: str,
     line: str,  # of Spark
-) -> tuple[str, ...]:
-    "What Spark fetches for a format. Raises `FormatMissing` where there is nothing for this Spark."
+) -> str:  # group:artifact:version; "" where none is needed
+    "The jar that Spark needs for a format. Raises `FormatMissing` where there is none for this Spark."
     parts = FORMATS[format].parts
     if parts and line not in parts:
         raise FormatMissing(
             f"format {format} has jars for Spark {' and '.join(parts)}, and this is Spark {line}: "
             f"pip install 'pyspark[connect]~={next(iter(parts))}.0', or choose another format"
         )
-    return parts.get(line, ())
-
-
-def _has_all(
-    wanted: Sequence[str],  # coordinates
-    jars: Sequence[str],  # names of the jars that Spark has
-) -> bool:
-    "Whether Spark's folder holds the jars, in whichever version."
-    return all(any(jar.startswith(f"{one.split(':')[1]}-") for jar in jars) for one in wanted)
+    return parts.get(line, "")
 
 
 def format_conf(
     format: str,
-    home: str | Path,  # of Spark
     line: str = "",  # of Spark; "" for the installed one
 ) -> dict[str, str]:  # settings of a session
     "What Spark needs for a format. Raises `FormatMissing`."
@@ -139,41 +124,20 @@ def format_conf(
     if format not in FORMATS:
         other = next(one for one in entry_points(group="dmscdc.formats") if one.name == format)
         return dict(getattr(other.load(), "spark_conf", {}))
-    one, wanted = FORMATS[format], coordinates(format, line or spark_line())
-    folder, jars = os.environ.get("DMSCDC_JARS", ""), Path(home, "jars")
-    if not wanted or _has_all(wanted, os.listdir(jars) if jars.is_dir() else ()):
-        return dict(one.conf)
-    if folder:
-        there = sorted(str(path) for path in Path(folder).glob("*.jar"))
-        if not _has_all(wanted, [Path(path).name for path in there]):
-            said = " and ".join(wanted)
-            raise FormatMissing(f"format {format} needs {said}, and {folder} (DMSCDC_JARS) does not hold it")
-        return {**one.conf, "spark.jars": ",".join(there)}
-    fetched = {"spark.jars.packages": ",".join(wanted), "spark.jars.excludes": ",".join(one.without)}
-    return {**one.conf, **{name: text for name, text in fetched.items() if text}, **ivy_settings(home)}
+    jar = jar_of(format, line or spark_line())
+    return {**FORMATS[format].conf, **({OUR_JARS: jar} if jar else {})}
 
 
 def bucket_parts(
     format: str,
     home: str | Path,  # of Spark
 ) -> dict[str, str]:  # settings of a session
-    "What Spark must fetch besides for a lake in a bucket. A Spark with the whole SDK of AWS has it."
-    wanted = FORMATS[format].in_bucket.get(spark_line(), ()) if format in FORMATS else ()
+    "What Spark needs besides for a lake in a bucket. A Spark with the whole SDK of AWS has it."
+    name = FORMATS[format].in_bucket.get(spark_line(), "") if format in FORMATS else ""
     folders = [Path(home, "jars"), *filter(None, [os.environ.get("DMSCDC_JARS")])]
     there = [jar.name for folder in folders for jar in Path(folder).glob("*.jar")]
-    has = _has_all(wanted, there) or any(jar.startswith(("bundle-2", "iceberg-aws-bundle")) for jar in there)
-    return {} if has else {"spark.jars.packages": ",".join(wanted)}
-
-# %% ../../notebooks/04_spark/01_formats.ipynb #3d667496
-def fetching(
-    conf: Mapping[str, str],  # settings of a session
-    home: str | Path = "~",  # the folder in which Spark keeps what it has fetched
-) -> str:  # "" where nothing has to be fetched
-    "What is said before Spark fetches jars. They are kept in the folder .ivy2 of the home."
-    wanted = [one for one in conf.get("spark.jars.packages", "").split(",") if one.count(":") == 2]
-    kept = {path.name for path in Path(home).expanduser().glob(".ivy2*/jars/*.jar")}
-    missing = [one for one in wanted if "{}_{}-{}.jar".format(*one.split(":")) not in kept]
-    return f"fetching {' and '.join(missing)} for Spark, once for this machine" if missing else ""
+    has = any(jar.startswith(("bundle-2", "iceberg-aws-bundle")) for jar in there)
+    return {} if not name or has or has_jar(name, there) else {OUR_JARS: name}
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #e5184aa3
 def check_session(
@@ -184,7 +148,7 @@ def check_session(
     wanted = FORMATS[format].conf.get("spark.sql.extensions", "") if format in FORMATS else ""
     if wanted in spark.conf.get("spark.sql.extensions", ""):
         return
-    parts = " or ".join(f"{','.join(jars)} (Spark {line})" for line, jars in FORMATS[format].parts.items())
+    parts = " or ".join(f"{jar} (Spark {line})" for line, jar in FORMATS[format].parts.items())
     given = " ".join(f"--conf {name}={value}" for name, value in FORMATS[format].conf.items())
     raise FormatMissing(
         f"this Spark was started without the format {format}. Start it with --packages {parts} {given}, "

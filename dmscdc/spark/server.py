@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
 from ..errors import NoPlugin, NotWanted, ServerMissing
-from .formats import bucket_parts, fetching
+from .formats import bucket_parts
+from .jars import with_jars
 from .session import HOME, TASK_MEMORY, archive_option, log_option, own_python, spark_conf
 from .session import task_memory, with_package
 from ..storage.filesystem import make_private, merge_conf, s3a
@@ -97,12 +98,14 @@ def server_command(
     folder: Path,  # the server's own: log settings, shuffle files, artifacts
     more: dict[str, str] | None = None,  # further settings
     brief: bool = False,  # for seconds of work
+    stop: threading.Event | None = None,  # set if it is no longer wanted
 ) -> list[str]:  # command that starts the server
     "The command for the server. A server that runs out of memory ends at once with exit code 3."
     (folder / "fair.xml").write_text(_FAIR)
     options = f"-XX:+ExitOnOutOfMemoryError -Djava.io.tmpdir={folder} {log_option(folder, 'warn')} {archive_option()}"
     options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" * brief
-    conf = spark_conf(format, master=master, memory=memory, **(more or {})) | {
+    conf = spark_conf(format, master=master, memory=memory, **(more or {}))
+    conf = with_jars(conf, spark_home(), stop) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
         "spark.driver.extraJavaOptions": options,
@@ -236,8 +239,6 @@ def death_words(
     if code > 128:
         return f"the Spark server was ended by signal {code - 128} ({signal.Signals(code - 128).name})"
     said = _last_words(log)
-    if re.search("unresolved dependency|download failed", said):
-        said += " (looked for in Maven Central, or in the mirror in DEFAULT_ARTIFACT_REPOSITORY: is it in reach?)"
     return f"the Spark server ended with exit code {code}" + (f"; its last words: {said}" if said else "")
 
 # %% ../../notebooks/04_spark/03_server.ipynb #cell-033
@@ -291,20 +292,17 @@ def serve(
     log: Path,  # file to which its output is appended
     places: Sequence[str] = (),  # landing and lake; if one is a bucket, the server gets S3A
     more_env: Mapping[str, str] | None = None,  # of the server
-    wait: float = 180,  # seconds until it must be ready; ten times as many if it may have to fetch parts
+    wait: float = 180,  # seconds until it must be ready
     meanwhile: Callable[[], None] = lambda: None,  # called while Java starts
     stop: threading.Event | None = None,  # ends the server if set while it starts
     brief: bool = False,  # for seconds of work
 ) -> Iterator[SparkServer]:  # while the block runs
-    "A Spark Connect server for this machine's notebooks. Raises `ServerMissing`, `NotWanted`."
+    "A Spark Connect server for this machine's notebooks. Raises `ServerMissing`, `JarMissing`, `NotWanted`."
     token, folder = secrets.token_urlsafe(24), Path(tempfile.mkdtemp(prefix="dmscdc-spark-"))
     with s3a(places, spark_home()) as s3:
         more = merge_conf(s3, bucket_parts(format, spark_home())) if s3 else {}
-        command = server_command(format, master, memory, folder, more, brief)
+        command = server_command(format, master, memory, folder, more, brief, stop)
     env = {**server_env(token, folder, master, memory), **(more_env or {})}
-    if words := fetching(dict(part.split("=", 1) for part in command if "=" in part)):
-        print(words, file=sys.stderr)
-        wait = 10 * wait
     out = own_log(Path(log).resolve())
     log, size = Path(out.name), out.tell()
     process, pid = start_guarded(command, folder, env, out)

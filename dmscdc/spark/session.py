@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Iterator, Sequence
 
 import dmscdc
 from ..errors import PythonMismatch
-from .formats import bucket_parts, fetching, format_conf
+from .formats import bucket_parts, format_conf
+from .jars import with_jars
 from ..storage.filesystem import merge_conf, s3a
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def spark_conf(
 ) -> dict[str, str]:  # all settings, as texts
     "The settings of a Spark that we start ourselves. Raises `FormatMissing`."
     ours = {k if k.startswith("spark.") else f"spark.hadoop.{k}": v for k, v in SESSION_SETTINGS.items()}
-    conf = {**ours, **format_conf(format, _home()), "spark.driver.memory": memory}
+    conf = {**ours, **format_conf(format), "spark.driver.memory": memory}
     conf |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     if master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -342,9 +343,8 @@ def leave_server() -> None:
         _LENT.popitem()[1].stop()
 
 # %% ../../notebooks/04_spark/02_session.ipynb #7122d2d9
-_NOISE = re.compile(  # a warning, and what is said while jars are found and fetched
-    rb"WARNING: Using incubator modules|:: |Ivy Default|The jars for the packages|\S+#\S+ added as a|downloading "
-    rb"|\t(confs: |found |---|\||\[SUCC|\d+ artifacts |:: evicted|\S+#\S+ by )"
+_NOISE = re.compile(  # warnings
+    rb"WARNING: Using incubator modules"
     rb"|# WARNING: Unable to (get Instrumentation|attach Serviceability Agent)"  # Hudi measures objects
 )
 
@@ -399,8 +399,7 @@ def _classic_session(
     else:
         mine["spark.submit.pyFiles"] = str(package_zip(folder))
     settings = {"spark.master": master, "spark.app.name": name, **merge_conf(mine, conf)}
-    if words := fetching(settings):
-        print(words, file=sys.stderr)
+    settings = with_jars(settings, _home())
     _start_java(settings)
     builder = SparkSession.builder
     for key, value in settings.items():

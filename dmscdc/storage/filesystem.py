@@ -17,15 +17,14 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import dmscdc
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
 # %% auto #0
-__all__ = ['NEEDED', 'is_bucket', 'split_url', 'opener_of', 'iso_time', 'parse_time', 'make_private', 'touch_private', 'client',
-           'code_of', 'Credentials', 'own_endpoint', 'use_credentials', 'credentials', 'credentials_for', 'fs_and_path',
-           'new_fs_and_path', 'files_in', 'spark_url', 'read_url', 's3a_parts', 'ivy_settings', 's3a_settings',
+__all__ = ['NEEDED', 'OUR_JARS', 'is_bucket', 'split_url', 'opener_of', 'iso_time', 'parse_time', 'make_private', 'touch_private',
+           'client', 'code_of', 'Credentials', 'own_endpoint', 'use_credentials', 'credentials', 'credentials_for',
+           'fs_and_path', 'new_fs_and_path', 'files_in', 'spark_url', 'read_url', 's3a_parts', 's3a_settings',
            's3a_environment', 's3a', 'merge_conf']
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-006
@@ -264,36 +263,17 @@ _CLOUD = {  # Spark writes to the final place instead of renaming, which S3 does
     "spark.sql.parquet.output.committer.class":
         "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
 }
-_SDK = {"3.4.2": "2.29.52"}  # version of the AWS SDK, by the version of Hadoop that was built with it
-
-
-def _s3a_packages(hadoop: str  # its version
-                 ) -> dict[str, str]:  # settings
-    "S3A and its dependencies, for Spark to fetch."
-    wanted, sdk = f"org.apache.hadoop:hadoop-aws:{hadoop}", _SDK.get(hadoop)
-    if sdk is None:  # Spark fetches the whole SDK
-        return {"spark.jars.packages": wanted}
-    parts = (f"software.amazon.awssdk:{part}:{sdk}" for part in ("s3-transfer-manager", "sts"))
-    return {"spark.jars.packages": ",".join((wanted, *parts)), "spark.jars.excludes": "software.amazon.awssdk:bundle"}
+OUR_JARS = "spark.dmscdc.jars"  # setting: names of jars, group:artifact:version, in place of which Spark gets files
 
 
 def s3a_parts(jars: Sequence[str]  # names of the jars that Spark has
               ) -> dict[str, str]:  # settings
-    "The packages that Spark must fetch, and the settings for writing to S3."
+    "The jars that Spark must get, and the settings for writing to S3."
     has = {name: one for one in jars for name in re.findall(r"^(hadoop-aws|spark-hadoop-cloud)_?", one)}
     conf = _CLOUD if "spark-hadoop-cloud" in has else {}
     hadoop = next(filter(None, (re.fullmatch(r"hadoop-client-api-([\d.]+)\.jar", one) for one in jars)), None)
-    return conf if "hadoop-aws" in has or not hadoop else {**conf, **_s3a_packages(hadoop[1])}
-
-# %% ../../notebooks/01_storage/01_filesystem.ipynb #4c1e2b9a
-def ivy_settings(home: str | Path  # of Spark
-                 ) -> dict[str, str]:  # settings
-    "The repository from which Spark fetches packages."
-    defaults = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-defaults.conf")
-    theirs = defaults.read_text() if defaults.is_file() else ""
-    if re.search(r"^\s*spark\.jars\.ivySettings\b", theirs, re.MULTILINE):
-        return {}
-    return {"spark.jars.ivySettings": str(Path(dmscdc.__file__).with_name("ivy.xml"))}
+    wanted = {} if "hadoop-aws" in has or not hadoop else {OUR_JARS: f"org.apache.hadoop:hadoop-aws:{hadoop[1]}"}
+    return {**conf, **wanted}
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-024
 def s3a_settings(given: Credentials) -> dict[str, str]:
@@ -347,13 +327,12 @@ def s3a(urls: Iterable[str],  # landing and lake
 
     home = home or _find_spark_home()
     parts = s3a_parts(os.listdir(Path(home, "jars")))
-    fetch = ivy_settings(home) if "spark.jars.packages" in parts else {}
     with _temporary_env(s3a_environment(ours)):
-        yield parts | fetch | s3a_settings(ours)
+        yield parts | s3a_settings(ours)
 
 
 def merge_conf(conf: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    "Both settings; the second win over the first, and lists of packages to fetch or exclude are joined."
+    "Both settings; the second win over the first, and lists of jars are joined."
     lists = {name: [each[name] for each in (conf, more) if each.get(name)]
-             for name in ("spark.jars.packages", "spark.jars.excludes")}
+             for name in (OUR_JARS, "spark.jars", "spark.jars.packages")}
     return {**conf, **more} | {name: ",".join(found) for name, found in lists.items() if found}

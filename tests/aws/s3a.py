@@ -24,7 +24,7 @@ def spark(tmp_path_factory):
 
 def test_spark_is_told_by_settings_where_and_by_the_environment_who(spark):
     conf = dict(spark.sparkContext.getConf().getAll())
-    assert conf["spark.hadoop.fs.s3a.endpoint.region"] == credentials().region and "hadoop-aws" in conf["spark.jars.packages"]
+    assert conf["spark.hadoop.fs.s3a.endpoint.region"] == credentials().region and "hadoop-aws-3.4.2.jar" in conf["spark.jars"]
     assert not [key for key, value in conf.items() if credentials().secret in value]
 
 

@@ -164,7 +164,7 @@ def test_no_two_notebooks_or_packages_of_a_folder_have_one_number():
 
 COMMON = {  # beside each other, what asks may use these: files, places and sessions; what one raw row or file says; state, runs and pictures
     *("errors", "storage.filesystem", "storage.log_store", "landing.files", "landing.joined", "landing.layout", "landing.load_set", "landing.s3"),
-    *("spark.formats", "spark.session", "changes.schema", "changes.derived", "changes.read", "changes.tasks", "changes.csv", "changes.csv_values", "state.position", "state.items", "state.registry"),
+    *("spark.formats", "spark.jars", "spark.session", "changes.schema", "changes.derived", "changes.read", "changes.tasks", "changes.csv", "changes.csv_values", "state.position", "state.items", "state.registry"),
     *("runs.store", "runs.log", "runs.report", "runs.charts", "runs.index"),
 }
 SHARED = {  # rooms at which the closure ends, and the names that may be taken from them: how a lake is opened, read and written, never what stands in its rows

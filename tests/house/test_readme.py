@@ -77,7 +77,7 @@ def table_of_formats() -> list[str]:
     tried = {tuple(lane.split("/")) for lane in lanes.split()} | {("4.1", "parquet")}
     lines = ["| format | Spark, and what it fetches | earlier commits | takes over old files | lake in a bucket |", "|---|---|---|---|---|"]
     for name, one in FORMATS.items():
-        sparks = [f"{line}{f' (`{chr(32).join(one.parts[line])}`)' if one.parts else ''}" for line in ("4.1", "3.5") if (line, name) in tried]
+        sparks = [f"{line}{f' (`{one.parts[line]}`)' if one.parts else ''}" for line in ("4.1", "3.5") if (line, name) in tried]
         table = pkgutil.resolve_name(one.target)
         try: in_bucket = bool(table("s3://bucket/lake", TableRef("shop", "item"))) and "yes"
         except UnsupportedStore: in_bucket = bool(table("s3://bucket/lake", TableRef("shop", "item"), catalog="glue:lake")) and "in Glue"

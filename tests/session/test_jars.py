@@ -1,85 +1,96 @@
-"""Where Spark finds the jars that it fetches, whatever a machine's user has in `~/.m2`. A repository in a folder stands for Maven Central."""
+"""What Spark is given besides its own jars is fetched by check sum. A folder, or a server on this machine, stands for the Maven repository."""
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
-import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.spark.server import spark_home
-from dmscdc.storage.filesystem import ivy_settings, s3a
+from dmscdc.errors import JarMissing
+from dmscdc.service.config import write_config
+from dmscdc.spark.jars import Jar, fetched, listed, with_jars
+from dmscdc.storage.filesystem import OUR_JARS
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.quick
 
-COORDINATES = {"wanted": ("shop", "wanted", "1"), "logging": ("commons-logging", "commons-logging", "1.2")}
-
-
-def element(**parts: str) -> str: return "".join(f"<{name}>{text}</{name}>" for name, text in parts.items())
+CLI = Path(sys.executable).with_name("dmscdc")
+PART = Jar(name="shop:part:1.0", size=9, sha256=hashlib.sha256(b"as listed").hexdigest())
 
 
-def put(repository: Path, group: str, artifact: str, version: str, needs: str = "", jar: bool = True) -> None:
-    "A description, and the jar unless Maven had no need of it."
-    folder = repository / group.replace(".", "/") / artifact / version
-    folder.mkdir(parents=True)
-    text = element(modelVersion="4.0.0", groupId=group, artifactId=artifact, version=version, dependencies=needs)
-    (folder / f"{artifact}-{version}.pom").write_text(f'<project xmlns="http://maven.apache.org/POM/4.0.0">{text}</project>')
-    if jar: zipfile.ZipFile(folder / f"{artifact}-{version}.jar", "w").close()
+def put(repository: Path, jar: Jar, content: bytes) -> Path:
+    file = repository / jar.path
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    return file
 
 
 @pytest.fixture
-def machine(tmp_path) -> Path:
-    "A home whose Maven holds a description without its jar, beside a repository that holds both."
-    group, artifact, version = COORDINATES["logging"]
-    needs = element(dependency=element(groupId=group, artifactId=artifact, version=version))
-    put(tmp_path / "central", *COORDINATES["wanted"], needs)
-    put(tmp_path / "central", *COORDINATES["logging"])
-    put(tmp_path / "home/.m2/repository", *COORDINATES["logging"], jar=False)
-    (tmp_path / "program.py").write_text("print('it runs')")
-    return tmp_path
+def repository(tmp_path, monkeypatch) -> Path:
+    "A repository in a folder, and an empty cache."
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", (tmp_path / "maven").as_uri())
+    monkeypatch.delenv("DMSCDC_JARS", raising=False)
+    return tmp_path / "maven"
 
 
-def env_of(machine: Path) -> dict[str, str]:
-    "Java takes its home from the password file, unless it is told another."
-    return {**os.environ, "JAVA_TOOL_OPTIONS": f"-Duser.home={machine / 'home'}", "DEFAULT_ARTIFACT_REPOSITORY": f"{(machine / 'central').as_uri()}/"}
+def kept(repository: Path) -> set[str]: return {path.name[17:] for path in repository.parent.glob("cache/dmscdc/jars/*.[jp]ar*")}
 
 
-def submit(machine: Path, conf: dict[str, str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-    "A program that needs a part, with that home."
-    conf = {"spark.jars.packages": ":".join(COORDINATES["wanted"]), **conf}
-    options = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-    command = [spark_home() / "bin/spark-submit", "--master", "local[1]", *options, machine / "program.py"]
-    return subprocess.run(command, env=env or env_of(machine), capture_output=True, text=True, timeout=300)
+@pytest.mark.parametrize("content", [b"as lister", b"as listed, and more" * 1000, b"as", b""])
+def test_a_jar_that_is_not_what_the_list_says_is_refused_and_not_kept(repository, content):
+    put(repository, PART, content)
+    with pytest.raises(JarMissing, match=f"shop:part:1.0 from .* its SHA-256 is .*{PART.sha256}"): fetched([PART])
+    assert kept(repository) == set()
 
 
-@pytest.mark.torture
-def test_a_description_without_its_jar_in_the_users_maven_repository_stops_nothing(machine):
-    by_default = submit(machine, {})
-    assert by_default.returncode and "download failed: commons-logging" in by_default.stderr, "Spark's own list is no trap any more: this can be simplified"
-    ours = submit(machine, ivy_settings(spark_home()))  # Ivy's cache has kept by now what it believed
-    assert ours.returncode == 0 and ours.stdout.endswith("it runs\n"), ours.stderr
+def test_what_was_fetched_lies_in_a_folder_of_the_user_and_is_not_fetched_again(repository):
+    put(repository, PART, b"as listed").chmod(0o644)
+    [first] = fetched([PART])
+    (repository / PART.path).unlink()
+    assert fetched([PART]) == [first] and first.read_bytes() == b"as listed" and first.parent.stat().st_mode & 0o077 == 0
 
 
-def test_without_a_mirror_maven_central_is_asked_and_what_cannot_be_fetched_is_said(machine):
-    nowhere = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"  # nothing leaves this machine
-    env = {**env_of(machine), "JAVA_TOOL_OPTIONS": f"-Duser.home={machine / 'home'} {nowhere}"}
-    del env["DEFAULT_ARTIFACT_REPOSITORY"]
-    done = submit(machine, ivy_settings(spark_home()), env)
-    assert done.returncode and "unresolved dependency: shop#wanted;1: not found" in done.stderr
-    assert "https://repo1.maven.org/maven2/shop/wanted/1/wanted-1.pom" in done.stderr
+def test_a_mirror_without_tls_is_asked_only_where_somebody_said_so(repository, monkeypatch):
+    put(repository, PART, b"as listed")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(repository))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        with pytest.raises(JarMissing, match="over https.*DMSCDC_PLAIN_HTTP=allow"): fetched([PART])
+        monkeypatch.setenv("DMSCDC_PLAIN_HTTP", "allow")
+        assert len(fetched([PART])) == 1
+        server.shutdown()
 
 
-def test_a_session_fetches_its_parts_and_says_nothing_where_answers_are_printed(machine):
-    code = "import sys; from dmscdc.spark.session import open_session; open_session('jars', master='local[1]', conf=dict(a.split('=') for a in sys.argv[1:])); print('{}')"
-    conf = {"spark.jars.packages": ":".join(COORDINATES["wanted"]), **ivy_settings(spark_home())}
-    done = subprocess.run([sys.executable, "-c", code, *(f"{name}={value}" for name, value in conf.items())], env=env_of(machine), capture_output=True, text=True, timeout=300)
-    assert done.stdout == "{}\n" and list(machine.glob("home/.ivy2*/jars/shop_wanted-1.jar")), done.stderr
+def test_spark_gets_files_beside_those_of_the_user_and_none_that_it_has(repository, tmp_path):
+    name = "io.delta:delta-spark_2.12:3.3.2"
+    (tmp_path / "spark/jars").mkdir(parents=True)
+    with pytest.raises(JarMissing, match="io.delta:delta-"): with_jars({OUR_JARS: name}, tmp_path / "spark")
+    (tmp_path / "spark/jars/delta-spark_2.12-3.3.0.jar").touch()
+    assert with_jars({OUR_JARS: name, "spark.jars": "/mine.jar"}, tmp_path / "spark") == {"spark.jars": "/mine.jar"}
 
 
-def test_a_spark_for_buckets_gets_these_settings(monkeypatch):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"): monkeypatch.setenv(name, "x")
-    with s3a(["s3://shop-landing"], spark_home()) as settings:
-        assert "hadoop-aws" in settings["spark.jars.packages"]
-        assert ivy_settings(spark_home()).items() <= settings.items() and settings["spark.jars.ivySettings"].endswith("ivy.xml")
+def test_nothing_that_the_list_names_is_fetched_in_two_versions_or_comes_with_netty():
+    for asked, jars in listed().items():
+        names = [jar.name.rpartition(":")[0] for jar in jars]
+        assert asked in [jar.name for jar in jars] and len(names) == len(set(names))
+        assert not [name for name in names if name.startswith(("io.netty:", "org.slf4j:", "org.apache.spark:"))]
+
+
+def test_a_table_whose_jars_are_not_the_listed_ones_fails_before_java_starts(repository, tmp_path):
+    (wanted,) = listed()["org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"]
+    put(repository, wanted, b"somebody else's")
+    (tmp_path / "landing/shop/product").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "landing/shop/product/LOAD00000001.parquet")
+    write_config(tmp_path, landing="landing", lake="lake", settle=0, format="iceberg")
+    assert subprocess.run([CLI, "table", "set", "shop.product", "--key", "id"], cwd=tmp_path).returncode == 0
+    done = subprocess.run([CLI, "pass"], cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ, "JAVA_HOME": "/nowhere"})
+    assert done.stdout == "1 table: 1 failed\n" and f"shop.product: failed, JarMissing: {wanted.name} from file:" in done.stderr, done
