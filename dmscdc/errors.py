@@ -9,14 +9,14 @@ import re
 from typing import Any, ClassVar
 
 # %% auto #0
-__all__ = ['ERRORS', 'steers', 'escaped', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable',
-           'AlreadyExists', 'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable', 'InputChanged', 'LakeDamaged',
-           'CommitConflict', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy',
-           'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError', 'BadSetting', 'StateUnusable', 'BadInstruction',
-           'UnknownTable', 'FormatMissing', 'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob',
-           'RefusedParameters', 'RunStoreError', 'ServerMissing', 'NotWanted', 'JarMissing', 'NoPlugin',
-           'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused', 'SourceUnreachable',
-           'WrongValue', 'errors_page']
+__all__ = ['ERRORS', 'steers', 'escaped', 'escaped_json', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty',
+           'LandingUnreachable', 'AlreadyExists', 'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable',
+           'InputChanged', 'LakeDamaged', 'CommitConflict', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows',
+           'OutOfMemory', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError', 'BadSetting',
+           'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing', 'SuiteMissing', 'BadSchedule',
+           'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError', 'ServerMissing', 'NotWanted', 'JarMissing',
+           'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused',
+           'SourceUnreachable', 'WrongValue', 'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
 _STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -33,6 +33,13 @@ def escaped(
 ) -> str:
     "The text without what steers a terminal, or forges a line."
     return _STEERS.sub(lambda one: one[0] if one[0] in keep else one[0].encode("unicode_escape").decode(), text)
+
+
+def escaped_json(
+    text: str,  # JSON, whose only steering characters outside of texts are ends of lines
+) -> str:
+    "The same for JSON, whose texts are read back as they were."
+    return _STEERS.sub(lambda one: one[0] if one[0] == "\n" else f"\\u{ord(one[0]):04x}", text)
 
 
 ERRORS: dict[str, type[DmscdcError]] = {}  # by name, in the order of this page

@@ -1,6 +1,7 @@
 """What all tests share: one classic Spark session a process, started by the first test that asks for it."""
 import json
 import os
+import shutil
 import signal
 from collections import Counter
 from datetime import datetime, timezone
@@ -98,3 +99,16 @@ def compiled(request):
     for name, value in AS_USERS_HAVE_IT.items(): spark.conf.set(name, value)
     yield
     for name, value in before.items(): spark.conf.set(name, value)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    "Headless Chromium."
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None: pytest.skip("no chromium: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        here = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"])
+        yield here
+        here.close()

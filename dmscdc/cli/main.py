@@ -24,8 +24,8 @@ import typer
 
 from .. import __version__
 from .ask import as_of_command, feed_command, history, scd2_command
-from .options import Json, Only, console, described, events, exit_codes, fail, show_json, show_table
-from .options import with_config, with_settings
+from .options import Json, Only, console, described, events, exit_codes, fail, show_json, show_line
+from .options import show_table, with_config, with_settings
 from .questions import blame_command, changes_command, find_command, lab_command
 from .prove import proven_by_clock, reconcile as reconcile_command
 from .maintain import maintenance
@@ -96,7 +96,7 @@ def demo(
 
         def one_pass(config: Config) -> Any:
             begin(config)
-            return run_pass(config, on_event=lambda text: say(f"    {text}"), progress=progress)
+            return run_pass(config, on_event=lambda text: show_line(f"    {text}"), progress=progress)
 
         def follow(config: Config, *given: Any, **more: Any) -> Any:
             begin(config)
@@ -107,8 +107,8 @@ def demo(
             proofs = [tell_stream(folder.resolve(), say, place, follow, format=format)]
         else:
             proofs = tell(folder.resolve(), say, one_pass, format=format)
-    print(f"The front page: {folder / 'runs' / 'index.html'}")
-    print(f"To go on: cd {folder} && dmscdc status")
+    show_line(f"The front page: {folder / 'runs' / 'index.html'}")
+    show_line(f"To go on: cd {folder} && dmscdc status")
     raise typer.Exit(0 if all(proof.done.is_equal for proof in proofs) else 1)
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-013
@@ -123,7 +123,7 @@ def init(
 
     if settings["format"]:
         check_format(settings["format"])
-    print(f"wrote {write_config(folder, **settings)}; next: dmscdc plan")
+    show_line(f"wrote {write_config(folder, **settings)}; next: dmscdc plan")
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-016
 _TROUBLE = ("attention", "failed", "refused")  # verdicts for which a person must look
@@ -270,7 +270,7 @@ def pass_(
         words = {name: getattr(outcome, "words", outcome) for name, outcome in done.tables.items()}
         show_json({"verdict": done.verdict, "words": done.words, "tables": words})
     else:
-        print(done.words)
+        show_line(done.words)
     raise typer.Exit(done.exit_code)
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-027
@@ -348,7 +348,7 @@ def schedule(
 
         action = proven_by_clock(config, one_pass, reconcile, zone, say) if reconcile else one_pass
         passes = run_schedule(cron, action, zone=zone, say=say)
-    print(f"{passes} passes ran")
+    show_line(f"{passes} passes ran")
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-006-0
 def server_settings(
@@ -402,11 +402,11 @@ def _until_stopped() -> threading.Event:
     return stop
 
 
-def _show_line(
+def _show_secret(
     line: str,  # with the token
 ) -> None:
     "Print the line to export on standard output, and a note about it."
-    print(line, flush=True)
+    show_line(line)
     console(sys.stderr).print(
         "This line is a secret: whoever has it can run code on this Spark. "
         "Give it to the shell in which dmscdc pass runs. Ctrl-C ends the server."
@@ -423,7 +423,7 @@ def serve_spark(
     "One Spark server for many passes, until Ctrl-C. Shows the line with its address and token, a secret."
     with exit_codes():
         config = server_settings(folder, master=master, driver_memory=driver_memory, format=format)
-        death = lend(config, _until_stopped, _show_line)
+        death = lend(config, _until_stopped, _show_secret)
     if death:
         fail(RuntimeError(f"{death} (log: {Path(config.folder, 'serve-spark.log')})"), 1)
     console(sys.stderr).print("the server is ended")
@@ -434,7 +434,7 @@ def _show_files(
 ) -> None:
     "Print one line per file."
     for path in paths:
-        print(f"wrote {path}", flush=True)
+        show_line(f"wrote {path}")
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-039
 def _task_settings(
@@ -455,7 +455,7 @@ def _task_settings(
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"--settings {file} cannot be read ({error})") from error
     if unknown:
-        print(f"not followed: {', '.join(unknown)}", file=sys.stderr)
+        show_line(f"not followed: {', '.join(unknown)}", file=sys.stderr)
     return replace(settings, sequence_column=given["sequence_column"])
 
 # %% ../../notebooks/17_cli/12_main.ipynb #6f8456dd
@@ -491,7 +491,7 @@ def capture(
             number = follow_log(MariaSource.parse(url, schema), landing, settings, **follow)
         else:
             number = run_capture(open_source(source, schema), landing, settings, stop=stop, on_files=_show_files)
-    print(f"{number:,} file{'s' * (number != 1)} written to {landing}")
+    show_line(f"{number:,} file{'s' * (number != 1)} written to {landing}")
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-020-0
 def pass_env(
@@ -553,7 +553,7 @@ def about(
 ) -> None:
     "AWS DMS change files into lake tables that equal the source."
     if version:
-        print(f"dmscdc {__version__}")
+        show_line(f"dmscdc {__version__}")
         raise typer.Exit()
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from .options import exit_codes, session, with_config
+from .options import exit_codes, session, show_line, with_config
 from ..errors import BadSetting, DmscdcError
 from ..landing.files import TableRef, for_shell
 from ..service.config import Config
@@ -45,15 +45,15 @@ def maintain_lake(
     failed = None
     for table in sorted(named, key=lambda one: formats.get(one) == "parquet"):  # Spark knows Parquet and one other
         try:
-            print(maintain(table, *places, since=since, spark=spark, catalog=config.catalog))
+            show_line(maintain(table, *places, since=since, spark=spark, catalog=config.catalog))
         except DmscdcError as error:
             failed = failed or error
-            print(f"{table}: {str(error).removeprefix(f'{table}: ')}")
+            show_line(f"{table}: {str(error).removeprefix(f'{table}: ')}")
     if failed:
         raise typer.Exit(failed.exit_code)
     if not yes:
         words = "".join(f" {for_shell(table)}" for table in tables or ())
-        print(f"Nothing was done yet: dmscdc maintain lake{words} --keep-days {keep_days:g} --yes")
+        show_line(f"Nothing was done yet: dmscdc maintain lake{words} --keep-days {keep_days:g} --yes")
 
 # %% ../../notebooks/17_cli/09_maintain.ipynb #b21bb251
 def _proven(
@@ -63,7 +63,7 @@ def _proven(
     "Those of the tables that equal their source now; the others are named."
     from dmscdc.service.schedule import run_proofs
 
-    runs = run_proofs(config, tables, say=lambda words: print(words, file=sys.stderr))
+    runs = run_proofs(config, tables, say=lambda words: show_line(words, file=sys.stderr))
     return [table for table, run in zip(tables, runs) if run.verdict == "ok"]
 
 
@@ -93,16 +93,16 @@ def maintain_raw(
     failed = None
     for table in ready:
         try:
-            print(tidy_raw(table, config.landing, config.state, config.archive, before, yes=yes))
+            show_line(tidy_raw(table, config.landing, config.state, config.archive, before, yes=yes))
         except (DmscdcError, OSError) as error:
             failed = failed or error
-            print(f"{table}: {str(error).removeprefix(f'{table}: ')}")
+            show_line(f"{table}: {str(error).removeprefix(f'{table}: ')}")
     if failed:
         raise typer.Exit(getattr(failed, "exit_code", 1))
     if not named:
-        print("no table is loaded yet: dmscdc status")
+        show_line("no table is loaded yet: dmscdc status")
     elif not yes:
-        print("Nothing was done yet: the same command with --yes")
+        show_line("Nothing was done yet: the same command with --yes")
     if len(ready) < len(named):
         raise typer.Exit(3)
 
@@ -122,9 +122,9 @@ def maintain_runs(
     from dmscdc.runs.upkeep import tidy_runs
 
     now = datetime.now(timezone.utc)
-    print(tidy_runs(config.runs, now, keep_days, keep_failed_days, yes=yes))
+    show_line(tidy_runs(config.runs, now, keep_days, keep_failed_days, yes=yes))
     if not yes:
-        print("Nothing was done yet: the same command with --yes")
+        show_line("Nothing was done yet: the same command with --yes")
 
 # %% ../../notebooks/17_cli/09_maintain.ipynb #c78f50e4
 @maintenance.command("java", epilog="Example: dmscdc maintain java")
@@ -134,4 +134,4 @@ def maintain_java() -> None:
     from dmscdc.spark.session import class_archive
 
     with exit_codes():
-        print(write_archive(class_archive()))
+        show_line(write_archive(class_archive()))

@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.models import OptionInfo
 
-from ..errors import DmscdcError, escaped
+from ..errors import DmscdcError, escaped, escaped_json
 from ..runs.log import say
 from ..runs.report import duration
 from ..service.config import DEFAULTS, FILE, MEANING, Config, read_config
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['Json', 'Name', 'Only', 'console', 'cell', 'show_table', 'show_source_rows', 'show_json', 'events', 'described',
-           'fail', 'moment_of', 'file_to_write', 'session', 'exit_codes', 'with_config', 'with_settings']
+__all__ = ['Json', 'Name', 'Only', 'console', 'show_line', 'cell', 'show_table', 'show_source_rows', 'show_json', 'events',
+           'described', 'fail', 'moment_of', 'file_to_write', 'session', 'exit_codes', 'with_config', 'with_settings']
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-006
 class _Lines(Console):
@@ -54,6 +54,14 @@ def console(
     out = file or sys.stdout
     width = None if getattr(out, "isatty", bool)() else 160
     return _Lines(file=out, width=width, highlight=False, soft_wrap=True, force_jupyter=False)
+
+
+def show_line(
+    words: object,  # a line, or several; a path, an error
+    file: TextIO | None = None,  # standard output if none is named
+) -> None:
+    "Print what no terminal obeys."
+    print(escaped(str(words), "\n\t"), file=file, flush=True)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-009
 _COLORS = {
@@ -127,7 +135,7 @@ def show_json(
     value: Any,  # what JSON does not know is kept as text
 ) -> None:
     "Print a value as JSON on standard output."
-    print(json.dumps(value, indent=1, default=str, ensure_ascii=False))
+    print(escaped_json(json.dumps(value, indent=1, default=str, ensure_ascii=False)))
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-021
 @contextmanager

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import dmscdc
 import typer
 
-from .options import Json, show_json, show_table, with_config
+from .options import Json, show_json, show_line, show_table, with_config
 from ..errors import FormatMissing, SuiteMissing
 from ..landing.files import TableRef
 from ..runs.log import EXIT_CODES, Run
@@ -39,11 +39,11 @@ def show_runs(
     from dmscdc.reconcile.explain import rows_shown
 
     for run in runs:
-        print(run.words)
+        show_line(run.words)
         if rows := rows_shown(run.records.get("proof", {})):
             show_table(rows, _COLUMNS)
         if run.html:
-            print(f"report: {run.html}")
+            show_line(f"report: {run.html}")
 
 # %% ../../notebooks/17_cli/06_prove.ipynb #9bb8c1c1
 def as_json(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from ..changes.quarantine import WHOLE, SetAside, aside_folder, aside_words, read_aside
-from .options import Json, Name, show_json, show_table, with_config
+from .options import Json, Name, show_json, show_line, show_table, with_config
 from ..errors import BadSetting, UnknownTable
 from ..landing.files import TableRef, for_shell, printable
 from ..service.config import Config
@@ -93,7 +93,7 @@ def quarantine_show(
     shown = [{"file": r.path, "row": n, "reason": r.reason, "text": printable(r.text)} for n, r in zip(numbers, rows)]
     show_table(shown[:most], ["file", "row", "reason", "text"])
     if len(rows) > most:
-        print(f"{len(rows) - most:,} more: --most {len(rows)}")
+        show_line(f"{len(rows) - most:,} more: --most {len(rows)}")
 
 # %% ../../notebooks/17_cli/07_quarantine.ipynb #ae751c87
 def _chosen(
@@ -116,7 +116,7 @@ def _chosen(
 def _instruct(item: TableItem, config: Config, instruction: dict[str, Any], words: str) -> None:
     "Leave an instruction for the next pass, and print it."
     open_state(config.state, config.landing).instruct(item.table, instruction)
-    print(f"{item.table}: {words} by the next pass: dmscdc pass --only {for_shell(item.table)}")
+    show_line(f"{item.table}: {words} by the next pass: dmscdc pass --only {for_shell(item.table)}")
 
 
 _Files = Annotated[Optional[list[str]], typer.Argument(help="Files, as `quarantine show` names them; else all")]
@@ -130,7 +130,7 @@ def quarantine_replay(config: Config, table: Name, files: _Files = None) -> None
     chosen = _chosen(item, config, files or [])
     changes = [path for path in chosen if not path.rpartition("/")[2].startswith(("LOAD", "SEGMENT"))]
     if loads := [path for path in chosen if path not in changes]:
-        print(f"{item.table}: {', '.join(loads)} is of the load; its rows come back only with a reload: "
+        show_line(f"{item.table}: {', '.join(loads)} is of the load; its rows come back only with a reload: "
               f"dmscdc table rewind {for_shell(item.table)} --reload")
     if changes:
         words = f"{len(changes):,} file{'s are' if changes[1:] else ' is'} applied again"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from .ask import asked, key_of, refusals, without_pandas
-from .options import Json, Name, console, moment_of, show_json, show_table, with_config
+from .options import Json, Name, console, moment_of, show_json, show_line, show_table, with_config
 from ..errors import BadKey, ConfigError, UnknownTable
 from ..landing.files import for_shell
 from ..load.arrivals import count
@@ -124,7 +124,7 @@ def _note(words: tuple[str, ...], json: bool) -> None:
     "What an answer lacks; beside the JSON of a program, on the other stream."
     for one in words:
         if json:
-            print(one, file=sys.stderr)
+            show_line(one, file=sys.stderr)
         else:
             console().print(one, markup=False)
 
@@ -253,7 +253,7 @@ def lab_command(
         raise UnknownTable(f"{config.landing} holds no table yet: dmscdc plan")
     check_here(config, TableRef.parse(table))
     path = lake_notebook(config, table)
-    print(f"wrote {path}" if not open else f"opening {path}", flush=True)
+    show_line(f"wrote {path}" if not open else f"opening {path}")
     if not open:
         return
     if find_spec("jupyterlab") is None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from .options import Json, moment_of, show_json, show_table, with_config
+from .options import Json, moment_of, show_json, show_line, show_table, with_config
 from ..errors import BadSetting, LandingEmpty
 from ..runs.pages import write_front_page
 from ..runs.log import EXIT_CODES, RunLog, records
@@ -70,7 +70,7 @@ def runs_list(
     elif not lines:
         about = {"table": table, "verdict": verdict, "since": since}
         chosen = "".join(f", {name} {value}" for name, value in about.items() if value)
-        print(f"no run in {config.runs}{chosen}")
+        show_line(f"no run in {config.runs}{chosen}")
     else:
         show_table([{**line, "start": line["start"][:19]} for line in lines], LISTED)
 
@@ -140,12 +140,12 @@ def runs_html(
 ) -> None:
     "Make a run's page again from its notebook, or the front page and all tables' from the run log."
     if id is not None:
-        print(_remade(config, find_run(config, id)["notebook"]))
+        show_line(_remade(config, find_run(config, id)["notebook"]))
         return
     for line in RunLog(config.runs).newest_first() if reports else ():
         if line.get("notebook"):
             try:
                 _remade(config, line["notebook"])
             except FileNotFoundError as error:
-                print(error)
-    print(write_front_page(config.runs, _known_tables(config), afresh=True))
+                show_line(error)
+    show_line(write_front_page(config.runs, _known_tables(config), afresh=True))

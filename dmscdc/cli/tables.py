@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .options import Json, Name, Only, session, show_json, show_table, with_config
+from .options import Json, Name, Only, session, show_json, show_line, show_table, with_config
 from ..errors import BadSetting, LandingEmpty, UnknownTable
 from ..landing.files import TableRef, change_order, for_shell
 from ..landing.layout import source_columns
@@ -83,7 +83,7 @@ def table_list(
     elif rows or not state.message:
         show_table(rows, LISTED)
     else:
-        print(state.message)
+        show_line(state.message)
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-012
 def _sentence_of(
@@ -312,7 +312,7 @@ def table_set(
     before, item = state.get(ref), state.put_settings(ref, **given)
     beware = _beware(open_landing(config.landing), item) if partition and not new else ""
     for words in filter(None, [_sentence_of(item), of_deleted(before, item), of_lake(config, item), beware]):
-        print(words)
+        show_line(words)
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #352e587f
 _DDL = "A file with the create table of the table, as the source's tools print it"
@@ -388,7 +388,7 @@ def _show_columns(
     show_table(rows, ["column", "type", "key", *(["from"] if versions[1:] else [])])
     none = "" if item.columns else f"{item.table} has no columns set: its files have their own, or a header"
     for words in filter(None, (*item.status.get("losses", ()), none, _sentence_of(item))):
-        print(words)
+        show_line(words)
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #4d887412
 def _set_all(
@@ -407,7 +407,7 @@ def _set_all(
         _set_columns(state, table, told, since)
         _show_columns(state.get(table))
     if unknown := [".".join(name) for name in named if not any(defines(name, table) for table in known)]:
-        print(f"not in the landing, so left alone: {some(unknown)}")
+        show_line(f"not in the landing, so left alone: {some(unknown)}")
 
 
 @tables.command("columns", epilog="Example: dmscdc table columns sampledb.product --ddl shop.sql")
@@ -453,7 +453,7 @@ def _instruct(
     "Leave an instruction for the next pass, and print it."
     item = open_state(config.state, config.landing).instruct(TableRef.parse(table), instruction)
     kind = instruction["kind"]
-    print(f"{item.table}: {kind} is carried out by the next pass: dmscdc pass --only {for_shell(item.table)}")
+    show_line(f"{item.table}: {kind} is carried out by the next pass: dmscdc pass --only {for_shell(item.table)}")
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-024
 CHANGES = "After a reload: apply all change files on top, or leave out those before the load"
@@ -538,11 +538,11 @@ def table_rename(
     state.put_settings(ref, **given)
     pairs = given["csv"]["renamed"]
     told = [f"{before} is read as {after}" for before, after in zip(pairs[::2], pairs[1::2])]
-    print(f"{ref}: {'; '.join(told) or 'every column is read under the name that its file has'}")
+    show_line(f"{ref}: {'; '.join(told) or 'every column is read under the name that its file has'}")
     if item.commit:
         _instruct(config, table, {"kind": "reload", "changes": "keep"})
     if open_lake(replace(item, table=versions_of(ref), folder=""), config.lake, config.catalog).head():
-        print(f"Its type-2 table keeps both columns until: dmscdc scd2 {for_shell(ref)} --rebuild")
+        show_line(f"Its type-2 table keeps both columns until: dmscdc scd2 {for_shell(ref)} --rebuild")
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-029
 @tables.command("replay", epilog="Example: dmscdc table replay sampledb.product 20181215-100311204.parquet")
@@ -576,7 +576,7 @@ def table_migrate(
     from dmscdc.load.migrate import migrate
 
     places, spark = (config.landing, config.lake, config.state), lambda name: session(config, format=name)
-    print(migrate(TableRef.parse(table), config.format, *places, spark, config.catalog))
+    show_line(migrate(TableRef.parse(table), config.format, *places, spark, config.catalog))
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-033
 def _known_tables(
@@ -645,16 +645,16 @@ def table_rebuild(
         for number, draft in state.decided(table):
             if is_lost(number, draft):
                 state.forget(table, draft)
-                print(f"{table}: commit {number} was decided and is nowhere, {draft} neither: forgotten")
+                show_line(f"{table}: commit {number} was decided and is nowhere, {draft} neither: forgotten")
         now = load_state(state, table, config.lake, catalog=config.catalog)
         if note := _take_back(state, now, open_landing(config.landing), bool(only)):
             unsure = True
-            print(f"{table}: {note}")
+            show_line(f"{table}: {note}")
         else:
             now = load_state(state, table, config.lake, catalog=config.catalog)
             unsure = unsure or bool(now.lost)
             there = f"commit {now.head.number}, {now.position}" if now.head else "no lake table"
-            print(f"{table}: {now.lost or there}")
+            show_line(f"{table}: {now.lost or there}")
     if unsure:
         raise typer.Exit(3)
 
@@ -671,7 +671,7 @@ def table_forget(
         raise BadSetting(f"{ref}: {other.owner} is at work on it; nothing was removed. Wait for it, see dmscdc status")
     if not state.remove(ref):
         raise UnknownTable(f"{ref} is not known here; dmscdc table list shows all that are")
-    print(f"{ref} is forgotten; its lake and its files stay where they are")
+    show_line(f"{ref} is forgotten; its lake and its files stay where they are")
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-037
 @tables.command("init", epilog="Example: dmscdc table init --state dynamodb:DMSCDC_Controller")
@@ -681,4 +681,4 @@ def table_init(
 ) -> None:
     "Make the state where it is missing: in DynamoDB paid by request, with recovery to a point in time."
     known = len(open_state(config.state, config.landing, create=True).items())
-    print(f"{config.state} is ready and knows {known:,} table{'s' * (known != 1)}")
+    show_line(f"{config.state} is ready and knows {known:,} table{'s' * (known != 1)}")

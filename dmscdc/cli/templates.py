@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .options import exit_codes
+from .options import exit_codes, show_line
 
 # %% auto #0
 __all__ = ['templates_command']
@@ -24,4 +24,4 @@ def templates_command(
 
     with exit_codes():
         paths = write_templates(out)
-    print(f"wrote {', '.join(str(path.relative_to(out)) for path in paths)}; next: {out / 'README.md'}")
+    show_line(f"wrote {', '.join(str(path.relative_to(out)) for path in paths)}; next: {out / 'README.md'}")

@@ -19,6 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ..errors import escaped_json
 from ..landing.files import RawFile
 from ..load.results import lag_of
 from ..runs.log import EXIT_CODES
@@ -116,7 +117,7 @@ def _write_line(
     file: str,  # "" for standard output
 ) -> None:
     "Write one whole line. A full disk or a closed pipe only warns, since the pass has done its work."
-    text = json.dumps(line, ensure_ascii=False, default=str)
+    text = escaped_json(json.dumps(line, ensure_ascii=False, default=str))
     try:
         if not file:
             print(text, flush=True)

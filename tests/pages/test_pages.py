@@ -7,7 +7,6 @@ import os
 import random
 import re
 import shlex
-import shutil
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -35,9 +34,8 @@ pytestmark = pytest.mark.proof
 
 HOME = Path(__file__).parents[2]
 sys.path.insert(0, str(HOME / "bench"))
-from front_page import FLAGS, a_line, a_pass, lines, statuses  # noqa: E402
+from front_page import a_line, a_pass, lines, statuses  # noqa: E402
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 TABLES, PASSES, ONE = 30, 500, "sampledb.table_007"
 
 
@@ -96,18 +94,6 @@ def runs(tmp_path_factory) -> Path:
         a_report(home, line, verdict={"verdict": line["verdict"], "words": line["words"]})
     write_front_page(home, statuses(TABLES))
     return home
-
-
-@pytest.fixture(scope="module")
-def browser():
-    "Headless Chromium."
-    if CHROMIUM is None: pytest.skip("no chromium: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        here = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield here
-        here.close()
 
 
 @pytest.fixture

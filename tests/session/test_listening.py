@@ -17,6 +17,7 @@ from dmscdc.service.config import write_config
 pytestmark = pytest.mark.test
 
 HERE = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000", "0000000000000000FFFF0000" + "0100007F"}  # as /proc/net has 127.0.0.1 and ::1
+DMSCDC = str(Path(sys.executable).with_name("dmscdc"))
 WORK = "import pathlib, sys, dmscdc.spark.archive as a; a._work(pathlib.Path(sys.argv[1]))"
 
 
@@ -41,12 +42,13 @@ def listening(pids: set[int]) -> set[str]:
     return {line[1].partition(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in owned}
 
 
-def watched(command: list[str], cwd: Path, **env: str) -> set[str]:
-    "All addresses that were listened on while a command ran."
+def watched(command: list[str], cwd: Path, until: str = "", **env: str) -> set[str]:
+    "All addresses that were listened on while a command ran; one that would never end is ended once it has said a text."
     with (cwd / "said").open("w") as out:
         process, found, end = subprocess.Popen(command, cwd=cwd, stdout=out, stderr=out, env={**os.environ, **env}), set(), time.monotonic() + 300
         while process.returncode is None:
             found |= listening(family(process.pid))
+            if until and until in (cwd / "said").read_text(): until = process.terminate()
             with suppress(subprocess.TimeoutExpired): process.wait(0.02)
             assert time.monotonic() < end or process.kill()
     assert process.returncode == 0, (cwd / "said").read_text()[-2000:]
@@ -58,11 +60,17 @@ def test_what_keeps_java_s_classes_listens_on_this_machine_only_and_asks_for_a_t
     assert found and found <= HERE, found
 
 
-def test_a_pass_listens_on_this_machine_only(tmp_path):
-    write_load(tmp_path / "landing", "shop.item", [(1, "lamp")], {"id": "int", "name": "string"})
-    write_changes(tmp_path / "landing", "shop.item", [("I", 2, "desk")], "20181215-100001000", {"id": "int", "name": "string"})
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
-    dmscdc = str(Path(sys.executable).parent / "dmscdc")
-    subprocess.run([dmscdc, "table", "set", "shop.item", "--key", "id"], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
-    found = watched([dmscdc, "pass"], tmp_path)
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    write_load(home / "landing", "shop.item", [(1, "lamp")], {"id": "int", "name": "string"})
+    write_changes(home / "landing", "shop.item", [("I", 2, "desk")], "20181215-100001000", {"id": "int", "name": "string"})
+    write_config(home, landing="landing", lake="lake", settle=0)
+    subprocess.run([DMSCDC, "table", "set", "shop.item", "--key", "id"], cwd=home, check=True, stdout=subprocess.DEVNULL)
+    return home
+
+
+@pytest.mark.parametrize("words, until", [("pass", ""), ("scd2 shop.item", ""), ("serve-spark", "SPARK_REMOTE")], ids=lambda words: words.partition(" ")[0])
+def test_a_command_listens_on_this_machine_only(home, words, until):
+    found = watched([DMSCDC, *words.split()], home, until)
     assert found and found <= HERE, found
