@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 # %% auto #0
 __all__ = ['ERRORS', 'steers', 'escaped', 'escaped_json', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty',
            'LandingUnreachable', 'AlreadyExists', 'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable',
-           'InputChanged', 'LakeDamaged', 'CommitConflict', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows',
-           'OutOfMemory', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError', 'BadSetting',
-           'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing', 'SuiteMissing', 'BadSchedule',
-           'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError', 'ServerMissing', 'NotWanted', 'JarMissing',
-           'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused',
-           'SourceUnreachable', 'WrongValue', 'errors_page']
+           'InputChanged', 'LakeDamaged', 'CommitConflict', 'LeftToFormat', 'MissingDataFile', 'FilesGone',
+           'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError',
+           'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing', 'SuiteMissing',
+           'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError', 'ServerMissing',
+           'NotWanted', 'JarMissing', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey',
+           'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
 _STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -116,6 +116,10 @@ class LakeDamaged(DmscdcError, verdict="failed", mend="load the table again: dms
 # %% ../notebooks/00_errors.ipynb #e2c467ab
 class CommitConflict(DmscdcError, verdict="failed", mend="dmscdc pass: it plans again"):
     "Somebody else committed since the run planned; nothing of the run is in the table, the next pass plans again."
+
+
+class LeftToFormat(DmscdcError, verdict="failed", mend="nothing: the format writes the table itself"):
+    "Our own tasks cannot write this table, or one of its files."
 
 
 class MissingDataFile(DmscdcError, verdict="failed", mend="another folder for the lake, or move the files away"):

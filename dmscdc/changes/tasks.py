@@ -285,6 +285,12 @@ def nan_columns(rows: pa.Table) -> list[str]:
     return [name for name in floating if pc.any(pc.is_nan(rows[name])).as_py()]
 
 
+def _negative_zeros(rows: pa.Table) -> list[str]:
+    "The columns of floating point in which -0.0 occurs."
+    floating = [f.name for f in rows.schema if pa.types.is_floating(f.type)]
+    return [name for name in floating if np.any(np.signbit(pc.filter(rows[name], pc.equal(rows[name], 0)).to_numpy()))]
+
+
 def write_table(
     table: pa.Table,
     url: str,
@@ -293,7 +299,7 @@ def write_table(
 ) -> None:
     "Write a Parquet file as Spark would. A column with NaN gets no bounds: pyarrow's would leave NaN out."
     fs, path = new_fs_and_path(url)
-    coded = [n for n in table.column_names if n not in unique]
+    coded = [n for n in table.column_names if n not in (*unique, *_negative_zeros(table))]
     unbound = nan_columns(table)
     options = {"filesystem": fs, "compression": "snappy", "store_schema": False, "use_dictionary": coded,
              "write_page_checksum": True}

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['to_note', 'from_note', 'Version', 'Newest', 'newest_of', 'OpenCommit', 'session_settings', 'OpenTable']
+__all__ = ['to_note', 'packed', 'from_note', 'Version', 'Newest', 'newest_of', 'overtaken', 'OpenCommit', 'session_settings',
+           'OpenTable']
 
 # %% ../../notebooks/07_lake/05_open.ipynb #0aba6276
 _LONG = 2_000  # characters of a note that is packed
@@ -41,12 +42,18 @@ def to_note(
     rows: int,  # of the table after the commit
 ) -> str:
     "The note of a commit."
-    facts = {"number": transaction.number, "attempt": transaction.attempt, **to_facts(transaction, rows)}
+    return packed({"number": transaction.number, "attempt": transaction.attempt, **to_facts(transaction, rows)})
+
+
+def packed(
+    facts: Mapping[str, Any],  # number, attempt, and those of `to_facts`
+) -> str:
+    "Facts as a note."
     text = json.dumps({"dmscdc": facts}, ensure_ascii=True, separators=(",", ":"))
     if len(text) <= _LONG:
         return text
-    packed = base64.b64encode(zlib.compress(text.encode())).decode()
-    return json.dumps({"dmscdc": packed}, separators=(",", ":"))
+    small = base64.b64encode(zlib.compress(text.encode())).decode()
+    return json.dumps({"dmscdc": small}, separators=(",", ":"))
 
 
 def from_note(
@@ -100,10 +107,11 @@ def newest_of(
     return None
 
 # %% ../../notebooks/07_lake/05_open.ipynb #86e5660c
-def _overtaken(table: TableRef, by: Commit) -> CommitConflict:
+def overtaken(table: TableRef, by: Commit | None) -> CommitConflict:
     "The error for a commit whose number another writer has taken."
+    made = f"commit {by.number} was made by {by.run or 'another writer'}" if by else "another program wrote a version"
     return CommitConflict(
-        f"{table}: commit {by.number} was made by {by.run or 'another writer'} meanwhile; nothing was committed, and "
+        f"{table}: {made} meanwhile; nothing was committed, and "
         "the next pass plans again"
     )
 
@@ -142,7 +150,7 @@ class OpenCommit:
         if now and now.attempt == self.transaction.attempt:
             return now
         if now and now.commit.number >= self.transaction.number:
-            raise _overtaken(self.table.table, now.commit) from failed
+            raise overtaken(self.table.table, now.commit) from failed
         raise failed or CommitConflict(f"{self.table.table}: the format skipped the commit; the next pass plans again")
 
 # %% ../../notebooks/07_lake/05_open.ipynb #b846c5ac
@@ -305,7 +313,7 @@ class OpenTable:
         now = self.newest()
         if (now.commit.number if now else 0) != transaction.number - 1:
             if now and now.commit.number >= transaction.number:
-                raise _overtaken(self.table, now.commit)
+                raise overtaken(self.table, now.commit)
             gone = f"its commit {transaction.number - 1} is gone"
             raise CommitConflict(f"{self.table}: {gone}; the next pass plans again")
         if now is None and next(self.versions(), None):

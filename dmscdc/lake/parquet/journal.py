@@ -19,8 +19,8 @@ from ...landing.files import TableRef, for_shell
 from ...storage.log_store import ENTRY_NAME, LogStore, staging_number
 
 # %% auto #0
-__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Journal', 'recover', 'inspect', 'roll_back', 'commit',
-           'located', 'whereabouts']
+__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Journal', 'recover', 'inspect', 'next_entry', 'roll_back',
+           'commit', 'located', 'whereabouts']
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-012
 _OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
@@ -119,6 +119,8 @@ class Journal:
     meta: str  # below the store's root: holds journal/ and aside/
 
     aside = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
+    in_place = False  # new files lie aside until their commit is there, because readers list the folder
+    fixed = frozenset()  # names of files that are not written again
 
     def entry_name(self, number: int) -> str:
         return f"{self.meta}/journal/{number:012d}.json"
@@ -139,6 +141,13 @@ class Journal:
             if entry.number != number:
                 raise ValueError(f"it says that it is commit {entry.number}")
             return entry
+
+    def check_touched(self, files: Iterable[LakeFile]) -> None:
+        "Raises `LeftToFormat` if one of these files cannot be written again."
+
+    def commit(self, *what: Any) -> Entry:
+        "As the function `commit`."
+        return commit(self, *what)
 
     def thin(self, number: int) -> None:
         "Take the list of files out of an old entry. It stays, so that its number is never taken again."
@@ -250,7 +259,7 @@ def inspect(journal: Journal, entry: Entry | None) -> tuple[list[str], bool]:  #
 
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-038
-def _step(head: Entry | None, attempt: str, adds: Iterable[LakeFile], removes: Iterable[str],
+def next_entry(head: Entry | None, attempt: str, adds: Iterable[LakeFile], removes: Iterable[str],
           facts: Mapping[str, Any]) -> Entry:
     "The entry that follows a head."
     adds, gone = tuple(adds), set(removes)
@@ -283,7 +292,7 @@ def commit(journal: Journal,
            facts: Mapping[str, Any]  # position and the rest
            ) -> Entry:  # the commit, settled
     "Commits and recovers; raises `CommitConflict` if another commit has taken the number."
-    entry = _step(head, attempt, adds, removes, facts)
+    entry = next_entry(head, attempt, adds, removes, facts)
     _check_sizes(journal, entry)
     try:
         journal.store.create(journal.entry_name(entry.number), entry.encode())

@@ -18,7 +18,7 @@ from ...changes.schema import Schema, ddl
 from ...changes.stage import Batch, batch_frame
 from ...changes.tasks import in_tasks
 from .copy import check_folders, check_unmanaged, cut, cut_folders, lake_footers, unmanaged_files
-from .journal import Entry, Journal, LakeFile, commit, commit_of, inspect, recover, whereabouts
+from .journal import Entry, Journal, LakeFile, commit_of, inspect, recover, whereabouts
 from .rewrite import Inserting, UnitResult, Work, encode_work
 from .rewrite import insert_numbers, rewrite_numbers
 from ...errors import CommitConflict
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['read_entry', 'rewrite_touched', 'rows_a_file', 'counts_of', 'ParquetCommit', 'ParquetTable']
+__all__ = ['read_entry', 'copy_load', 'rewrite_touched', 'rows_a_file', 'counts_of', 'ParquetCommit', 'stage_batch',
+           'stage_position', 'stage_rows', 'ParquetTable']
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-006
 def read_entry(
@@ -50,7 +51,7 @@ def read_entry(
     return read_files(spark, at.schema, at.partition, whereabouts(journal, entry))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-008
-def _copy_load(
+def copy_load(
     staging: StagingDir,
     spark: SparkSession,
     load: LoadFiles,
@@ -67,7 +68,7 @@ def _to_work(
     target_bytes: int,  # of a lake file
 ) -> Work:  # without units
     "What all units of a batch have in common."
-    transaction, facts = staging.transaction, f"{staging.path}/facts"
+    transaction, facts = staging.transaction, staging.facts
     types = tuple((c.name, c.type) for c in lake_columns(transaction.schema))
     common = (batch.keys, transaction.partition, batch.sets, batch.soft, target_bytes)
     return Work(batch.url, staging.path, facts, staging.prefix, types, *common, units=(), replaces=batch.replaces)
@@ -108,6 +109,7 @@ def rewrite_touched(
     if not grown and not work.replaces:
         layout = {work.partition.index(c.name): c for c in schema if c.of}
         touched = in_partitions(touched, layout, work.keys, staged, parts)
+    journal.check_touched(touched)
     return _run_units(spark, replace(work, units=tuple(unit(journal, [file], grown) for file in touched)))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-013
@@ -175,7 +177,7 @@ def _gather(
     more: Sequence[LakeFile] = (),  # that are written again as they are
 ) -> UnitResult:
     "Merge many small files that the batch has not rewritten."
-    gone = set(done.removes)
+    gone = journal.fixed.union(done.removes)
     small = gather_small([file for file in head.files if file.name not in gone], work.target_bytes)
     merged = {file.name for group in small for file in group}
     groups = [*small, *([file] for file in more if file.name not in merged)]
@@ -232,14 +234,15 @@ class ParquetCommit:
             if self.unmanaged is not None:
                 check_unmanaged(journal, self.unmanaged)
             facts = to_facts(transaction, self.rows)
-            entry = commit(journal, self.head, transaction.attempt, self.adds, self.removes, facts)
+            entry = journal.commit(self.head, transaction.attempt, self.adds, self.removes, facts)
         return _written(entry, self.counts, self.done, self.clock)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-024
-def _stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transaction: Transaction) -> ParquetCommit:
+def stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transaction: Transaction) -> ParquetCommit:
     "Rewrite affected files, and write new rows."
-    clock, staging, head = Clock(), StagingDir(table.journal, transaction), _base_of(table, transaction)
-    grown, work = transaction.schema != to_commit(head).schema, _to_work(staging, batch, table.target_bytes)
+    clock, staging, head = Clock(), StagingDir(table.journal, transaction), table.base_of(transaction)
+    work = _to_work(staging, batch, table.target_bytes)
+    grown = transaction.schema != to_commit(head).schema and not table.journal.in_place  # a log tells the columns
     with clock.step("rewrite"):
         done = rewrite_touched(spark, table.journal, head, work, grown, transaction.schema)
     with clock.step("insert"):
@@ -259,10 +262,10 @@ def _stage_packed(
     table: ParquetTable, spark: SparkSession, transaction: Transaction, more: Sequence[LakeFile]
 ) -> ParquetCommit:
     "The same rows in fewer files, and in others in place of `more`."
-    clock, staging, head = Clock(), StagingDir(table.journal, transaction), _base_of(table, transaction)
+    clock, staging, head = Clock(), StagingDir(table.journal, transaction), table.base_of(transaction)
     types = tuple((c.name, c.type) for c in lake_columns(transaction.schema))
     common = (transaction.key, transaction.partition, (), False, table.target_bytes)
-    work = Work("", staging.path, f"{staging.path}/facts", staging.prefix, types, *common, units=(), replaces=())
+    work = Work("", staging.path, staging.facts, staging.prefix, types, *common, units=(), replaces=())
     with clock.step("gather"):
         done = _gather(spark, table.journal, head, work, UnitResult(), more)
     adds, gone = described(staging, {name: name for name in done.adds}), set(done.removes)
@@ -289,9 +292,9 @@ def _base_of(
     return table.journal.entry(transaction.number - 1) if transaction.base else None
 
 
-def _stage_position(table: ParquetTable, transaction: Transaction, spark: Any = None) -> ParquetCommit:
+def stage_position(table: ParquetTable, transaction: Transaction, spark: Any = None) -> ParquetCommit:
     "A commit that only changes the position. Needs no Spark."
-    staging, head = StagingDir(table.journal, transaction), _base_of(table, transaction)
+    staging, head = StagingDir(table.journal, transaction), table.base_of(transaction)
     return ParquetCommit(staging, head, count_rows(staging, head, [], []))
 
 
@@ -302,17 +305,17 @@ def _left_there(table: ParquetTable) -> set[str]:
     return {name for name in names if commit_of(name)}.union(table.unmanaged_files() * table.inherits)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #3fe48da7
-def _stage_rows(
+def stage_rows(
     table: ParquetTable,
     transaction: Transaction,
     write: Callable[[StagingDir], list[LakeFile]],  # stages the table's new files
     rows: int,  # that they must hold
 ) -> ParquetCommit:
     "Replace the table by the written files."
-    clock, staging, head = Clock(), StagingDir(table.journal, transaction), _base_of(table, transaction)
+    clock, staging, head = Clock(), StagingDir(table.journal, transaction), table.base_of(transaction)
     with clock.step("write"):
         adds = write(staging)
-    gone = {f.name for f in head.files} if head else _left_there(table)
+    gone = {f.name for f in head.files} if head else table.left_there()
     rows = count_rows(staging, head, adds, gone, rows)
     return ParquetCommit(staging, head, rows, clock, adds, gone, {"inserted": rows})
 
@@ -323,7 +326,7 @@ def _stage_frame(
     "Replace the table by the frame."
     a_file = max(1, int(table.target_bytes * rows / max(bytes, 1)))
     write = partial(write_frame, frame=frame, kind="rows", rows_a_file=a_file)
-    return _stage_rows(table, transaction, write, rows)
+    return stage_rows(table, transaction, write, rows)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-029
 def _stage_unmanaged(
@@ -331,7 +334,7 @@ def _stage_unmanaged(
 ) -> ParquetCommit:
     "Commit copies of the unmanaged files, with our columns, and remove the originals."
     clock, names, staging = Clock(), set(files.urls), StagingDir(table.journal, transaction)
-    _base_of(table, transaction)
+    table.base_of(transaction)
     with clock.step("copy"):
         pieces = cut_folders(files, table.target_bytes)
         a_file = max(1, int(table.target_bytes * files.rows / max(files.bytes, 1)))
@@ -415,8 +418,8 @@ class ParquetTable:
         return not transaction.partition
 
     def copy(self, spark: SparkSession, load: LoadFiles, transaction: Transaction) -> ParquetCommit:
-        write = partial(_copy_load, spark=spark, load=load, target_bytes=self.target_bytes)
-        return _stage_rows(self, transaction, write, load.rows)
+        write = partial(copy_load, spark=spark, load=load, target_bytes=self.target_bytes)
+        return stage_rows(self, transaction, write, load.rows)
 
     def upkeep(self, before: str) -> Upkeep:
         packed, old, hiding = self._small(), _to_thin(self.journal, before), self._hiding()
@@ -451,4 +454,5 @@ class ParquetTable:
                 self.journal.thin(number)
             yield f"the list of files taken out of {len(old):,} old entries of the journal"
 
-    at, replace, migrate, apply, advance = _commit_at, _stage_frame, _stage_unmanaged, _stage_batch, _stage_position
+    at, replace, migrate, apply, advance = _commit_at, _stage_frame, _stage_unmanaged, stage_batch, stage_position
+    base_of, left_there = _base_of, _left_there

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['SMALL', 'MANY', 'partition_values', 'describe', 'check_bounds', 'candidates', 'in_partitions', 'gather_small',
-           'hides_nan', 'unit', 'to_commit', 'StagingDir', 'described', 'write_frame', 'copy_staged', 'read_files',
-           'plain_files', 'check_files', 'check_adopted', 'count_rows']
+__all__ = ['SMALL', 'MANY', 'as_bound', 'partition_values', 'describe', 'check_bounds', 'candidates', 'in_partitions',
+           'gather_small', 'hides_nan', 'unit', 'to_commit', 'StagingDir', 'described', 'write_frame', 'copy_staged',
+           'read_files', 'plain_files', 'check_files', 'check_adopted', 'count_rows']
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-008
-def _bound(value: Any) -> Any:
+def as_bound(value: Any) -> Any:
     "A bound as a JSON value, None if JSON cannot represent it exactly."
     if isinstance(value, (date, Decimal)) and not isinstance(value, datetime):
         return str(value)
@@ -59,7 +59,7 @@ def _bounds(meta: pq.FileMetaData, key: str) -> tuple[Any, Any]:
     if is_decimal and not isinstance(stats[0].min, Decimal):
         return None, None
     try:
-        return _bound(min(s.min for s in stats)), _bound(max(s.max for s in stats))
+        return as_bound(min(s.min for s in stats)), as_bound(max(s.max for s in stats))
     except (OverflowError, ValueError):  # a date before year 1 or after 9999, which Python does not support
         return None, None
 
@@ -218,9 +218,19 @@ class StagingDir:
         return name_prefix(self.transaction.number, self.transaction.attempt)
 
     @property
-    def path(self) -> str:
-        "The attempt's folder."
+    def aside(self) -> str:
+        "The attempt's own folder."
         return self.journal.store.path(f"{self.journal.aside}/{self.prefix}")
+
+    @property
+    def path(self) -> str:
+        "Where its new files are written: in the table's folder, if readers go by a log."
+        return self.journal.store.path(self.journal.folder) if self.journal.in_place else self.aside
+
+    @property
+    def facts(self) -> str:
+        "Where tasks put down what the next step needs."
+        return f"{self.aside}/facts"
 
     def describe(self, aside: str, name: str) -> LakeFile:
         "The journal's record of a file of this attempt, from its footer, with one small read."
@@ -249,15 +259,20 @@ def write_frame(
     rows_a_file: int,  # at most
 ) -> list[LakeFile]:
     "Write a frame to staged files."
-    transaction, store = staging.transaction, staging.journal.store
+    transaction, journal, store = staging.transaction, staging.journal, staging.journal.store
     columns, by = lake_columns(transaction.schema), transaction.partition
     frame = frame.selectExpr(*[_one_zero(c) if c.name in by else quoted(c.name) for c in columns])
     laid = frame.repartition(*map(quoted, by)) if by else frame
     out = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*by)
-    out.parquet(spark_url(f"{staging.path}/{kind}"))
-    below = f"{staging.journal.aside}/{staging.prefix}/"
+    out.parquet(spark_url(f"{staging.aside}/{kind}"))
+    below = f"{journal.aside}/{staging.prefix}/"
     found = [name[len(below):] for name in store.list(f"{below}{kind}") if name.endswith(".parquet")]
-    return described(staging, {name: _named(staging, name, kind, i) for i, name in enumerate(found)})
+    names = {name: _named(staging, name, kind, i) for i, name in enumerate(found)}
+    if journal.in_place:
+        for aside, name in names.items():
+            store.copy(f"{below}{aside}", f"{journal.folder}/{name}")
+        names = {name: name for name in names.values()}
+    return described(staging, names)
 
 
 def _named(staging: StagingDir, aside: str, kind: str, number: int) -> str:
@@ -277,7 +292,7 @@ def copy_staged(
     schema = tuple((c.name, c.type) for c in lake_columns(staging.transaction.schema))
     common = (staging.path, staging.prefix, schema, staging.transaction.key, rows_a_file)
     copying = Copying(*common, tuple(map(tuple, pieces)), staging.transaction.partition, keeps)
-    done = in_tasks(spark, f"{staging.path}/facts/copy.json", encode_copying(copying), len(pieces), copy_numbers)
+    done = in_tasks(spark, f"{staging.facts}/copy.json", encode_copying(copying), len(pieces), copy_numbers)
     return described(staging, {name: name for line in done for name in line["adds"]})
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #5db72c8a
