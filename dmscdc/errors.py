@@ -5,6 +5,7 @@
 # %% ../notebooks/00_errors.ipynb #a4308e74
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, ClassVar
 
@@ -19,7 +20,10 @@ __all__ = ['ERRORS', 'steers', 'escaped', 'escaped_json', 'DmscdcError', 'is_exp
            'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
-_STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_STEERS = re.compile(  # control characters, marks of direction, and what nobody sees
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
 
 
 def steers(text: str) -> bool:
@@ -39,7 +43,7 @@ def escaped_json(
     text: str,  # JSON, whose only steering characters outside of texts are ends of lines
 ) -> str:
     "The same for JSON, whose texts are read back as they were."
-    return _STEERS.sub(lambda one: one[0] if one[0] == "\n" else f"\\u{ord(one[0]):04x}", text)
+    return _STEERS.sub(lambda one: one[0] if one[0] == "\n" else json.dumps(one[0])[1:-1], text)
 
 
 ERRORS: dict[str, type[DmscdcError]] = {}  # by name, in the order of this page

@@ -201,12 +201,20 @@ def look_through(
         at += rows.num_rows
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #3bde41a5
+_ENDED = (
+    "a Python task was ended from outside, most likely because it needed more memory than it may have; nothing was "
+    "committed"
+)
+
+
 def explained(
     error: Exception,  # of Spark
     urls: Mapping[str, str] | None = None,  # raw files: path below the table's folder -> where it lies
     lake: str = "",  # where the table's own files lie
-) -> Refused | LakeDamaged | None:  # None: the error names no file
+) -> Refused | LakeDamaged | OutOfMemory | None:  # None: the error names no file
     "A Spark error about a file as a readable message: the file, the row or the column, and what to do."
+    if "Python worker exited unexpectedly" in str(error):
+        return OutOfMemory(_ENDED)
     if not (found := UNREAD.search(str(error))):
         return None
     address = unquote(found[1]).removeprefix("file:")

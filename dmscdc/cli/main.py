@@ -96,7 +96,7 @@ def demo(
 
         def one_pass(config: Config) -> Any:
             begin(config)
-            return run_pass(config, on_event=lambda text: show_line(f"    {text}"), progress=progress)
+            return run_pass(config, on_event=lambda text: say(f"    {text}"), progress=progress)
 
         def follow(config: Config, *given: Any, **more: Any) -> Any:
             begin(config)

@@ -13,13 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from errno import ENAMETOOLONG
 from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
 from ..errors import LandingUnreachable, NotADmsName, steers
-
 
 # %% auto #0
 __all__ = ['SEGMENTS', 'OURS', 'WHOLE_ROWS', 'NO_NAME', 'is_sound', 'printable', 'TableRef', 'for_shell', 'DmsName', 'parse_name',
@@ -69,8 +69,11 @@ class TableRef:
 
 # %% ../../notebooks/02_landing/01_files.ipynb #5d1c7a21
 def for_shell(table: TableRef | str) -> str:
-    "A table, or another word, as it is typed in a shell: in quotes if they are needed."
-    return shlex.quote(str(table))
+    "A table, or another word, as it is typed in a shell: in quotes if needed, as `$'…'` if it would steer a terminal."
+    if not steers(text := str(table)):
+        return shlex.quote(text)
+    plain = text.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + "".join(f"\\U{ord(one):08x}" if steers(one) else one for one in plain) + "'"
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-013
 _SUFFIX = r"\.(?P<format>csv|parquet)(?P<gz>\.gz)?"
@@ -274,8 +277,10 @@ def _walk(folder: str, root: str,  # of the landing
 # %% ../../notebooks/02_landing/01_files.ipynb #6355bde9
 def _unreadable(error: OSError) -> str:
     "The message for a folder or a file that we cannot read."
-    return (f"{error.filename} cannot be read ({error.strerror}): its owner may let us in (chmod, chown), "
-            "or it is moved out of the landing")
+    way = "its owner may let us in (chmod, chown), or it is moved out of the landing"
+    if error.errno == ENAMETOOLONG:
+        way = "DMS makes no folders as deep as this; move them out of the landing"
+    return f"{printable(str(error.filename), 200)} cannot be read ({error.strerror}): {way}"
 
 
 NO_NAME = "no table can be called so: the name leads elsewhere, or steers a terminal"

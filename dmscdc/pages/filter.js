@@ -24,8 +24,9 @@
   }));
   form.querySelector("button[data-save]").addEventListener("click", () => {
     const text = (one) => one.innerText.trim().replace(/\s+/g, " ");
-    const isFormula = (text) => /^[=+\-@]/.test(text) && !/^[-+]?\d[\d,.]*$/.test(text);  // a spreadsheet would run it
-    const cell = (one) => `"${isFormula(text(one)) ? "'" : ""}${text(one).replaceAll('"', '""')}"`;
+    const isFormula = (text) => /^[=+\-@＝＋－＠]/.test(text) && !/^[-+]?\d[\d,.]*$/.test(text);  // a spreadsheet would run it
+    const apart = (text) => text.replace(/([;|\t])(?=[=+@＝＋－＠-])/g, "$1'").replaceAll('"', '""');  // where lists have another separator
+    const cell = (one) => `"${isFormula(text(one)) ? "'" : ""}${apart(text(one))}"`;
     const lines = [rows[0].closest("table").tHead.rows[0], ...rows.filter((row) => !row.hidden)].map((row) => [...row.cells].map(cell).join(","));
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([lines.join("\r\n")], { type: "text/csv" }));

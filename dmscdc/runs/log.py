@@ -9,9 +9,11 @@ import fcntl
 import html
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,8 +23,9 @@ from ..landing.files import for_shell
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['RECORD', 'EXIT_CODES', 'as_json', 'say', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso', 'run_at',
-           'run_log_line', 'read_lines', 'by_end', 'RunLog', 'store_line', 'stored_run', 'facts_of', 'rebuild']
+__all__ = ['RECORD', 'EXIT_CODES', 'as_json', 'say', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso', 'in_path',
+           'run_at', 'run_log_line', 'read_lines', 'by_end', 'RunLog', 'store_line', 'stored_run', 'facts_of',
+           'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -170,6 +173,19 @@ def iso(
     return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-031
+_LONGEST = 200  # bytes of a table's name in a path; a file system takes 255 for name and ending
+
+
+def in_path(
+    table: str,  # schema.table
+) -> str:  # of ASCII
+    "A table's name as a folder or a file can be called. A long one is cut, and made different by a hash."
+    name = quote(table, safe=" ._-$")
+    if len(name) <= _LONGEST:
+        return name
+    return f"{re.sub('%.?$', '', name[: _LONGEST - 13])}~{sha256(table.encode()).hexdigest()[:12]}"
+
+
 def run_at(
     start: datetime,  # UTC
     run_id: str,  # unique
@@ -179,7 +195,7 @@ def run_at(
     runs: Path,  # the folder in which runs are executed
 ) -> Run:  # its verdict is `failed` until something better is known
     "A new run with its path: `runs/<job>/<schema.table>/<UTC>-<id>.ipynb`."
-    home = runs / job / quote(table, safe=" ._-$") if table else runs / job
+    home = runs / job / in_path(table) if table else runs / job
     stem = f"{start.strftime('%Y%m%dT%H%M%S%f')[:-3]}Z-{quote(run_id, safe='_-')}"
     again = command or f"dmscdc pass{f' --only {for_shell(table)}' if table else ''}"
     return Run(

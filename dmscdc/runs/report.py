@@ -19,11 +19,10 @@ from importlib.resources import files
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from markupsafe import Markup
 
-from .log import RECORD, as_json, in_order, records, say, table_html
+from .log import RECORD, as_json, in_order, in_path, records, say, table_html
 from ..storage.filesystem import iso_time
 
 if TYPE_CHECKING:
@@ -418,9 +417,13 @@ def balance(
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
+_APART = re.compile("([;|\t])(?=[=+@＝＋－＠-])")  # where lists have another separator, a cell begins here
+
+
 def _inert(cell: str | None) -> str | None:
     "A cell that no spreadsheet takes for a formula; numbers stay numbers."
-    is_formula = bool(cell) and cell[0] in "=+-@\t\r" and not _NUMBER.fullmatch(cell)
+    cell = _APART.sub(r"\1'", cell) if cell else cell
+    is_formula = bool(cell) and cell[0] in "=+-@\t\r＝＋－＠" and not _NUMBER.fullmatch(cell)
     return f"'{cell}" if is_formula else cell
 
 
@@ -467,7 +470,7 @@ def file_of(
     kind: str = "html",  # or json
 ) -> str:  # below the runs
     "The name of a table's page or of the file behind it; every table name has a dot, so none collides."
-    return f"tables/{f'{page}/' if page else ''}{quote(table, safe=' ._-$') or 'other'}.{kind}"
+    return f"tables/{f'{page}/' if page else ''}{in_path(table) or 'other'}.{kind}"
 
 
 def way_up(

@@ -25,7 +25,7 @@ from .log import EXIT_CODES, Run, facts_of, iso, run_log_line, records, run_at, 
 from .log import stored_run
 from .report import report_html
 from .store import RunStore, locked_whole, open_run_store, write_whole
-from ..storage.filesystem import make_private
+from ..storage.filesystem import make_private, private_opener
 
 if TYPE_CHECKING:
     from jupyter_client import AsyncKernelManager
@@ -272,10 +272,9 @@ def run_notebook(
     job, run_store, env = find_job(job), open_run_store(runs), dict(env or {})
     check_parameters(job, parameters)
     run = run_at(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, run_store.home)
-    make_private(run_store.home)
-    run.notebook.parent.mkdir(parents=True, exist_ok=True)
+    make_private(run.notebook.parent)
     watch = Watch(timeout, server_death, stop)
-    with run.notebook.open("xb") as file:
+    with open(run.notebook, "xb", opener=private_opener) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         error = executed(job, parameters, run.notebook, watch, env, spare)
         run = _keep(_weighed(run, error, watch), run_store, env)

@@ -9,7 +9,6 @@ import fcntl
 import os
 import random
 import re
-import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from ..errors import RunStoreError
-from ..storage.filesystem import client, code_of, is_bucket, make_private, split_url
+from ..storage.filesystem import client, code_of, is_bucket, is_own, make_private, private_opener, split_url
 from ..storage.log_store import OLD_BOTO3, get_object
 
 # %% auto #0
@@ -35,10 +34,10 @@ def locked_whole(
 ) -> Iterator[Path]:  # the file, locked until the block ends
     "Write a file so that a reader sees the old content or the new one, never half of it."
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     aside = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        with aside.open("w", encoding="utf-8") as file:
+        with open(aside, "w", encoding="utf-8", opener=private_opener) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.write(text)
             file.flush()
@@ -101,7 +100,7 @@ class _FolderPages(_Folder):
     def turn(self) -> Iterator[None]:
         "Let one writer of pages in at a time, across all threads and processes."
         make_private(self.home)
-        with self.where(_TURN).open("ab") as file:
+        with open(self.where(_TURN), "ab", opener=private_opener) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
@@ -125,7 +124,7 @@ class FolderRunStore(_FolderPages):
     def append(self, line: bytes) -> None:
         "Add a line with one write under a lock; skip it where it is among the newest lines."
         make_private(self.home)
-        with self.where(LINES).open("ab+") as file:
+        with open(self.where(LINES), "ab+", opener=private_opener) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             if line not in file.read().splitlines(True):
@@ -251,12 +250,6 @@ def change(
     raise RunStoreError(f"{bucket.where(name)} could not be written: {_TRIES} times somebody else was quicker")
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-038
-def _is_own(folder: Path) -> bool:
-    "A folder, not a link, that is ours and that nobody else may write into: a name in a folder of all can be taken."
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
-
-
 def cache_of(
     bucket: str,
     prefix: str,
@@ -266,7 +259,7 @@ def cache_of(
     for root in (Path(cache, "dmscdc"), Path(tempfile.gettempdir(), f"dmscdc-{os.getuid()}")):
         with suppress(OSError):  # a user without a writable home
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if _is_own(root):
+            if is_own(root):
                 (root / "runs" / name).mkdir(mode=0o700, parents=True, exist_ok=True)
                 return root / "runs" / name
     return Path(tempfile.mkdtemp(prefix="dmscdc-"))

@@ -5,11 +5,14 @@
 # %% ../../notebooks/04_spark/00_jars.ipynb #4e0c5a04
 from __future__ import annotations
 
+import atexit
 import fcntl
 import hashlib
 import os
 import secrets
+import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -18,10 +21,11 @@ from functools import lru_cache
 from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
+from typing import BinaryIO
 
 import dmscdc
 from ..errors import JarMissing, NotWanted
-from ..storage.filesystem import OUR_JARS, make_private
+from ..storage.filesystem import OUR_JARS, is_own, make_private
 
 # %% auto #0
 __all__ = ['Jar', 'listed', 'repository', 'fetched', 'has_jar', 'with_jars']
@@ -74,10 +78,44 @@ _TRIES = 3
 
 
 def _folder() -> Path:
-    "Where fetched jars are kept."
+    "Where fetched jars are kept. Where others could write there, a folder of this process."
     there = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "dmscdc", "jars")
-    make_private(there)
-    return there
+    with suppress(OSError):  # a user without a writable home
+        make_private(there)
+        if is_own(there.parent) and is_own(there):
+            return there
+    return Path(_of_process())
+
+
+@lru_cache(None)
+def _of_process() -> str:
+    "A folder that goes with this process."
+    folder = tempfile.mkdtemp(prefix="dmscdc-jars-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _is_right(
+    jar: Jar,
+    file: Path,
+) -> bool:
+    "Whether a file is the jar: looked at each time, since it will run."
+    try:
+        with file.open("rb") as there:
+            return there.seek(0, os.SEEK_END) == jar.size and _sum(there) == jar.sha256
+    except FileNotFoundError:
+        return False
+
+
+def _sum(
+    file: BinaryIO,
+) -> str:
+    "The SHA-256 of a file."
+    digest = hashlib.sha256()
+    file.seek(0)
+    while piece := file.read(1 << 20):
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _sum_of(
@@ -132,12 +170,12 @@ def fetched(
     "Where jars lie, fetched if they are not there yet. Raises `JarMissing`, `NotWanted`."
     folder, stop = _folder(), stop or threading.Event()
     places = {folder / f"{jar.sha256[:16]}-{Path(jar.path).name}": jar for jar in jars}
-    if all(place.exists() for place in places):
+    if all(_is_right(jar, place) for place, jar in places.items()):
         return list(places)
     with (folder / "lock").open("ab") as turn:
         with suppress(OSError):  # a file system without locks: some are fetched twice
             fcntl.flock(turn, fcntl.LOCK_EX)
-        missing = {place: jar for place, jar in places.items() if not place.exists()}
+        missing = {place: jar for place, jar in places.items() if not _is_right(jar, place)}
         if missing:
             size = sum(jar.size for jar in missing.values()) / 1e6
             how_many = "a jar" if len(missing) == 1 else f"{len(missing)} jars"

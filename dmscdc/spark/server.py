@@ -26,7 +26,7 @@ from .formats import bucket_parts
 from .jars import with_jars
 from .session import HOME, TASK_MEMORY, archive_option, log_option, own_python, spark_conf
 from .session import task_memory, with_package
-from ..storage.filesystem import make_private, merge_conf, s3a
+from ..storage.filesystem import make_private, merge_conf, private_opener, s3a
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -272,7 +272,8 @@ def own_log(
     "The log of one server, locked as long as one of its processes runs."
     make_private(log.parent)
     for number in count(1):
-        file = log.with_stem(f"{log.stem}-{number}" if number > 1 else log.stem).open("ab")
+        path = log.with_stem(f"{log.stem}-{number}" if number > 1 else log.stem)
+        file = open(path, "ab", opener=private_opener)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -390,12 +390,13 @@ def _classic_session(
         os.environ.setdefault(variable, sys.executable)
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    options = f'{log_option(folder)} {archive_option()} "-Duser.dir={Path.cwd()}"'
+    options = f'{log_option(folder)} {archive_option()} "-Duser.dir={Path.cwd()}" -Djava.io.tmpdir={folder}'
     mine = {"spark.driver.extraJavaOptions": options, **spark_conf(format, master=master)}
-    if here := re.match(r"local(\[|$)", master):
+    if re.match(r"local(\[|$)", master):
         mine["spark.executorEnv.PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
         memory = conf.get("spark.driver.memory", mine["spark.driver.memory"])
         mine[f"spark.executorEnv.{TASK_MEMORY}"] = str(task_memory(master, memory))
+        mine["spark.local.dir"] = str(folder)  # rows lie in it, and `/tmp` is everybody's
     else:
         mine["spark.submit.pyFiles"] = str(package_zip(folder))
     settings = {"spark.master": master, "spark.app.name": name, **merge_conf(mine, conf)}
@@ -404,10 +405,7 @@ def _classic_session(
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    if here:
-        shutil.rmtree(folder)
-    return spark
+    return builder.getOrCreate()
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-045
 def submitted_session(

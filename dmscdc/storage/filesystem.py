@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
 # %% auto #0
-__all__ = ['NEEDED', 'OUR_JARS', 'is_bucket', 'split_url', 'opener_of', 'iso_time', 'parse_time', 'make_private', 'touch_private',
-           'client', 'code_of', 'Credentials', 'own_endpoint', 'use_credentials', 'credentials', 'credentials_for',
-           'fs_and_path', 'new_fs_and_path', 'files_in', 'spark_url', 'read_url', 's3a_parts', 's3a_settings',
-           's3a_environment', 's3a', 'merge_conf']
+__all__ = ['NEEDED', 'OUR_JARS', 'is_bucket', 'split_url', 'opener_of', 'iso_time', 'parse_time', 'make_private',
+           'private_opener', 'touch_private', 'is_own', 'client', 'code_of', 'Credentials', 'own_endpoint',
+           'use_credentials', 'credentials', 'credentials_for', 'fs_and_path', 'new_fs_and_path', 'files_in',
+           'spark_url', 'read_url', 's3a_parts', 's3a_settings', 's3a_environment', 's3a', 'merge_conf']
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-006
 def is_bucket(url: Any  # a text, or a path
@@ -90,25 +91,48 @@ def _session() -> Any:
 _SHARE = "DMSCDC_SHARE"  # environment: "group" where the owner's group may read
 
 
+def _rights(of_folder: bool) -> int:
+    "The rights of what we make for its owner, and for the group where that is set, whatever the umask."
+    may_share = os.environ.get(_SHARE) == "group"
+    return (0o750 if may_share else 0o700) if of_folder else (0o640 if may_share else 0o600)
+
+
 def make_private(
     folder: Path,  # made with those above it where it is missing; one that is there keeps its rights
 ) -> None:
     "A folder that others of this machine cannot look into."
     if folder.is_dir():
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_private(folder.parent)
     with suppress(FileExistsError):
         folder.mkdir()
-        folder.chmod(0o750 if os.environ.get(_SHARE) == "group" else 0o700)
+        folder.chmod(_rights(of_folder=True))
+
+
+def private_opener(
+    path: str,
+    flags: int,
+) -> int:  # its descriptor
+    "For `open`: a file that is made is its owner's; one that is there keeps its rights."
+    is_new = not os.path.exists(path)
+    file = os.open(path, flags, 0o600)
+    if is_new:
+        os.fchmod(file, _rights(of_folder=False))
+    return file
 
 
 def touch_private(
     file: Path,  # made empty where it is missing
 ) -> None:
-    "The same for a file."
+    "The same for a file that another program opens."
     with suppress(FileExistsError):
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
-        file.chmod(0o640 if os.environ.get(_SHARE) == "group" else 0o600)
+        open(file, "xb", opener=private_opener).close()
+
+
+def is_own(folder: Path) -> bool:
+    "A folder, not a link, that is ours and that nobody else may write into: a name in a folder of all can be taken."
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-013
 _ATTEMPTS = 8  # per request, with waits of up to 20 seconds between them

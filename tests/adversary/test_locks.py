@@ -1,10 +1,15 @@
 "What lies in a landing, or on a machine that others use too, reaches no further than its table."
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
+import subprocess
 import sys
 import tempfile
+from base64 import b64decode
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,14 +19,17 @@ from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
 from dmscdc.errors import Refused
-from dmscdc.landing.files import FolderLanding, TableRef
+from dmscdc.landing.files import FolderLanding, TableRef, for_shell
 from dmscdc.landing.s3 import listing_from_keys
+from dmscdc.runs.log import in_path
+from dmscdc.runs.report import sample_csv
+from dmscdc.runs.run import run_notebook
 from dmscdc.runs.store import cache_of
 from dmscdc.service.config import write_config
 
 pytestmark = pytest.mark.quick
 
-STEERING = ["a\x1b[2Jb", "two\nlines", "tab\t", "bell\x07", "c1\x9b31m", "rtl\u202egnp", "mark\u200f", "line\u2028end", "isolate\u2066x"]
+STEERING = ["a\x1b[2Jb", "two\nlines", "tab\t", "bell\x07", "c1\x9b31m", "rtl\u202egnp", "mark\u200f", "line\u2028end", "isolate\u2066x", "arabic\u061cmark", "soft\xadhyphen", "joined\u2060", "tag\U000e0041"]
 LEADING = [".", "..", ""]
 ODD = ["-x", "--ServerApp.token=x", "<b>x<b>", "'\";rm -rf ~", "$(id)", "日本", "a b", "%2e%2e", "..a", "x" * 200]  # strange, and harmless if they stay names
 LOAD = "LOAD00000001.parquet"
@@ -59,7 +67,7 @@ def test_doctor_names_folders_that_can_be_no_tables_and_no_output_obeys_them(hom
     assert FolderLanding(home / "landing").tables() == [TableRef("shop", "item")]
     told = typed(home, "doctor")
     assert told.count("no table can be called so") == 2 * len(STEERING) and r"'shop/a\x1b[2Jb'" in told
-    for words in (["plan"], ["status"], ["doctor"]): assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200f\u2028\u202e\u2066]", typed(home, *words)), words
+    for words in (["plan"], ["status"], ["doctor"]): assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200f\u2028\u202e\u2060\u2066\U000e0041]", typed(home, *words)), words
 
 
 def test_strange_names_stay_names_in_every_command_that_is_printed(home):
@@ -117,14 +125,49 @@ def test_a_cache_that_others_can_write_into_is_not_used(tmp_path, monkeypatch, s
     assert found.parent == shared and found.stat().st_mode & 0o777 == 0o700 and found.name != f"dmscdc-{os.getuid()}" and not [*other.iterdir()]
 
 
+@pytest.mark.parametrize("umask", [0, 0o077])
 @pytest.mark.parametrize("share, folder, file", [("", 0o700, 0o600), ("group", 0o750, 0o640)])
-def test_runs_and_state_are_their_owner_s_whatever_the_umask(home, monkeypatch, share, folder, file):
+def test_runs_and_state_are_their_owner_s_whatever_the_umask(home, monkeypatch, share, folder, file, umask):
+    (home / "runs").mkdir(mode=0o755)  # of an earlier version
     put(home / "landing" / "shop" / "item")
     monkeypatch.setenv("DMSCDC_SHARE", share)
-    before = os.umask(0)
+    before = os.umask(umask)
     try:
         typed(home, "table", "set", "shop.item", "--insert-only")
         typed(home, "runs", "html")
+        with pytest.raises(RuntimeError), no_kernel(monkeypatch): run_notebook("process_table", {}, runs=home / "runs", table="shop.item")
     finally: os.umask(before)
-    rights = {one.name: one.stat().st_mode & 0o777 for one in (home / "runs", home / "state.db")}
-    assert rights == {"runs": folder, "state.db": file}
+    made = [one for one in (*home.glob("runs/**/*"), home / "state.db") if one.name != "runs"]
+    assert len(made) > 5 and {one.name: one.stat().st_mode & 0o777 for one in made} == {one.name: folder if one.is_dir() else file for one in made}
+
+
+@contextmanager
+def no_kernel(monkeypatch):
+    "A run of which only the place is made."
+    def executed(*_): raise RuntimeError("no kernel")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dmscdc.runs.kernel.executed", executed)
+        yield
+
+
+@pytest.mark.parametrize("word", [*ODD, *(name for name in STEERING), "it's\\u00e9\u202e'"])
+def test_a_word_that_a_command_names_is_that_word_for_a_shell(word):
+    typed = for_shell(word)
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u200e-\u200f\u2028-\u202e\u2066-\u2069]", typed)
+    assert subprocess.run(["bash", "-c", f"printf %s {typed}"], capture_output=True, env={**os.environ, "LC_ALL": "C.UTF-8"}).stdout.decode() == word
+
+
+def test_a_long_name_in_any_letters_has_a_short_place_of_its_own(tmp_path):
+    names = [f"shop.{letter * count}" for letter, count in (("品", 64), ("x", 250), ("y", 250))] + [f"shop.{'品' * 63}別"]
+    places = [in_path(name) for name in names]
+    assert len({*places}) == 4 and all(len(place) <= 200 and place.isascii() for place in places) and in_path("shop.größe") == "shop.gr%C3%B6%C3%9Fe"
+    for place in places: (tmp_path / place).mkdir()
+
+
+def test_a_table_for_spreadsheets_holds_no_formula_whichever_sign_separates_its_cells():
+    sample = [{"what": "updated", "key": [["id", "a;=1+1"]], "cells": [["name", "x;=1+1", "=2"], ["name", "＝2", "-3"]]}]
+    text = b64decode(sample_csv(sample).partition(",")[2]).decode()
+    for sign in ",;|\t":
+        cells = [cell for row in csv.reader(io.StringIO(text), delimiter=sign) for cell in row]
+        assert not [cell for cell in cells if re.match(r"[=+@\t＝＋－＠]|-\D", cell)], sign

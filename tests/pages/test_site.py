@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from test_pages import browser, shown  # noqa: F401  fixtures
+from test_pages import shown  # noqa: F401  fixtures
 
 pytestmark = pytest.mark.proof
 

@@ -58,6 +58,23 @@ def test_what_was_fetched_lies_in_a_folder_of_the_user_and_is_not_fetched_again(
     assert fetched([PART]) == [first] and first.read_bytes() == b"as listed" and first.parent.stat().st_mode & 0o077 == 0
 
 
+def test_a_kept_jar_that_was_changed_since_is_fetched_again(repository):
+    put(repository, PART, b"as listed")
+    [first] = fetched([PART])
+    first.write_bytes(b"as lister")
+    assert fetched([PART]) == [first] and first.read_bytes() == b"as listed"
+
+
+@pytest.mark.parametrize("spoil", [lambda at: at.chmod(0o777), lambda at: (at.rename(at.with_name("other")), at.symlink_to(at.with_name("other")))], ids=["of all", "a link"])
+@pytest.mark.parametrize("which", ["dmscdc", "dmscdc/jars"])
+def test_a_cache_into_which_others_can_write_is_not_used(repository, spoil, which):
+    put(repository, PART, b"as listed")
+    [first] = fetched([PART])
+    spoil(repository.parent / "cache" / which)
+    [second] = fetched([PART])
+    assert second.parent != first.parent and second.read_bytes() == b"as listed" and second.parent.stat().st_mode & 0o077 == 0
+
+
 def test_a_mirror_without_tls_is_asked_only_where_somebody_said_so(repository, monkeypatch):
     put(repository, PART, b"as listed")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(repository))) as server:
