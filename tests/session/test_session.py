@@ -1,5 +1,7 @@
 """The session in this process: what is stored with it, and what reaches its workers."""
 import datetime
+import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -82,3 +84,11 @@ def test_a_server_with_another_copy_of_the_package_is_refused_in_words():
 
     with pytest.raises(PythonMismatch, match=r"started with dmscdc 0\.0\.1 of /elsewhere/dmscdc, this is dmscdc"):
         _has_package(Session)
+
+
+def test_what_spark_puts_down_lies_in_a_folder_of_its_own_and_goes_with_it(tmp_path):
+    code = ("import json, os, sys; os.umask(0); from pathlib import Path; from dmscdc.spark.session import open_session; spark = open_session(master='local[1]', conf={'spark.driver.memory': '1g'}); "
+            "spark.range(1000).repartition(3).count(); print(json.dumps({one.name: one.stat().st_mode & 0o777 for one in Path(sys.argv[1]).iterdir()}))")
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=300, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert set(json.loads(done.stdout).values()) == {0o700}, done
+    assert not [*tmp_path.iterdir()], "nothing is left"
