@@ -304,6 +304,7 @@ def write_table(
     url: str,
     types: Mapping[str, str],  # lake types by column
     unique: Sequence[str] = (),  # columns without repeated values, written without a dictionary
+    ids: Mapping[str, int] | None = None,  # of the columns, where the format has them
 ) -> None:
     "Write a Parquet file as Spark would. A column with NaN gets no bounds: pyarrow's would leave NaN out."
     fs, path = new_fs_and_path(url)
@@ -313,8 +314,11 @@ def write_table(
              "write_page_checksum": True}
     if unbound:
         options["write_statistics"] = [n for n in table.column_names if n not in unbound]
-    with pq.ParquetWriter(path, table.schema, **options) as file:
-        file.write_table(table)
+    schema = table.schema
+    if ids:
+        schema = pa.schema([f.with_metadata({"PARQUET:field_id": str(ids[f.name])}) for f in schema])
+    with pq.ParquetWriter(path, schema, **options) as file:
+        file.write_table(pa.Table.from_arrays(table.columns, schema=schema))
         file.add_key_value_metadata(footer(table.schema, types))  # metadata of the Arrow schema is not written with it
 
 

@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timezone
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
 from ..changes.schema import ROW
-from ..errors import LeftToFormat, Refused
+from ..errors import Refused
 from .delta_log import DeltaLog
-from .open import Newest, OpenTable, Version, session_settings
+from .open import Newest, OwnFiles, Version, session_settings
 from .outcome import Outcome
-from .parquet.journal import Entry
-from .parquet.table import ParquetCommit, copy_load, stage_batch, stage_position, stage_rows
-from .table import LoadFiles, PendingCommit, Transaction
-from ..landing.files import TableRef
+from .table import Transaction
 from ..storage.filesystem import is_bucket, iso_time, spark_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from dmscdc.changes.stage import Batch
 
 # %% auto #0
 __all__ = ['version_from', 'DeltaTable']
@@ -81,57 +75,15 @@ def _next(base: Newest | None) -> int:
     return base.top.id + 1 if base else 0
 
 
-class DeltaTable(OpenTable):
+class DeltaTable(OwnFiles):
     "A table of Delta Lake; see `lake.table.LakeTable` for the interface."
     format = "delta"
     hive_folders = True  # and it takes the empty text for null
     hive_storage = "delta"
     odd_name = re.compile("[` ,;{}()\n\t=]")  # Parquet's without column mapping, which older readers do not know
 
-    def __init__(self, lake: str, table: TableRef, folder: str = "", target_bytes: int = 64 << 20, **settings: Any):
-        super().__init__(lake, table, folder, **settings)
-        self.journal, self.target_bytes = DeltaLog(self), target_bytes
-
-    # Our own tasks write, where they can
-
-    def base_of(self, transaction: Transaction) -> Entry | None:
-        "The predecessor, with its files. Raises `CommitConflict`, `Refused`, `LeftToFormat`."
-        return self.journal.base(self.check_base(transaction), transaction)
-
-    def left_there(self) -> set[str]:
-        "Files that the first commit removes."
-        return set()
-
-    def can_copy(self, transaction: Transaction) -> bool:
-        try:
-            self.base_of(transaction)
-        except LeftToFormat:
-            return False
-        return not transaction.partition
-
-    def copy(self, spark: SparkSession, load: LoadFiles, transaction: Transaction) -> ParquetCommit:
-        self.check_session(spark)
-        self.check_layout(transaction)
-        write = partial(copy_load, spark=spark, load=load, target_bytes=self.target_bytes)
-        return stage_rows(self, transaction, write, load.rows)
-
-    def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> PendingCommit:
-        self.check_session(spark)
-        self.check_layout(transaction)
-        try:
-            return stage_batch(self, spark, batch, transaction)
-        except LeftToFormat:
-            return super().apply(spark, batch, transaction)
-
-    def advance(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> PendingCommit:
-        try:
-            if transaction.base:
-                return stage_position(self, transaction)
-        except LeftToFormat:
-            pass
-        return super().advance(transaction, spark)
-
-    # Else the format writes
+    def log(self) -> DeltaLog:
+        return DeltaLog(self)
 
     def check_session(self, spark: SparkSession) -> None:
         "Raises `Refused` in a bucket where another program writes to the table too."

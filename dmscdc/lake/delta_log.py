@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -21,8 +22,8 @@ import dmscdc
 from ..changes.schema import FILE, ROW, Column, Schema, open_lake, statistics
 from ..errors import AlreadyExists, LeftToFormat
 from .open import Newest, from_note, overtaken, packed
-from .parquet.journal import Entry, LakeFile, commit_of, next_entry
-from .parquet.write import as_bound, describe
+from .parquet.journal import Entry, LakeFile, next_entry
+from .parquet.write import LARGEST, as_bound, describe, sweep_orphans
 from .table import Transaction, lake_columns
 from ..storage.filesystem import is_bucket
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from dmscdc.lake.open import OpenTable
 
 # %% auto #0
-__all__ = ['LARGEST', 'reasons', 'json_type', 'stats_of', 'Snapshot', 'value_text', 'DeltaLog']
+__all__ = ['reasons', 'json_type', 'stats_of', 'Snapshot', 'value_text', 'DeltaLog']
 
 # %% ../../notebooks/07_lake/06_delta_log.ipynb #d1a00007
 _FEATURES = {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns",
@@ -40,7 +41,6 @@ _FEATURES = {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "
 _ON = ("delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.enableInCommitTimestamps")
 _MARKS = ("delta.identity", "delta.generation", "delta.invariants", "CURRENT_DEFAULT", "EXISTS_DEFAULT",
           "__CHAR_VARCHAR")  # in what a column's metadata says
-LARGEST = 256 << 20  # bytes of a file that a task writes again; OPTIMIZE makes files of 1 GB unless told otherwise
 
 
 def reasons(
@@ -214,7 +214,7 @@ def _in_log(
 
 class DeltaLog:
     "The commits of one Delta table, for the tasks that write plain files; as `lake.parquet.journal.Journal`."
-    in_place = True
+    in_place, ids = True, MappingProxyType({})
 
     def __init__(self, table: OpenTable):
         self.table, self.store, self.folder, self.aside = table, table.store, table.place, table.aside
@@ -299,17 +299,11 @@ class DeltaLog:
                     self.store.delete(f"{self.folder}/{file.name}")
                 raise overtaken(self.table.table, now.commit if now else None) from error
         self.table.known.clear()
-        self.sweep(entry.number, attempt)
+        self.table.sweep(entry.number)
+        sweep_orphans(self, entry.number, attempt)
         if version and version % _CHECKPOINT == 0:
             self._reader().create_checkpoint()
         return entry
-
-    def sweep(self, number: int, attempt: str) -> None:
-        "Remove what was staged for a commit, or written by attempts that lost its number."
-        self.table.sweep(number)
-        for name in self.store.list(self.folder):
-            if commit_of(name) == number and f"-{attempt}-" not in name.rpartition("/")[2]:
-                self.store.delete(name)
 
     def _steps(self, head: Entry | None, entry: Entry) -> Iterator[dict[str, Any]]:
         "What a commit says, a step each."

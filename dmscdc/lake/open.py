@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
 from ..changes.stage import Batch
-from ..errors import ColumnsGone, CommitConflict, Refused
+from ..errors import ColumnsGone, CommitConflict, LeftToFormat, Refused
 from .outcome import Outcome, as_wanted, changed, meet, merge_sql, whole
-from .parquet.journal import name_prefix
-from .table import Clock, Commit, LoadFiles, Transaction, Upkeep, Written, from_facts, lake_columns, to_facts
+from .parquet.journal import Entry, name_prefix
+from .parquet.table import ParquetCommit, copy_load, stage_batch, stage_position, stage_rows
+from .table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Upkeep, Written
+from .table import from_facts, lake_columns, to_facts
 from ..landing.files import TableRef, for_shell
 from ..spark.formats import check_session
 from ..spark.session import open_session
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['to_note', 'packed', 'from_note', 'Version', 'Newest', 'newest_of', 'overtaken', 'OpenCommit', 'session_settings',
-           'OpenTable']
+           'OpenTable', 'OwnFiles']
 
 # %% ../../notebooks/07_lake/05_open.ipynb #0aba6276
 _LONG = 2_000  # characters of a note that is packed
@@ -416,3 +418,52 @@ class OpenTable:
             spark.sql(merge_sql(target, view, transaction.schema, found, **how)).collect()
         finally:
             spark.catalog.dropTempView(view)
+
+# %% ../../notebooks/07_lake/05_open.ipynb #0e5f11e6
+class OwnFiles(OpenTable):
+    "A table whose files our tasks write, where they can."
+
+    def __init__(self, lake: str, table: TableRef, folder: str = "", target_bytes: int = 64 << 20, **settings: Any):
+        super().__init__(lake, table, folder, **settings)
+        self.journal, self.target_bytes = self.log(), target_bytes
+
+    def log(self) -> Any:
+        "What takes the place of the journal of plain Parquet; its `base` raises `LeftToFormat`."
+        raise NotImplementedError
+
+    def base_of(self, transaction: Transaction) -> Entry | None:
+        "The predecessor, with its files. Raises `CommitConflict`, `Refused`, `LeftToFormat`."
+        return self.journal.base(self.check_base(transaction), transaction)
+
+    def left_there(self) -> set[str]:
+        "Files that the first commit removes."
+        return set()
+
+    def can_copy(self, transaction: Transaction) -> bool:
+        try:
+            self.base_of(transaction)
+        except LeftToFormat:
+            return False
+        return not transaction.partition
+
+    def copy(self, spark: SparkSession, load: LoadFiles, transaction: Transaction) -> ParquetCommit:
+        self.check_session(spark)
+        self.check_layout(transaction)
+        write = partial(copy_load, spark=spark, load=load, target_bytes=self.target_bytes)
+        return stage_rows(self, transaction, write, load.rows)
+
+    def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> PendingCommit:
+        self.check_session(spark)
+        self.check_layout(transaction)
+        try:
+            return stage_batch(self, spark, batch, transaction)
+        except LeftToFormat:
+            return super().apply(spark, batch, transaction)
+
+    def advance(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> PendingCommit:
+        try:
+            if transaction.base:
+                return stage_position(self, transaction)
+        except LeftToFormat:
+            pass
+        return super().advance(transaction, spark)

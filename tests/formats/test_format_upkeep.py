@@ -65,7 +65,7 @@ def as_before(file: Path) -> None:
 def test_files_of_before_whose_bounds_leave_nan_out_are_written_again(tmp_path, spark, monkeypatch):
     world = World(tmp_path, spark, {"id": "int", "f": "double"}).set(key="id").load([(1, 1.0), (2, float("nan")), (3, 2.0)])
     with monkeypatch.context() as before:
-        if FORMAT == "iceberg": before.setattr("dmscdc.lake.iceberg._without_bounds", lambda column: {})
+        if FORMAT == "iceberg": before.setattr("dmscdc.lake.iceberg.without_bounds", lambda column: {})
         world.go()
     if FORMAT == "parquet": as_before(*world.folder.glob("*.parquet"))
     found = lambda: [row.id for row in world.lake_table.read(spark).where("f > 5").collect()]

@@ -39,7 +39,7 @@ def names(lines: list[str]) -> set[str]:
 
 def test_the_package_alone_asks_for_little_and_for_no_spark_and_no_aws(needs):
     assert names(needs[""]) == {"typer", "rich", "cronsim", "jinja2", "markupsafe", "pyarrow", "numpy", "tomli", "sqlglot"}
-    assert set(needs) - {"", "dev"} == {"local", "notebooks", "aws", "stream", "lineage", "delta", "hudi", "source", "all"}
+    assert set(needs) - {"", "dev"} == {"local", "notebooks", "aws", "stream", "lineage", "delta", "iceberg", "hudi", "source", "all"}
 
 
 def test_what_others_pin_has_a_lower_bound_only_except_for_the_spark_of_a_laptop(needs):
@@ -48,7 +48,7 @@ def test_what_others_pin_has_a_lower_bound_only_except_for_the_spark_of_a_laptop
             if extra not in ("local", "all", "dev") and re.split(r"[\s\[<>=!~]", line)[0] in THEIRS:
                 assert re.fullmatch(r"\w+>=[\d.]+", line.replace(" ", "")), f"{extra}: {line}"
     assert names(needs["local"]) == {"pyspark", "setuptools", "sqlalchemy"}  # the demo compares with its shop
-    assert names(needs["all"]) == names([line for extra in ("local", "notebooks", "aws", "stream", "lineage", "delta", "hudi", "source") for line in needs[extra]])
+    assert names(needs["all"]) == names([line for extra in ("local", "notebooks", "aws", "stream", "lineage", "delta", "iceberg", "hudi", "source") for line in needs[extra]])
 
 
 def conflicts(needs: dict[str, list[str]], extras: str, name: str) -> list[str]:

@@ -54,6 +54,7 @@ class Copying:
     pieces: tuple[tuple[Part, ...], ...]  # each of one folder
     partition: tuple[str, ...] = ()  # columns that the folders hold
     keeps: bool = False  # keep `Op` of files that have it; else every row gets I
+    ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
 
     @property
     def stored(self) -> list[Column]:
@@ -141,7 +142,7 @@ def _write_copy(
     "Writes a staged lake file. The name is new each time, because Spark may run a task twice."
     name = f"{folder}/{copying.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/")
     rows = pa.concat_tables(tables).unify_dictionaries()
-    write_table(rows, f"{copying.out}/{name}", dict(copying.schema), unique_columns(copying.keys))
+    write_table(rows, f"{copying.out}/{name}", dict(copying.schema), unique_columns(copying.keys), dict(copying.ids))
     return name
 
 
@@ -171,8 +172,8 @@ def _load_copying(url: str) -> Copying:
     pieces = tuple(tuple(Part(**part | {"groups": tuple(part["groups"])}) for part in piece)
                    for piece in stored.pop("pieces"))
     lists = {name: tuple(stored.pop(name)) for name in ("keys", "partition")}
-    schema = tuple(map(tuple, stored.pop("schema")))
-    return Copying(**stored, **lists, schema=schema, pieces=pieces)
+    pairs = {name: tuple(map(tuple, stored.pop(name))) for name in ("schema", "ids")}
+    return Copying(**stored, **lists, **pairs, pieces=pieces)
 
 
 def copy_numbers(batches: Batches, url: str) -> Batches:

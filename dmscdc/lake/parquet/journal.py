@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from ...errors import AlreadyExists, CommitConflict, FilesGone, MissingDataFile, UnsupportedStore
@@ -121,6 +122,7 @@ class Journal:
     aside = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
     in_place = False  # new files lie aside until their commit is there, because readers list the folder
     fixed = frozenset()  # names of files that are not written again
+    ids = MappingProxyType({})  # of columns, which files carry where a format has them
 
     def entry_name(self, number: int) -> str:
         return f"{self.meta}/journal/{number:012d}.json"

@@ -66,6 +66,7 @@ class Work:
     target_bytes: int
     units: tuple[Unit, ...]
     replaces: tuple[str, ...] = ()  # `_cdc_file` of rows that stay only if the batch has them
+    ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
 
     types = property(lambda self: dict(self.schema), doc="Lake types by column.")
     names = property(lambda self: [name for name, _ in self.schema], doc="All columns in their order.")
@@ -275,7 +276,7 @@ def _write_lake(
         low, high = rows.num_rows * part // pieces, rows.num_rows * (part + 1) // pieces
         names.append(f"{unit.folder}/{work.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/"))
         url = f"{work.out}/{names[-1]}"
-        write_table(rows.slice(low, high - low), url, work.types, unique_columns(work.keys))
+        write_table(rows.slice(low, high - low), url, work.types, unique_columns(work.keys), dict(work.ids))
     return names
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-038

@@ -71,7 +71,9 @@ def _to_work(
     transaction, facts = staging.transaction, staging.facts
     types = tuple((c.name, c.type) for c in lake_columns(transaction.schema))
     common = (batch.keys, transaction.partition, batch.sets, batch.soft, target_bytes)
-    return Work(batch.url, staging.path, facts, staging.prefix, types, *common, units=(), replaces=batch.replaces)
+    ids = tuple(staging.journal.ids.items())
+    more = {"units": (), "replaces": batch.replaces, "ids": ids}
+    return Work(batch.url, staging.path, facts, staging.prefix, types, *common, **more)
 
 
 def _run_units(

@@ -27,7 +27,7 @@ from ...changes.schema import statistics
 from ...changes.tasks import BOUNDS, in_tasks, nan_columns
 from ...errors import LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
-from .journal import Entry, Journal, LakeFile, located, name_prefix
+from .journal import Entry, Journal, LakeFile, commit_of, located, name_prefix
 from .rewrite import Unit, key_scalar
 from ..table import Commit, PlainFile, Transaction, from_facts, lake_columns
 from ...landing.layout import expression
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['SMALL', 'MANY', 'as_bound', 'partition_values', 'describe', 'check_bounds', 'candidates', 'in_partitions',
-           'gather_small', 'hides_nan', 'unit', 'to_commit', 'StagingDir', 'described', 'write_frame', 'copy_staged',
-           'read_files', 'plain_files', 'check_files', 'check_adopted', 'count_rows']
+__all__ = ['SMALL', 'MANY', 'LARGEST', 'as_bound', 'partition_values', 'describe', 'check_bounds', 'candidates', 'in_partitions',
+           'gather_small', 'hides_nan', 'unit', 'sweep_orphans', 'to_commit', 'StagingDir', 'described', 'write_frame',
+           'copy_staged', 'read_files', 'plain_files', 'check_files', 'check_adopted', 'count_rows']
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-008
 def as_bound(value: Any) -> Any:
@@ -196,6 +196,20 @@ def unit(journal: Journal,  # of the table
     rows, sizes = (tuple(getattr(file, name) for file in group) for name in ("rows", "bytes"))
     return Unit(urls, names, folder, first.values, low, high, force, rows, sizes)
 
+
+LARGEST = 256 << 20  # bytes of a file of another program that a task writes again
+
+
+def sweep_orphans(
+    journal: Journal,
+    number: int,  # of a commit that is there
+    attempt: str,  # that made it
+) -> None:
+    "Remove what other attempts at this commit wrote into the table's folder: their number is taken."
+    for name in journal.store.list(journal.folder):
+        if commit_of(name) == number and f"-{attempt}-" not in name.rpartition("/")[2]:
+            journal.store.delete(name)
+
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #6a7ba152
 def to_commit(
     entry: Entry,
@@ -291,7 +305,8 @@ def copy_staged(
     "Copy pieces of files to staged files, one task each."
     schema = tuple((c.name, c.type) for c in lake_columns(staging.transaction.schema))
     common = (staging.path, staging.prefix, schema, staging.transaction.key, rows_a_file)
-    copying = Copying(*common, tuple(map(tuple, pieces)), staging.transaction.partition, keeps)
+    ids = tuple(staging.journal.ids.items())
+    copying = Copying(*common, tuple(map(tuple, pieces)), staging.transaction.partition, keeps, ids)
     done = in_tasks(spark, f"{staging.facts}/copy.json", encode_copying(copying), len(pieces), copy_numbers)
     return described(staging, {name: name for line in done for name in line["adds"]})
 
