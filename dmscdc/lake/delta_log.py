@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -232,7 +233,7 @@ class DeltaLog:
         except ImportError:
             raise LeftToFormat("deltalake is not installed: pip install 'dmscdc[delta]'") from None
         try:
-            return Reader(self.store.path(self.folder))
+            return Reader(Path(self.store.path(self.folder)).as_uri())  # of a bare path it would decode each %20
         except (DeltaError, OSError, ValueError) as error:
             raise LeftToFormat(f"deltalake cannot read its log: {error}") from error
 

@@ -51,9 +51,12 @@ def rows(found) -> list[tuple]: return sorted((row["id"], row["name"], row["regi
 def wanted(world: World) -> list[tuple]: return rows(replay(world.raw, ["id"]).values())
 
 
+def by_spark(world: World) -> list[tuple]: return rows(row.asDict() for row in world.lake_table.read(world.spark).collect())
+
+
 def by_all(world: World) -> list[list[tuple]]:
     "The rows as Spark, and as deltalake, finds them."
-    return [rows(row.asDict() for row in world.lake_table.read(world.spark).collect()), rows(delta(world.folder).to_pylist())]
+    return [by_spark(world), rows(delta(world.folder).to_pylist())]
 
 
 def test_a_load_and_its_changes_are_our_files_and_equal_the_source_for_every_reader(tmp_path, spark):
@@ -110,7 +113,7 @@ def test_spark_s_own_commands_go_on_upon_our_commits_and_we_upon_theirs(tmp_path
     spark.sql(f"delete from {table} where id = 1").collect()
     spark.sql(f"restore table {table} to version as of {len(log(here)) - 2}").collect()
     assert [row["id"] for row in spark.sql(f"describe history {table}").selectExpr("version as id").collect()] == list(range(len(log(here))))[::-1]
-    assert rows(row.asDict() for row in here.lake_table.read(spark).collect()) == wanted(here), "deltalake reads no table with deletion vectors"
+    assert by_spark(here) == wanted(here), "deltalake reads no table with deletion vectors"
 
 
 def test_a_file_with_a_deletion_vector_is_left_to_delta_s_merge(tmp_path, spark):
@@ -120,7 +123,7 @@ def test_a_file_with_a_deletion_vector_is_left_to_delta_s_merge(tmp_path, spark)
     spark.sql(f"delete from delta.`{here.folder}` where id = 1").collect()  # another program, which is told
     here.changes(1, [("U", 2, "zwei", "west")])
     assert here.go().verdict == "attention" and engines(here)[-1] == "Apache-Spark"
-    assert rows(row.asDict() for row in here.lake_table.read(spark).collect()) == [row for row in wanted(here) if row[0] != 1]
+    assert by_spark(here) == [row for row in wanted(here) if row[0] != 1]
 
 
 def test_twelve_commits_are_read_from_a_checkpoint_when_their_lines_are_gone(tmp_path, spark):
@@ -177,6 +180,13 @@ def test_a_column_of_another_program_keeps_its_values(tmp_path, spark):
     here.go()
     found = {row["id"]: row["theirs"] for row in spark.read.format("delta").load(str(here.folder)).collect()}
     assert found == {**{n: "kept" for n in range(1, 7)}, 9: None} and engines(here)[-1] == "Apache-Spark"
+
+
+def test_tables_whose_names_are_addresses_of_each_other_are_two(tmp_path, spark):
+    here = [World(tmp_path, spark, COLUMNS, table=f"shop.{name}").set(key="id").load([(1, name, "west")]) for name in ("a b", "a%20b", "a%2520b", "a#b?")]
+    for one in here: one.go()
+    for one in here: one.changes(1, [("I", 2, f"also {one.table}", "west")]).go()
+    assert [by_spark(one) for one in here] == [wanted(one) for one in here] and {tuple(engines(one)) for one in here} == {("dmscdc", "dmscdc")}
 
 
 def test_what_a_dead_attempt_has_written_is_removed_by_the_next(tmp_path, spark, monkeypatch):

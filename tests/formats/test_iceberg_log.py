@@ -8,7 +8,7 @@ import pytest
 from dmscdc.lake.iceberg_log import IcebergLog
 
 from readers import iceberg
-from test_delta_log import PREDICATES, ROWS, TYPES, VALUES, rows, wanted, world
+from test_delta_log import COLUMNS, PREDICATES, ROWS, TYPES, VALUES, rows, wanted, world
 from tiers import sampled
 from world import World
 
@@ -112,3 +112,10 @@ def test_a_column_of_another_program_keeps_its_values(tmp_path, spark):
     here.go()
     found = {row["id"]: row["theirs"] for row in spark.table(in_spark(here)).collect()}
     assert found == {**{n: "kept" for n in range(1, 7)}, 9: None} and engines(here)[-1] == "spark"
+
+
+def test_tables_whose_names_are_addresses_of_each_other_are_two(tmp_path, spark):
+    here = [World(tmp_path, spark, COLUMNS, table=f"shop.{name}").set(key="id").load([(1, name, "west")]) for name in ("a b", "a%20b", "a%2520b", "a#b?")]
+    for one in here: one.go()
+    for one in here: one.changes(1, [("I", 2, f"also {one.table}", "west")]).go()
+    assert [by_all(one)[0] for one in here] == [wanted(one) for one in here] and {tuple(engines(one)) for one in here} == {("dmscdc", "dmscdc")}
