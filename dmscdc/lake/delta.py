@@ -138,10 +138,11 @@ class DeltaTable(OwnFiles):
             "spark.databricks.delta.vacuum.logging.enabled": "false",  # two versions that say nothing
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",  # tasks that list; 10,000 by default
         }
-        count = len(self.store.list(self.place))
+        data = lambda: sum("/_delta_log/" not in name for name in self.store.list(self.place))
+        count = data()
         with session_settings(spark, settings):
             spark.sql(f"vacuum delta.{quoted(spark_url(self.location))} retain {hours:.3f} hours").collect()
-        gone = count - len(self.store.list(self.place))
+        gone = count - data()
         return f"VACUUM: {gone:,} files removed" if gone else ""
 
     def merge(

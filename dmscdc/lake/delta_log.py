@@ -9,29 +9,26 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import dmscdc
 from ..changes.schema import FILE, ROW, Column, Schema, open_lake, statistics
-from ..errors import AlreadyExists, LeftToFormat
-from .open import Newest, from_note, overtaken, packed
-from .parquet.journal import Entry, LakeFile, next_entry
-from .parquet.write import LARGEST, as_bound, describe, sweep_orphans
+from ..errors import LeftToFormat
+from .open import FormatLog, Newest, from_note, overtaken, packed
+from .parquet.journal import Entry, LakeFile
+from .parquet.write import LARGEST, as_bound, describe
 from .table import Transaction, lake_columns
-from ..storage.filesystem import is_bucket
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable as Reader
 
-    from dmscdc.lake.open import OpenTable
+    from dmscdc.lake.open import OwnFiles
 
 # %% auto #0
 __all__ = ['reasons', 'json_type', 'stats_of', 'Snapshot', 'value_text', 'DeltaLog']
@@ -110,7 +107,7 @@ def _ends(
     "The bounds of a column as the log has them."
     some = [one for one in told if one.has_min_max]
     is_known = some and all(one.has_min_max or not one.num_values for one in told)
-    if type in ("float", "double") or not is_known:
+    if not is_known:
         return None
     try:
         ends = _told(min(one.min for one in some), False), _told(max(one.max for one in some), True)
@@ -213,17 +210,13 @@ def _in_log(
     return "".join(one if ord(one) > 127 else quote(one, safe="/=~!$&'()*+,;:@") for one in name)
 
 
-class DeltaLog:
-    "The commits of one Delta table, for the tasks that write plain files; as `lake.parquet.journal.Journal`."
-    in_place, ids = True, MappingProxyType({})
+class DeltaLog(FormatLog):
+    "The commits of one Delta table."
+    deletes = "deletion vectors"
 
-    def __init__(self, table: OpenTable):
-        self.table, self.store, self.folder, self.aside = table, table.store, table.place, table.aside
+    def __init__(self, table: OwnFiles):
+        super().__init__(table)
         self.now: Snapshot | None = None  # the version that a run planned from
-        self.fixed: frozenset[str] = frozenset()
-
-    def reading(self, number: int) -> AbstractContextManager[None]:
-        return nullcontext()
 
     def _reader(self) -> Reader:
         "Raises `LeftToFormat` without deltalake, or for a log that it cannot read."
@@ -232,27 +225,17 @@ class DeltaLog:
             from deltalake.exceptions import DeltaError
         except ImportError:
             raise LeftToFormat("deltalake is not installed: pip install 'dmscdc[delta]'") from None
+        if "%" in self.table.location:
+            raise LeftToFormat("deltalake takes a%20b for a b, so it would read the log of another table")
         try:
-            return Reader(Path(self.store.path(self.folder)).as_uri())  # of a bare path it would decode each %20
+            return Reader(self.table.location)
         except (DeltaError, OSError, ValueError) as error:
             raise LeftToFormat(f"deltalake cannot read its log: {error}") from error
 
-    def base(
-        self,
-        found: Newest | None,  # None: there is no table
-        transaction: Transaction,
-    ) -> Entry | None:
-        "The table as a run plans from it. Raises `LeftToFormat`."
-        if is_bucket(self.table.location):
-            raise LeftToFormat("it lies in a bucket")
-        self.now, self.fixed = None, frozenset()
-        return self._entry(found, transaction) if found else None
-
-    def _entry(self, found: Newest, transaction: Transaction) -> Entry:
-        "The same where there is a table."
-        keys, types = found.commit.key or (FILE, ROW), {c.name: c.type for c in transaction.schema}
-        if other := [c.name for c in found.commit.schema if types.get(c.name, c.type) != c.type]:
-            raise LeftToFormat(f"the type of {other[0]} changes")
+    def plan(self, found: Newest | None, transaction: Transaction) -> Entry | None:
+        self.now, self.fixed, keys = None, frozenset(), found and found.commit.key or (FILE, ROW)
+        if not found:
+            return None
         reader = self._reader()
         if reader.version() != found.top.id:
             raise overtaken(self.table.table, None)
@@ -274,37 +257,18 @@ class DeltaLog:
         self.now = Snapshot(found.top.id, paths, values, about.id, about.configuration, fields)
         return Entry(found.commit.number, found.attempt, "", (), (), files, from_note(found.version.note))
 
-    def check_touched(self, files: Iterable[LakeFile]) -> None:
-        "Raises `LeftToFormat` if one of these files cannot be written again."
-        if other := [file.name for file in files if file.name in self.fixed]:
-            raise LeftToFormat(f"{other[0]} has deletion vectors or is larger than {LARGEST >> 20} MB")
-
-    def commit(
-        self,
-        head: Entry | None,  # that the writer planned from
-        attempt: str,
-        adds: Iterable[LakeFile],
-        removes: Iterable[str],  # names
-        facts: Mapping[str, Any],  # of `to_facts`
-    ) -> Entry:
-        "Make files the next version. Raises `CommitConflict` if another writer has taken its number."
-        entry = next_entry(head, attempt, adds, removes, facts)
+    def put(self, head: Entry | None, entry: Entry) -> None:
         version = self.now.version + 1 if self.now else 0
-        try:
-            lines = "".join(f"{_dumped(step)}\n" for step in self._steps(head, entry))
-            self.store.create(f"{self.folder}/_delta_log/{version:020d}.json", lines.encode())
-        except (AlreadyExists, FileNotFoundError) as error:  # whoever was quicker may have removed our files
-            now = self.table.newest()
-            if not now or now.attempt != attempt:
-                for file in entry.added:
-                    self.store.delete(f"{self.folder}/{file.name}")
-                raise overtaken(self.table.table, now.commit if now else None) from error
-        self.table.known.clear()
-        self.table.sweep(entry.number)
-        sweep_orphans(self, entry.number, attempt)
-        if version and version % _CHECKPOINT == 0:
-            self._reader().create_checkpoint()
-        return entry
+        lines = "".join(f"{_dumped(step)}\n" for step in self._steps(head, entry))
+        self.store.create(f"{self.folder}/_delta_log/{version:020d}.json", lines.encode())
+
+    def after(self, entry: Entry) -> None:
+        "A checkpoint now and then. Where it fails, the commit is there all the same, and a later one makes it."
+        if self.now and (self.now.version + 1) % _CHECKPOINT == 0:
+            try:
+                self._reader().create_checkpoint()
+            except Exception as error:  # deltalake has errors of its own
+                warnings.warn(f"{self.table.table}: no checkpoint of its log was made: {error}", stacklevel=2)
 
     def _steps(self, head: Entry | None, entry: Entry) -> Iterator[dict[str, Any]]:
         "What a commit says, a step each."

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..changes.schema import FILE, ROW, Column, Schema
 from ..errors import AlreadyExists, LeftToFormat
-from .open import Newest, from_note, overtaken, packed
-from .parquet.journal import Entry, LakeFile, next_entry
-from .parquet.write import LARGEST, as_bound, sweep_orphans
+from .open import FormatLog, Newest, from_note, overtaken, packed
+from .parquet.journal import Entry, LakeFile
+from .parquet.write import LARGEST, as_bound
 from .table import Transaction, lake_columns
-from ..storage.filesystem import is_bucket
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -98,29 +96,16 @@ def reasons(
     return told
 
 
-class IcebergLog:
-    "The commits of one Iceberg table, for the tasks that write plain files; as `lake.parquet.journal.Journal`."
-    in_place = True
+class IcebergLog(FormatLog):
+    "The commits of one Iceberg table."
+    files_below, deletes = "/data", "delete files"
 
     def __init__(self, table: OwnFiles):
-        self.table, self.store, self.aside = table, table.store, table.aside
-        self.folder = f"{table.place}/data"
-        self.fixed: frozenset[str] = frozenset()  # names of files that are not written again
-        self.ids: dict[str, int] = {}  # of the columns, which stand in the files
+        super().__init__(table)
         self.files: dict[str, DataFile] = {}  # of the version that a run planned from, by name
         self.change: Change | None = None  # the commit that is made
 
-    def reading(self, number: int) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def base(
-        self,
-        found: Newest | None,  # None: there is no table
-        transaction: Transaction,
-    ) -> Entry | None:
-        "The table as a run plans from it. Raises `LeftToFormat`."
-        if is_bucket(self.table.location):
-            raise LeftToFormat("it lies in a bucket")
+    def plan(self, found: Newest | None, transaction: Transaction) -> Entry | None:
         try:
             from pyiceberg.table.metadata import TableMetadataUtil
         except ImportError:
@@ -133,10 +118,7 @@ class IcebergLog:
         metadata = TableMetadataUtil.parse_obj(known)
         if metadata.current_snapshot_id != found.top.id:
             raise overtaken(self.table.table, None)
-        types = {c.name: c.type for c in transaction.schema}
-        why = reasons(metadata, found.commit.schema)
-        why += [f"the type of {c.name} changes" for c in found.commit.schema if types.get(c.name, c.type) != c.type]
-        if why:
+        if why := reasons(metadata, found.commit.schema):
             raise LeftToFormat("; ".join(why))
         return self._entry(found, transaction, self._open(number, known, metadata))
 
@@ -201,38 +183,9 @@ class IcebergLog:
         if properties := self.table.without_bounds(new):
             self.change.set_properties(properties)
 
-    def check_touched(self, files: Iterable[LakeFile]) -> None:
-        "Raises `LeftToFormat` if one of these files cannot be written again."
-        if other := [file.name for file in files if file.name in self.fixed]:
-            raise LeftToFormat(f"{other[0]} has delete files, or is larger than {LARGEST >> 20} MB")
-
-    def commit(
-        self,
-        head: Entry | None,  # that the writer planned from
-        attempt: str,
-        adds: Iterable[LakeFile],
-        removes: Iterable[str],  # names
-        facts: Mapping[str, Any],  # of `to_facts`
-    ) -> Entry:
-        "Make files the next snapshot. Raises `CommitConflict` if another writer has made one."
-        from pyiceberg.exceptions import CommitFailedException, ValidationException
-
-        entry = next_entry(head, attempt, adds, removes, facts)
-        try:
-            self._write(entry)
-        except (AlreadyExists, CommitFailedException, ValidationException, FileNotFoundError) as error:
-            now = self.table.newest()
-            if not now or now.attempt != attempt:
-                for file in entry.added:
-                    self.store.delete(f"{self.folder}/{file.name}")
-                raise overtaken(self.table.table, now.commit if now else None) from error
-        self.table.known.clear()
-        self.table.sweep(entry.number)
-        sweep_orphans(self, entry.number, attempt)
-        return entry
-
-    def _write(self, entry: Entry) -> None:
+    def put(self, head: Entry | None, entry: Entry) -> None:
         "The snapshot, and our tag on it."
+        from pyiceberg.exceptions import CommitFailedException, ValidationException
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
         from pyiceberg.table.update.snapshot import ManageSnapshots
 
@@ -248,4 +201,7 @@ class IcebergLog:
                 snapshot.append_data_file(parquet_file_to_data_file(change._table.io, change.table_metadata, place))
         with ManageSnapshots(change) as tags:
             tags.create_tag(snapshot._snapshot_id, _NOTE)
-        change.commit_transaction()
+        try:
+            change.commit_transaction()
+        except (CommitFailedException, ValidationException) as error:
+            raise AlreadyExists(str(error)) from error

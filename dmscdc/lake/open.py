@@ -9,23 +9,25 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..changes.read import quoted
 from ..changes.stage import Batch
-from ..errors import ColumnsGone, CommitConflict, LeftToFormat, Refused
+from ..errors import AlreadyExists, ColumnsGone, CommitConflict, LeftToFormat, Refused
 from .outcome import Outcome, as_wanted, changed, meet, merge_sql, whole
-from .parquet.journal import Entry, name_prefix
+from .parquet.journal import Entry, LakeFile, name_prefix, next_entry
 from .parquet.table import ParquetCommit, copy_load, stage_batch, stage_position, stage_rows
+from .parquet.write import LARGEST, sweep_orphans
 from .table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Upkeep, Written
 from .table import from_facts, lake_columns, to_facts
 from ..landing.files import TableRef, for_shell
 from ..spark.formats import check_session
 from ..spark.session import open_session
+from ..storage.filesystem import is_bucket
 from ..storage.log_store import open_store, staging_number
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['to_note', 'packed', 'from_note', 'Version', 'Newest', 'newest_of', 'overtaken', 'OpenCommit', 'session_settings',
-           'OpenTable', 'OwnFiles']
+           'OpenTable', 'OwnFiles', 'FormatLog']
 
 # %% ../../notebooks/07_lake/05_open.ipynb #0aba6276
 _LONG = 2_000  # characters of a note that is packed
@@ -467,3 +469,78 @@ class OwnFiles(OpenTable):
         except LeftToFormat:
             pass
         return super().advance(transaction, spark)
+
+# %% ../../notebooks/07_lake/05_open.ipynb #0e5f11e8
+class FormatLog:
+    "The commits of a table of an open format, for the tasks that write plain files; as `lake.parquet.journal.Journal`."
+    in_place = True
+    files_below = ""  # folder of the data files, below the table
+    deletes = ""  # what a file can have beside it that takes rows away, in words
+
+    def __init__(self, table: OwnFiles):
+        self.table, self.store, self.aside = table, table.store, table.aside
+        self.folder = f"{table.place}{self.files_below}"
+        self.fixed: frozenset[str] = frozenset()  # names of files that are not written again
+        self.ids: Mapping[str, int] = {}  # of the columns, where they stand in the files
+
+    def reading(self, number: int) -> AbstractContextManager[None]:
+        "As the journal's: what a log of others cannot say raises `LeftToFormat`."
+        return nullcontext()
+
+    def base(
+        self,
+        found: Newest | None,  # None: there is no table
+        transaction: Transaction,
+    ) -> Entry | None:
+        "The table as a run plans from it. Raises `CommitConflict`, `LeftToFormat`."
+        if is_bucket(self.table.location):
+            raise LeftToFormat("it lies in a bucket")
+        if not self.store.has_links(self.aside):
+            raise LeftToFormat("its file system has no hard links")
+        types = {c.name: c.type for c in transaction.schema}
+        if found and (other := [c.name for c in found.commit.schema if types.get(c.name, c.type) != c.type]):
+            raise LeftToFormat(f"the type of {other[0]} changes")
+        return self.plan(found, transaction)
+
+    def plan(self, found: Newest | None, transaction: Transaction) -> Entry | None:
+        "What `base` returns, of a format. Raises `CommitConflict`, `LeftToFormat`."
+        raise NotImplementedError
+
+    def put(self, head: Entry | None, entry: Entry) -> None:
+        "Put a commit. Raises `AlreadyExists` if another writer has put one since the plan."
+        raise NotImplementedError
+
+    def after(self, entry: Entry) -> None:
+        "What a format does once a commit is there."
+
+    def check_touched(self, files: Iterable[LakeFile]) -> None:
+        "Raises `LeftToFormat` if one of these files cannot be written again."
+        if other := [file.name for file in files if file.name in self.fixed]:
+            raise LeftToFormat(f"{other[0]} has {self.deletes}, or is larger than {LARGEST >> 20} MB")
+
+    def commit(
+        self,
+        head: Entry | None,  # that the writer planned from
+        attempt: str,
+        adds: Iterable[LakeFile],
+        removes: Iterable[str],  # names
+        facts: Mapping[str, Any],  # of `to_facts`
+    ) -> Entry:
+        "Make files the newest commit. Raises `CommitConflict` if another writer has made one."
+        entry = next_entry(head, attempt, adds, removes, facts)
+        try:
+            self.put(head, entry)
+        except (AlreadyExists, FileNotFoundError) as error:  # whoever was quicker may have removed our files
+            now = self.table.newest()
+            if not now or now.attempt != attempt:
+                for file in entry.added:
+                    self.store.delete(f"{self.folder}/{file.name}")
+                was_run = bool(now) and now.commit.number >= entry.number
+                if isinstance(error, FileNotFoundError) and not was_run:
+                    raise  # nobody was quicker: a file of the table is gone
+                raise overtaken(self.table.table, now.commit if was_run else None) from error
+        self.table.known.clear()
+        self.table.sweep(entry.number)
+        sweep_orphans(self, entry.number, attempt)
+        self.after(entry)
+        return entry

@@ -180,6 +180,22 @@ class LogStore:
         "Creates the whole file or nothing; raises `AlreadyExists` when the name is taken."
         _create_linked(self.path(name), content)
 
+    def has_links(self, folder: str) -> bool:
+        "Whether `create` makes a file in a folder; without hard links it makes a folder, which only we can read."
+        drafts = [os.path.join(self.path(folder), f".{secrets.token_hex(6)}") for _ in range(2)]
+        os.makedirs(self.path(folder), exist_ok=True)
+        _write_synced(drafts[0], b"")
+        try:
+            os.link(*drafts)
+            os.unlink(drafts[1])
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return False
+        finally:
+            os.unlink(drafts[0])
+        return True
+
     def replace(self, name: str, content: bytes) -> None:
         "Puts other content in the place of a file that is there, in one step."
         path = Path(self.path(name))

@@ -1,0 +1,174 @@
+"What holds of tables of Delta and Iceberg that our own tasks write: other programs read, skip and write them as they do the format's own."
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from datetime import date, datetime, timezone
+from decimal import Decimal
+
+import pytest
+
+import readers
+from dmscdc.lake.open import FormatLog
+from tiers import sampled
+from world import World, replay
+
+pytestmark = pytest.mark.proof
+
+COLUMNS = {"id": "int", "name": "string", "region": "string"}
+ROWS = [(n, f"name {n}", "north" if n % 2 else "süd") for n in range(1, 7)]
+TYPES = {
+    "id": "bigint", "small": "smallint", "whole": "int", "real": "float", "exact": "double", "price": "decimal(20,4)", "yes": "boolean", "text": "string", "day": "date", "at": "timestamp", "raw": "binary",
+}
+VALUES = [
+    (1, -5, -(2**31), -1.5, float("nan"), Decimal("-1234567890123456.7891"), True, "", date(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone.utc), b"\x00"),
+    (2, 7, 0, 2.5, 1e300, Decimal("0.0001"), False, "x" * 31 + "\U0001F600 and more", date(2026, 2, 28), datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=timezone.utc), b"\xff" * 40),
+    (3, *[None] * 10),
+    (4, 32767, 2**31 - 1, float("inf"), -0.0, Decimal("9999999999999999.9999"), True, "\uffff" * 40, date(9999, 12, 31), datetime(2026, 1, 2, 3, 4, 5, 678_999, tzinfo=timezone.utc), b""),
+]
+PREDICATES = [  # each must find the same rows whether files are skipped or not
+    "small > 6", "small is null", "whole = 2147483647", "whole < 0", "real > 2", "isnan(exact)", "exact > 1e299", "exact = 0", "price = 9999999999999999.9999BD", "price < -1234567890123456.7890BD",
+    "yes", "not yes", "text = ''", "text like 'xxx%'", "text > repeat('\uffff', 39)", "text >= 'y'", "day = date'0001-01-01'", "day > date'9999-12-30'", "at > timestamp'2026-01-02 03:04:05.678950Z'",
+    "at = timestamp'2026-01-02 03:04:05.678901Z'", "at < timestamp'1970-01-01 00:00:00Z'", "raw = X'00'", "_cdc_row >= 2", "Op = 'U'", "id in (2, 4)",
+]
+
+
+def world(tmp_path, spark, columns=COLUMNS, **settings) -> World: return World(tmp_path, spark, columns).set(**{"key": "id", **settings})
+
+
+def log(world: World) -> list[list[dict]]:
+    "The steps of each version of a Delta table."
+    return [[json.loads(line) for line in path.read_text().splitlines()] for path in sorted(world.folder.glob("_delta_log/*.json"))]
+
+
+def engines(world: World) -> list[str]:
+    "Who made each commit: dmscdc, or Spark."
+    if readers.FORMAT == "delta": told = [next(step["commitInfo"] for step in steps if "commitInfo" in step)["engineInfo"] for steps in log(world)]
+    else: told = [one["summary"].get("engine-name", "dmscdc") for one in world.lake_table.newest_metadata()[1]["snapshots"]]
+    return ["dmscdc" if one.startswith("dmscdc") else "Spark" for one in told]
+
+
+def in_spark(world: World) -> str:
+    "The table's name in the session, as another program has it."
+    return f"delta.`{world.folder}`" if readers.FORMAT == "delta" else world.lake_table._named(world.spark)
+
+
+def rows(found) -> list[tuple]: return sorted((row["id"], row["name"], row["region"]) for row in found)
+
+
+def wanted(world: World) -> list[tuple]: return rows(replay(world.raw, ["id"]).values())
+
+
+def by_spark(world: World) -> list[tuple]: return rows(row.asDict() for row in world.lake_table.read(world.spark).collect())
+
+
+def by_other(world: World) -> list[tuple]:
+    "The rows as deltalake, or pyiceberg, finds them."
+    return rows(getattr(readers, readers.FORMAT)(world.folder).to_pylist())
+
+
+def by_all(world: World) -> list[list[tuple]]: return [by_spark(world), by_other(world)]
+
+
+def test_a_load_and_its_changes_are_our_files_and_equal_the_source_for_every_reader(tmp_path, spark):
+    here = world(tmp_path, spark).load(ROWS)
+    here.go()
+    here.changes(1, [("U", 2, "zwei", "süd"), ("D", 3, None, None), ("I", 9, "neun", "ost")])
+    assert here.go().verdict == "ok" and engines(here) == ["dmscdc", "dmscdc"] and by_all(here) == [wanted(here)] * 2
+
+
+def test_columns_that_come_later_are_null_in_files_that_no_change_touched(tmp_path, spark):
+    here = world(tmp_path, spark).load(ROWS[:2])
+    here.go()
+    more = {**COLUMNS, "note": "string"}
+    here.changes(1, [("I", 9, "neun", "ost", "new")], more)
+    assert here.go().verdict == "ok" and engines(here)[-1] == "dmscdc"
+    found = {row["id"]: row["note"] for row in here.lake_table.read(spark).collect()}
+    assert found == {1: None, 2: None, 9: "new"} == {row["id"]: row["note"] for row in getattr(readers, readers.FORMAT)(here.folder).to_pylist()}
+
+
+@pytest.mark.compiled
+def test_no_reader_that_skips_files_by_their_bounds_misses_a_row(tmp_path, spark):
+    here = world(tmp_path, spark, TYPES).load(VALUES[:3])
+    here.go()
+    here.changes(1, [("I", *VALUES[3]), ("U", *VALUES[1])])
+    assert here.go().verdict == "ok" and engines(here) == ["dmscdc", "dmscdc"]
+    frame = spark.table(in_spark(here)) if readers.FORMAT == "iceberg" else spark.read.format("delta").load(str(here.folder))
+    kept = frame.localCheckpoint()  # in memory: nothing can be skipped
+    for predicate in PREDICATES:
+        ids = [sorted(row["id"] for row in one.where(predicate).select("id").collect()) for one in (frame, kept)]
+        assert ids[0] == ids[1], predicate
+
+
+@pytest.mark.parametrize("theirs", sampled(["update {} set name = 'theirs' where id = 2", "insert into {} select * from {} where id = 3", "update {} set name = 'theirs' where id = 5"], "update {} set name = 'theirs' where id = 2"))
+def test_a_writer_that_is_late_is_refused_and_leaves_nothing(tmp_path, spark, monkeypatch, theirs):
+    here = world(tmp_path, spark).load(ROWS)
+    here.go()
+    here.changes(1, [("U", 2, "ours", "west")])
+    sql, commit = theirs.replace("{}", in_spark(here)), FormatLog.commit
+
+    def after_theirs(log, *what):
+        spark.sql(sql).collect()
+        return commit(log, *what)
+
+    monkeypatch.setattr(FormatLog, "commit", after_theirs)
+    done = here.go()
+    assert done.verdict == "failed" and "another program wrote a version meanwhile" in done.words and engines(here)[-1] == "Spark"
+    assert not [path for path in here.folder.rglob("*.parquet") if path.name.startswith(f"{2:012d}-")]
+
+
+def test_a_column_of_another_program_keeps_its_values(tmp_path, spark):
+    here = world(tmp_path, spark).load(ROWS)
+    here.go()
+    spark.sql(f"alter table {in_spark(here)} add column theirs string")
+    spark.sql(f"update {in_spark(here)} set theirs = 'kept'")
+    here.changes(1, [("U", 2, "zwei", "süd"), ("I", 9, "neun", "ost")])
+    here.go()
+    found = {row["id"]: row["theirs"] for row in spark.sql(f"select * from {in_spark(here)}").collect()}
+    assert found == {**{n: "kept" for n in range(1, 7)}, 9: None} and engines(here)[-1] == "Spark"
+
+
+def test_tables_whose_names_are_addresses_of_each_other_are_two(tmp_path, spark):
+    here = [World(tmp_path, spark, COLUMNS, table=f"shop.{name}").set(key="id").load([(1, name, "west"), (3, name, "ost")]) for name in ("a b", "a%20b", "a%2520b", "a#b?")]
+    for one in here: one.go()
+    for one in here: assert one.changes(1, [("U", 1, f"new {one.table}", "west"), ("I", 2, f"also {one.table}", "west"), ("D", 3, None, None)]).go().verdict == "ok"
+    assert [by_spark(one) for one in here] == [wanted(one) for one in here]
+    assert {one.table: engines(one)[-1] for one in here if readers.FORMAT == "iceberg" or "%" not in one.table} == {one.table: "dmscdc" for one in here if readers.FORMAT == "iceberg" or "%" not in one.table}
+
+
+def test_what_a_dead_attempt_has_written_is_removed_by_the_next(tmp_path, spark, monkeypatch):
+    here = world(tmp_path, spark).load(ROWS)
+    here.go()
+    here.changes(1, [("U", 2, "zwei", "süd")])
+
+    class Killed(BaseException): pass
+
+    def killed(*_): raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FormatLog, "commit", killed)
+        with pytest.raises(Killed): here.go()
+    left = set(here.folder.rglob(f"{2:012d}-*.parquet"))
+    assert left and here.go().verdict == "ok" and by_all(here) == [wanted(here)] * 2
+    assert not left & set(here.folder.rglob("*.parquet"))
+
+
+def without_links(patch):
+    def link(*_, **__): raise OSError(errno.EPERM, "no hard links")
+
+    patch.setattr(os, "link", link)
+
+
+@pytest.mark.parametrize("lacks", [without_links, lambda patch: [patch.setitem(sys.modules, name, None) for name in ("deltalake", "pyiceberg", "pyiceberg.table.metadata")]], ids=["hard links", "the library"])
+def test_where_we_cannot_write_the_format_does(tmp_path, spark, monkeypatch, lacks):
+    here, done = world(tmp_path, spark).load(ROWS), []
+    for write in (lambda: None, lambda: here.changes(1, [("U", 2, "zwei", "süd"), ("D", 3, None, None), ("I", 9, "neun", "ost")])):
+        write()
+        with monkeypatch.context() as patch:
+            lacks(patch)
+            done.append(here.go())
+    assert [one.verdict for one in done] == ["ok", "ok"] and engines(here)[-1] == "Spark" and by_all(here) == [wanted(here)] * 2
+    here.changes(2, [("U", 1, "eins", "ost")])
+    assert here.go().verdict == "ok" and engines(here)[-1] == "dmscdc" and by_all(here) == [wanted(here)] * 2
