@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from .answer import Answer, answer_of
 from ..cli.ask import answer_as_of, asked, lives, lives_where, lost_of
-from ..changes.schema import FILE, ROW
+from ..changes.schema import FILE, ROW, as_stored
 from ..cli.options import moment_of
 from ..cli.questions import changes_of, life_of, rows_with
 from ..errors import BadKey, UnknownTable
@@ -22,6 +22,7 @@ from ..history.questions import BLAME, FOUND, LINE, blame_lines, change_lines, c
 from ..history.row import same
 from ..history.row_page import key_text, shown
 from ..history.small import lake_table
+from ..lake.table import frame_as_stored
 from ..landing.files import TableRef, for_shell
 from ..runs.log import RunLog
 from ..service.config import Config
@@ -104,17 +105,18 @@ class Table:
         self,
         limit: int | None = None,  # None: all
     ) -> Answer:
-        "The newest commit's rows: Op, the source's columns, the file and row that wrote each. Raises `UnknownTable`."
+        "The rows of the newest commit, as the lake has them: Op, the source's columns, the file and row of each."
         one = asked(self.config, self.name)
         if one.head is None:
             command = f"dmscdc pass --only {for_shell(self.name)}"
             raise UnknownTable(f"{self.name}: the lake has no commit of it yet: {command}")
         plain = one.lake.plain()
         if plain is None:
-            frame = one.lake.read(self.spark(one.lake.format))
+            frame = frame_as_stored(one.lake.read(self.spark(one.lake.format)), one.head.op_column)
             return Answer(self.name, frame if limit is None else frame.limit(limit))
         head, files = plain
-        return Answer(self.name, lake_table(head.schema, files, limit), (f"commit {head.number}",))
+        rows = as_stored(lake_table(head.schema, files, limit), head.op_column)
+        return Answer(self.name, rows, (f"commit {head.number}",))
 
     def history(
         self,

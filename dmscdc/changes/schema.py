@@ -24,12 +24,13 @@ from ..landing.files import WHOLE_ROWS, for_shell
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'COLUMNS', 'AWAY', 'SWELL',
-           'IN_MEMORY', 'STANDARD', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'time_from', 'in_python',
-           'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw', 'read_pieces',
-           'lake_damage', 'open_lake', 'read_lake', 'statistics', 'promised_nulls', 'size_of', 'read_footer',
-           'read_footers', 'unlogged_list', 'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution',
-           'stored', 'evolve', 'check_same', 'by_policy', 'check_case']
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'COLUMNS', 'AWAY',
+           'SWELL', 'IN_MEMORY', 'STANDARD', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'time_from',
+           'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw',
+           'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'stored_names', 'as_stored', 'from_stored',
+           'statistics', 'promised_nulls', 'size_of', 'read_footer', 'read_footers', 'unlogged_list', 'unlogged_names',
+           'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'stored', 'evolve', 'check_same', 'by_policy',
+           'check_case']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Column:
 
 Schema = tuple[Column, ...]
 OP, FILE, ROW = "Op", "_cdc_file", "_cdc_row"
+NO_OP = "none"  # in place of the name of a lake's operation column: the lake has none
 _SPARKS = "_tmp_metadata_row_index"  # where Spark puts a row's number while it reads
 UNLOGGED, UNLOGGED_IN = "_cdc_unlogged", b"dmscdc.unlogged"  # of a file that we have made, see `changes/csv`
 OURS: Schema = (Column(OP, "string"), Column(FILE, "string"), Column(ROW, "bigint"))
@@ -303,6 +305,35 @@ def read_lake(
     there = set(file.schema_arrow.names)
     with lake_damage():
         return read_raw(file, url, names and [n for n in names if n in there])
+
+# %% ../../notebooks/05_changes/01_schema.ipynb #57ee27ec
+def stored_names(
+    names: Sequence[str],  # columns of the lake, our operation column as Op
+    op_column: str,  # what it is called in the lake's files; NO_OP: they have none
+) -> list[str]:
+    "The names of the lake's columns as its files have them."
+    return [op_column if name == OP else name for name in names if name != OP or op_column != NO_OP]
+
+
+def as_stored(
+    rows: pa.Table,  # of the lake, our operation column as Op
+    op_column: str,  # as for `stored_names`
+) -> pa.Table:
+    "Rows of the lake as its files have them."
+    names = rows.column_names
+    kept = rows.select([name for name in names if name != OP or op_column != NO_OP])
+    return kept.rename_columns(stored_names(names, op_column))
+
+
+def from_stored(
+    rows: pa.Table,  # as the lake's files have them
+    op_column: str,  # as for `stored_names`
+) -> pa.Table:
+    "Rows of the lake with our operation column as Op; I in every row where the files have none."
+    if op_column == NO_OP:
+        same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), pa.array(["I"]))
+        return rows.add_column(0, OP, same)
+    return rows.rename_columns([OP if name == op_column else name for name in rows.column_names])
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #46c6d952
 AWAY = 64 << 20  # zeros in place of the pages; hardly any are touched
@@ -665,19 +696,26 @@ def check_case(
     schema: Schema,  # the lake's source columns
     footers: Sequence[Footer],  # of the files that bring them
     had: Schema,  # what the table has already
+    op_column: str = OP,  # the lake's operation column, see `stored_columns`
 ) -> None:
     "Raise `Refused` for a new column that differs from another one only in the case of letters."
-    known, places = {c.name for c in had}, {name.lower(): name for name in (OP, FILE, ROW)}
+    known, places = {c.name for c in had}, {}
+    if taken := next((c.name for c in schema if c.name.lower() == op_column.lower() != NO_OP), ""):
+        free = "_op" if taken.lower() != "_op" else "_operation"
+        raise Refused(
+            f"{table}: its column {taken} and {op_column}, our column for the operation, differ only in the case of "
+            "letters. Spark, Athena and other readers take them for one, and could not read the table. Give ours "
+            f"another name, or leave it out (none): dmscdc table set {for_shell(table)} --op-column {free}"
+        )
     for c in sorted(schema, key=lambda c: c.name not in known):
         other = places.setdefault(c.name.lower(), c.name)
         if other == c.name or c.name in known and other in known:
             continue
-        ours = ", the operation, a column of ours," * (other == OP)
         is_gone = other in known and all(other not in {one.name for one in f.schema} for f in footers)
         rename = f"dmscdc table rename {for_shell(table)} {for_shell(other)} {for_shell(c.name)}"
         if_renamed = f"If {other} was renamed: {rename}, then: dmscdc pass --only {for_shell(table)}. Else rename"
         raise Refused(
-            f"{table}: its columns {other}{ours} and {c.name} differ only in the case of letters. Spark, Athena and "
+            f"{table}: its columns {other} and {c.name} differ only in the case of letters. Spark, Athena and "
             f"other readers take them for one, and could not read the table. {if_renamed if is_gone else 'Rename'} one "
             "on its way (rename-column, a rule of the DMS task), then: "
             f"dmscdc table rewind {for_shell(table)} --reload"

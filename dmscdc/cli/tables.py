@@ -54,6 +54,7 @@ def _settings_of(
         "when_gone": item.when_gone,
         "reload": item.reload,
         "duplicates": item.duplicates,
+        "op_column": item.op_column,
         "losses": item.status.get("losses", []),
         "active": item.active,
         "format": item.format,
@@ -208,7 +209,7 @@ def of_lake(
         has_load = bool(open_landing(config.landing).files(item.table, item.position).load)
     except Exception:  # plan and pass say what is wrong with the lake
         return ""
-    words = set_otherwise(item.table, head, item.key, item.partition, has_load)
+    words = set_otherwise(item.table, head, item.key, item.partition, has_load, item.op_column)
     return words and f"Nothing more is applied: {words}"
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-013
@@ -297,7 +298,7 @@ def table_set(
 
     asked = {"key": key, "insert_only": insert_only or None, "partition": partition, "delete": delete, "active": active}
     asked |= {"bad_rows": bad_rows, "schema_policy": schema_policy, "when_gone": when_gone, "reload": reload}
-    asked["duplicates"] = duplicates
+    asked |= {"duplicates": duplicates, "op_column": config.op_column or None}
     given = {name: value for name, value in asked.items() if value is not None}
     given |= {"format": config.format} if config.format != "parquet" or not given else {}
     check_format(config.format, table)

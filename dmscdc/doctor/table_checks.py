@@ -296,7 +296,7 @@ def columns_differ(e: Evidence) -> Iterator[Finding]:
     again = f"dmscdc table rewind {for_shell(e.name)} --reload"
     try:
         evolution = evolve(e.name, first, footers)
-        check_case(e.name, evolution.schema, footers, ())
+        check_case(e.name, evolution.schema, footers, (), e.item.op_column)
         check_key(e.name, (*evolution.schema, Column(OP, "string")), e.item.key, footers)
     except Refused as error:
         what, *more = str(error).removeprefix(f"{e.name}: ").replace("the lake holds", "earlier files have").split(". ")

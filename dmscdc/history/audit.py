@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..changes.read import images_of_all, quoted
-from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, time_from
+from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, stored_names
+from ..changes.schema import time_from
 from ..errors import NoPast
 from .changelog import Changelog, held_by, is_held, moment, open_changelog, stands_on, rows_aside
 from .lookup import WHOLE, Query, KeyIndex, inside, look, plain_key, typed, utc
@@ -45,10 +46,13 @@ class LakeRow:
 
 def _of_lake(
     row: Mapping[str, Any],  # all columns
+    op_column: str = OP,  # what our operation column is called there
 ) -> LakeRow:
     "A row with its own columns apart from ours."
-    values = {name: value for name, value in row.items() if name not in (OP, FILE, ROW)}
-    return LakeRow(row.get(OP) or "I", values, row.get(FILE), row.get(ROW))
+    ours = stored_names((OP, FILE, ROW), op_column)
+    values = {name: value for name, value in row.items() if name not in ours}
+    op = row.get(op_column) if op_column in ours else None
+    return LakeRow(op or "I", values, row.get(FILE), row.get(ROW))
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-010
 def may_hold(
@@ -92,7 +96,7 @@ def rows_in(
         if inside and file.rows is not None and (there := index.get(raw)).kinds:
             check_rows(file.url, sum(group.rows for group in there.groups), file.rows)
     partition = {name: partition_value(text, kinds[name]) for name, text in file.values.items()}
-    return [_of_lake({**values, **partition}) for _, _, values in found]
+    return [_of_lake({**values, **partition}, file.op_column) for _, _, values in found]
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-012
 def lake_rows(

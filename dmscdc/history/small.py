@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ..changes.read import OPS, ChangeFiles, check_key, is_sequence
 from ..changes.schema import FILE, OP, ROW, Column, Schema, arrow_type, in_python, lake_damage
-from ..changes.schema import open_lake, open_raw, plain, read_raw
+from ..changes.schema import from_stored, open_lake, open_raw, plain, read_raw
 from ..changes.tasks import lake_values
 from ..errors import CommitConflict, FilesGone, LakeDamaged, NoPast
 from .audit import partition_value
@@ -272,7 +272,7 @@ def _lake_part(
 ) -> pa.Table:
     "A file of the lake with the columns of its folder."
     with lake_damage(), open_lake(file.url, file.rows) as opened:
-        part = read_raw(opened, file.url)
+        part = from_stored(read_raw(opened, file.url), file.op_column)
     for name, text in file.values.items():
         kind = wanted.field(name).type
         part = part.append_column(name, pa.array([partition_value(text, kind)] * part.num_rows, kind))

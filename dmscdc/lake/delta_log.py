@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import dmscdc
-from ..changes.schema import FILE, ROW, Column, Schema, open_lake, statistics
+from ..changes.schema import FILE, OP, ROW, Column, Schema, open_lake, statistics
 from ..errors import LeftToFormat
 from .open import FormatLog, Newest, from_note, overtaken, packed
 from .parquet.journal import Entry, LakeFile
 from .parquet.write import LARGEST, as_bound, describe
-from .table import Transaction, lake_columns
+from .table import Transaction, stored_columns
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable as Reader
@@ -45,7 +45,7 @@ def reasons(
     features: Collection[str],  # that writers must know, and readers
     settings: Mapping[str, str],  # of the table
     fields: Sequence[Mapping[str, Any]],  # columns: name, type, nullable, metadata
-    schema: Schema,  # of the source, as our newest commit has it
+    columns: Schema,  # as our newest commit has them
 ) -> list[str]:  # empty where we can write
     "Why we do not write to a table as it is now."
     told = [f"it has the feature {name}" for name in sorted(set(features) - _FEATURES)]
@@ -53,7 +53,7 @@ def reasons(
     if settings.get("delta.columnMapping.mode", "none") != "none":
         told.append("its columns have other names in its files")
     told += [f"it has the constraint {name}" for name in settings if name.startswith("delta.constraints.")]
-    types = {c.name: json_type(c) for c in lake_columns(schema)}
+    types = {c.name: json_type(c) for c in columns}
     for one in fields:
         if one["name"] not in types:
             told.append(f"the column {one['name']} is not ours")
@@ -241,7 +241,8 @@ class DeltaLog(FormatLog):
             raise overtaken(self.table.table, None)
         about, fields = reader.metadata(), json.loads(reader.schema().to_json())["fields"]
         features = _features(reader)
-        why = reasons(features, about.configuration, fields, found.commit.schema)
+        columns = stored_columns(found.commit.schema, found.commit.op_column)
+        why = reasons(features, about.configuration, fields, columns)
         if (partition := tuple(about.partition_columns)) != transaction.partition:
             why.append("it is laid out by other columns")
         if why:
@@ -274,18 +275,19 @@ class DeltaLog(FormatLog):
         "What a commit says, a step each."
         at, version = round(time.time() * 1000), self.now.version + 1 if self.now else 0
         partition, schema = entry.facts["partition"], tuple(Column(*one) for one in entry.facts["schema"])
+        columns = stored_columns(schema, entry.facts.get("op_column", OP))
         size = {file.name: file.bytes for file in head.files} if head else {}
         gone = [name for name in entry.removes if name in size]
         yield {"commitInfo": self._info(head, entry, len(gone), at)}
         if not self.now:
             yield {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
-        if about := self._about(schema, partition, at):
+        if about := self._about(columns, partition, at):
             yield {"metaData": about}
         yield {"txn": {"appId": _APP, "version": version, "lastUpdated": at}}
         for name in gone:
             was = {"path": self.now.paths[name], "partitionValues": self.now.values[name], "size": size[name]}
             yield {"remove": {**was, "deletionTimestamp": at, "dataChange": True, "extendedFileMetadata": True}}
-        types = {c.name: c.type for c in lake_columns(schema)}
+        types = {c.name: c.type for c in columns}
         most = int(self.now.settings.get("delta.dataSkippingNumIndexedCols", _INDEXED)) if self.now else _INDEXED
         for file in entry.added:
             stats = stats_of(self.store.path(f"{self.folder}/{file.name}"), types, most)
@@ -309,10 +311,10 @@ class DeltaLog(FormatLog):
             "txnId": entry.attempt,
         }
 
-    def _about(self, schema: Schema, partition: Sequence[str], at: int) -> dict[str, Any]:  # empty: as it was
+    def _about(self, columns: Schema, partition: Sequence[str], at: int) -> dict[str, Any]:  # empty: as it was
         "The table's columns and settings, where they are new."
         known = {one["name"]: one for one in self.now.fields} if self.now else {}
-        plain = [{"name": c.name, "type": json_type(c), "nullable": True, "metadata": {}} for c in lake_columns(schema)]
+        plain = [{"name": c.name, "type": json_type(c), "nullable": True, "metadata": {}} for c in columns]
         fields = [known.get(one["name"], one) for one in plain]
         if self.now and fields == list(self.now.fields):
             return {}

@@ -15,7 +15,7 @@ from typing import Any
 from ..changes.fold import HIVE_NULL
 from ..changes.schema import Column, Schema
 from ..errors import CatalogError, MissingDataFile
-from .table import Commit, LakeTable, lake_columns
+from .table import Commit, LakeTable, stored_columns
 from ..landing.files import TableRef, for_shell
 from ..storage.filesystem import client, is_bucket, split_url
 
@@ -131,7 +131,8 @@ def entry_of(
     storage: _Storage = _PARQUET,
 ) -> CatalogEntry:
     "A table at a commit. Raises `CatalogError`."
-    stored = [replace(c, type=storage.wider.get(c.type, c.type)) for c in (*storage.first, *lake_columns(at.schema))]
+    there = stored_columns(at.schema, at.op_column)
+    stored = [replace(c, type=storage.wider.get(c.type, c.type)) for c in (*storage.first, *there)]
     every = {c["Name"]: c for c in hive_columns(table, tuple(stored))}
     keys = [] if storage.has_path else [every.pop(name.lower()) for name in at.partition]
     known = {} if storage.has_path else _hive_folders(folders)

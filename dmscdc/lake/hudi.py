@@ -15,12 +15,12 @@ from urllib.parse import unquote
 
 from ..changes.fold import HIVE_NULL
 from ..changes.read import quoted
-from ..changes.schema import FILE, OP, ROW
+from ..changes.schema import FILE, NO_OP, ROW
 from ..errors import FormatMissing, Refused
 from .open import Newest, OpenTable, Version
 from .outcome import GONE, Outcome, changed
 from .parquet.journal import name_prefix
-from .table import Commit, Transaction, lake_columns
+from .table import Commit, Transaction, frame_as_stored, stored_columns
 from ..landing.files import for_shell
 from ..storage.filesystem import spark_url
 
@@ -80,7 +80,6 @@ _OPTIONS = {
     "hoodie.combine.before.upsert": "false",
     "hoodie.index.type": "GLOBAL_SIMPLE",
     "hoodie.simple.index.update.partition.path": "true",
-    "hoodie.payload.delete.field": OP,
     "hoodie.payload.delete.marker": "gone",
     "hoodie.table.timeline.timezone": "UTC",
     "hoodie.datasource.write.commitmeta.key.prefix": "dmscdc.",
@@ -183,10 +182,11 @@ class HudiTable(OpenTable):
         from pyspark.sql import functions as F
 
         if found is None:
-            types = ", ".join(f"{quoted(c.name)} {c.type}" for c in lake_columns(transaction.schema))
+            types = ", ".join(f"{quoted(name)} {type}" for name, type in _types_of(transaction).items())
             rows = spark.createDataFrame([], types)
         else:
-            rows = changed(spark, found).withColumn(OP, F.expr(f"if({GONE}, 'gone', {quoted(OP)})")).drop(GONE)
+            rows, mark = frame_as_stored(changed(spark, found), transaction.op_column), _marked_by(transaction)
+            rows = rows.withColumn(mark, F.expr(f"if({GONE}, 'gone', {quoted(mark)})")).drop(GONE)
         self._write(spark, rows, transaction, base, note, "upsert")
 
     def pack(self, spark: SparkSession) -> str:
@@ -206,6 +206,7 @@ class HudiTable(OpenTable):
             "hoodie.datasource.write.partitionpath.field": ",".join(transaction.partition),
             "hoodie.datasource.write.row.writer.enable": str([types[key] in _PLAIN for key in keys] == [True]).lower(),
             "hoodie.datasource.write.operation": operation,
+            "hoodie.payload.delete.field": _marked_by(transaction),
             _NOTE: note,
             _AFTER: after,
         }
@@ -266,14 +267,20 @@ def _keys_of(transaction: Transaction) -> tuple[str, ...]:
 
 
 def _types_of(transaction: Transaction) -> dict[str, str]:
-    return {c.name: c.type for c in lake_columns(transaction.schema)}
+    return {c.name: c.type for c in stored_columns(transaction.schema, transaction.op_column)}
+
+
+def _marked_by(transaction: Transaction) -> str:
+    "The column that tells Hudi which rows go: they have the text gone there."
+    return FILE if transaction.op_column == NO_OP else transaction.op_column
 
 
 def _is_other(commit: Commit, transaction: Transaction) -> bool:
     "A commit cannot make the other of the one: Hudi fixes key, partition and most types at the first."
     has = {c.name: c.type for c in commit.schema}
     changed = {(has[c.name], c.type) for c in transaction.schema if has.get(c.name, c.type) != c.type}
-    laid_out = (commit.key, commit.partition) == (transaction.key, transaction.partition)
+    of = lambda one: (one.key, one.partition, one.op_column)
+    laid_out = of(commit) == of(transaction)
     return not commit.schema or not laid_out or bool(changed - _WIDER)
 
 

@@ -258,7 +258,8 @@ class IcebergTable(OwnFiles):
     @staticmethod
     def _is_like(commit: Commit, transaction: Transaction) -> bool:
         "Both have the same columns and are laid out alike."
-        return (commit.schema, commit.partition) == (transaction.schema, transaction.partition)
+        of = lambda one: (one.schema, one.partition, one.op_column)
+        return of(commit) == of(transaction)
 
     def overwrite(
         self, spark: SparkSession, rows: DataFrame, transaction: Transaction, base: Newest | None, note: str

@@ -14,7 +14,7 @@ from ..errors import AlreadyExists, LeftToFormat
 from .open import FormatLog, Newest, from_note, overtaken, packed
 from .parquet.journal import Entry, LakeFile
 from .parquet.write import LARGEST, as_bound
-from .table import Transaction, lake_columns
+from .table import Transaction, stored_columns
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -78,7 +78,7 @@ _ELSE = {"write.metadata.compression-codec": "none", "write.data.path": "", "enc
 
 def reasons(
     metadata: Any,  # of pyiceberg
-    schema: Schema,  # of the source, as our newest commit has it
+    columns: Schema,  # as our newest commit has them
 ) -> list[str]:  # empty where we can write
     "Why we do not write to a table as it is now."
     set_to = {name: metadata.properties.get(name, usual) for name, usual in _ELSE.items()}
@@ -87,7 +87,7 @@ def reasons(
         told.append("it has partitions")
     if metadata.sort_order().fields:
         told.append("it is sorted")
-    wanted = {c.name: iceberg_type(c) for c in lake_columns(schema)}
+    wanted = {c.name: iceberg_type(c) for c in columns}
     for one in metadata.schema().fields:
         if one.name not in wanted:
             told.append(f"the column {one.name} is not ours")
@@ -113,16 +113,16 @@ class IcebergLog(FormatLog):
         if transaction.partition:
             raise LeftToFormat("it has partitions")
         if not found:
-            return self._create(transaction.schema)
+            return self._create(stored_columns(transaction.schema, transaction.op_column))
         number, known = self.table.newest_metadata()
         metadata = TableMetadataUtil.parse_obj(known)
         if metadata.current_snapshot_id != found.top.id:
             raise overtaken(self.table.table, None)
-        if why := reasons(metadata, found.commit.schema):
+        if why := reasons(metadata, stored_columns(found.commit.schema, found.commit.op_column)):
             raise LeftToFormat("; ".join(why))
         return self._entry(found, transaction, self._open(number, known, metadata))
 
-    def _create(self, schema: Schema) -> None:
+    def _create(self, columns: Schema) -> None:
         "A change that makes the table."
         from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
         from pyiceberg.schema import Schema as Fields
@@ -130,10 +130,9 @@ class IcebergLog(FormatLog):
         from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
         from pyiceberg.types import NestedField
 
-        columns = [NestedField(number, c.name, iceberg_type(c), required=False)
-                   for number, c in enumerate(lake_columns(schema), 1)]
+        fields = [NestedField(number, c.name, iceberg_type(c), required=False) for number, c in enumerate(columns, 1)]
         layout = (UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, self.table.location)
-        new = new_table_metadata(Fields(*columns), *layout, self.table.new_properties(schema))
+        new = new_table_metadata(Fields(*fields), *layout, self.table.new_properties(columns))
         self.fixed, self.files = frozenset(), {}
         self.change = self._open(0, json.loads(new.model_dump_json(exclude_none=True)), new).transaction()
         self.ids = {one.name: one.field_id for one in new.schema().fields}
@@ -168,18 +167,18 @@ class IcebergLog(FormatLog):
             if one.file_path.removeprefix("file:") != self.store.path(f"{self.folder}/{name}"):
                 raise LeftToFormat(f"its file {one.file_path} lies elsewhere")
         self.fixed, self.change = frozenset(fixed), table.transaction()
-        self._add_columns(transaction.schema)
+        self._add_columns(stored_columns(transaction.schema, transaction.op_column))
         self.ids = {one.name: one.field_id for one in self.change.table_metadata.schema().fields}
         return Entry(found.commit.number, found.attempt, "", (), (), tuple(files), from_note(found.version.note))
 
-    def _add_columns(self, schema: Schema) -> None:
+    def _add_columns(self, columns: Schema) -> None:
         "Columns that the table does not have yet."
         there = {one.name for one in self.change.table_metadata.schema().fields}
-        new = [c for c in lake_columns(schema) if c.name not in there]
+        new = [c for c in columns if c.name not in there]
         if new:
-            with self.change.update_schema() as columns:
+            with self.change.update_schema() as fields:
                 for column in new:
-                    columns.add_column((column.name,), iceberg_type(column))
+                    fields.add_column((column.name,), iceberg_type(column))
         if properties := self.table.without_bounds(new):
             self.change.set_properties(properties)
 

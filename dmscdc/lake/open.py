@@ -23,7 +23,7 @@ from .parquet.journal import Entry, LakeFile, name_prefix, next_entry
 from .parquet.table import ParquetCommit, copy_load, stage_batch, stage_position, stage_rows
 from .parquet.write import LARGEST, sweep_orphans
 from .table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Upkeep, Written
-from .table import from_facts, lake_columns, to_facts
+from .table import frame_as_stored, frame_from_stored, from_facts, stored_columns, to_facts
 from ..landing.files import TableRef, for_shell
 from ..spark.formats import check_session
 from ..spark.session import open_session
@@ -104,7 +104,8 @@ def newest_of(
         top, columns = top or version, columns or version.columns
         if said := from_note(version.note):
             commit = from_facts(said["number"], said)
-            gone = tuple(c.name for c in lake_columns(commit.schema) if columns and c.name not in columns)
+            ours = [c.name for c in stored_columns(commit.schema, commit.op_column)]
+            gone = tuple(name for name in ours if columns and name not in columns)
             return Newest(version, commit, said["attempt"], top, tuple(strangers), gone)
         if version.changes_rows:
             strangers.append(version)
@@ -335,7 +336,8 @@ class OpenTable:
 
     def _rows(self, spark: SparkSession, version: Version, commit: Commit) -> DataFrame:
         "The rows of a commit, with the lake's columns."
-        return as_wanted(self.frame(spark, version.id), commit.schema)  # a format may have fewer types
+        rows = frame_from_stored(self.frame(spark, version.id), commit.op_column)
+        return as_wanted(rows, commit.schema)  # a format may have fewer types
 
     def replace(
         self, spark: SparkSession, frame: DataFrame, transaction: Transaction, rows: int, bytes: int
@@ -343,7 +345,7 @@ class OpenTable:
         self.check_session(spark)
         self.check_layout(transaction)
         base = self.check_base(transaction)
-        write = partial(self.overwrite, spark, frame, transaction, base)
+        write = partial(self.overwrite, spark, frame_as_stored(frame, transaction.op_column), transaction, base)
         return OpenCommit(self, transaction, rows, write, {"inserted": rows})
 
     def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> OpenCommit:
@@ -355,7 +357,8 @@ class OpenTable:
             found = meet(spark, rows, batch, f"{self.staging_dir(transaction)}/outcome")
         types = {c.name: c.type for c in transaction.schema}
         if not base.commit.rows or any(types.get(c.name) != c.type for c in base.commit.schema):
-            write = partial(self.overwrite, spark, whole(spark, rows, found), transaction, base)
+            new = frame_as_stored(whole(spark, rows, found), transaction.op_column)
+            write = partial(self.overwrite, spark, new, transaction, base)
         else:
             some = found if found.changes or transaction.schema != base.commit.schema else None
             write = partial(self.merge, spark, some, transaction, base)
@@ -366,7 +369,8 @@ class OpenTable:
         session = (spark or (lambda: open_session(format=self.format)))()
         self.check_session(session)
         if base is None:
-            types = ", ".join(f"{quoted(c.name)} {c.type}" for c in lake_columns(transaction.schema))
+            columns = stored_columns(transaction.schema, transaction.op_column)
+            types = ", ".join(f"{quoted(c.name)} {c.type}" for c in columns)
             first = replace(transaction, partition=())  # its columns are not known yet
             write = partial(self.overwrite, session, session.createDataFrame([], types), first, None)
         else:
@@ -414,10 +418,11 @@ class OpenTable:
 
     def run_merge(self, spark: SparkSession, found: Outcome, transaction: Transaction, target: str, **how: Any) -> None:
         "The MERGE of an outcome into a table."
-        view = f"dmscdc_{transaction.attempt}"
-        changed(spark, found).createOrReplaceTempView(view)
+        view, op_column = f"dmscdc_{transaction.attempt}", transaction.op_column
+        frame_as_stored(changed(spark, found), op_column).createOrReplaceTempView(view)
+        columns = stored_columns(transaction.schema, op_column)
         try:
-            spark.sql(merge_sql(target, view, transaction.schema, found, **how)).collect()
+            spark.sql(merge_sql(target, view, columns, found, **how)).collect()
         finally:
             spark.catalog.dropTempView(view)
 
@@ -500,6 +505,8 @@ class FormatLog:
         types = {c.name: c.type for c in transaction.schema}
         if found and (other := [c.name for c in found.commit.schema if types.get(c.name, c.type) != c.type]):
             raise LeftToFormat(f"the type of {other[0]} changes")
+        if found and found.commit.op_column != transaction.op_column:
+            raise LeftToFormat("our operation column gets another name")
         return self.plan(found, transaction)
 
     def plan(self, found: Newest | None, transaction: Transaction) -> Entry | None:

@@ -249,12 +249,12 @@ def whole(
 def merge_sql(
     target: str,  # the table, quoted
     source: str,  # a view of `changed`
-    schema: Schema,  # the source's columns
+    columns: Schema,  # of the table, as its readers see them
     outcome: Outcome,
     evolves: bool = False,  # the table gets columns that it lacks
 ) -> str:
     "The MERGE of changed rows."
-    keys, names = list(map(quoted, outcome.batch.keys)), [quoted(c.name) for c in lake_columns(schema)]
+    keys, names = list(map(quoted, outcome.batch.keys)), [quoted(c.name) for c in columns]
     on = [f"t.{key} = s.{key}" for key in keys]
     on += [f"t.{quoted(key)} between {low} and {high}" for key, (low, high) in outcome.bounds.items()]
     values = ", ".join(f"{name} = s.{name}" for name in names if name not in keys)

@@ -11,14 +11,14 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..changes.schema import OURS, Column, Footer, Schema
+from ..changes.schema import NO_OP, OP, OURS, Column, Footer, Schema
 from ..errors import Refused
 from ..landing.files import TableRef, for_shell
 from ..spark.formats import check_format
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['VERSIONS', 'SAMPLE', 'NEW', 'SHOWN', 'IN_CATALOG', 'Commit', 'Transaction', 'check_mirror', 'laid_out',
-           'set_otherwise', 'Written', 'PendingCommit', 'shown_row', 'lake_columns', 'to_facts', 'check_kinds',
-           'from_facts', 'Clock', 'version_of', 'versions', 'LoadFiles', 'PlainFile', 'Upkeep', 'LakeReader',
-           'LakeTable', 'open_table', 'open_lake']
+           'set_otherwise', 'Written', 'PendingCommit', 'shown_row', 'lake_columns', 'stored_columns',
+           'frame_as_stored', 'frame_from_stored', 'to_facts', 'check_kinds', 'from_facts', 'Clock', 'version_of',
+           'versions', 'LoadFiles', 'PlainFile', 'Upkeep', 'LakeReader', 'LakeTable', 'open_table', 'open_lake']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Commit:
     partition: tuple[str, ...]  # the columns that lay out the files
     rows: int  # rows it holds
     at: str  # UTC time it was made
+    op_column: str = OP  # the name of our operation column in the lake; NO_OP: it has none
     files: int = 0  # files of the table, if the format can tell
     folders: int = 0  # of its partitions
 
@@ -68,6 +69,11 @@ class Transaction:
     key: tuple[str, ...]  # the columns that identify a row
     partition: tuple[str, ...] = ()  # the columns that lay out the files
     attempt: str = field(default_factory=_new_attempt)  # unique to this transaction: file names begin with it
+    op_column: str = ""  # the name of our operation column afterwards; "": as before
+
+    def __post_init__(self) -> None:
+        if not self.op_column:
+            object.__setattr__(self, "op_column", self.base.op_column if self.base else OP)
 
     @property
     def number(self) -> int:
@@ -107,6 +113,7 @@ def set_otherwise(
     key: tuple[str, ...],  # as it is set now
     partition: tuple[str, ...],  # as it is set now
     has_load: bool = True,  # the landing has load files
+    op_column: str = OP,  # as it is set now
 ) -> str:  # "" if the rows were written with these, or there are none
     "How the settings differ from those the rows were written with, and the command that rewrites them."
     if not (head and head.rows):
@@ -115,6 +122,8 @@ def set_otherwise(
     other = [(what, wanted, has) for what, wanted, has in pairs if wanted != has]
     if sorted(key) == sorted(head.key):  # the same columns identify a row, in whatever order
         other = [one for one in other if one[0] != "key"]
+    if op_column != head.op_column:
+        other.append(("op-column", (op_column,), (head.op_column,)))
     said = [f"its {what} is set to {','.join(wanted) or 'none'}, its lake was written "
             f"{f'with {what} ' + ','.join(has) if has else f'without a {what}'}" for what, wanted, has in other]
     again = f"rewrite it: `dmscdc table rewind {for_shell(table)} --reload`"
@@ -177,6 +186,33 @@ def lake_columns(
     return (OURS[0], *schema, *OURS[1:])
 
 
+def stored_columns(
+    schema: Schema,  # the source's columns
+    op_column: str,  # the name of our operation column; NO_OP: none
+) -> Schema:
+    "The columns of a lake as its readers see them."
+    op, *rest = lake_columns(schema)
+    return (*[replace(op, name=op_column)] * (op_column != NO_OP), *rest)
+
+
+def frame_as_stored(
+    rows: DataFrame,  # of the lake, our operation column as Op
+    op_column: str,  # as for `stored_columns`
+) -> DataFrame:
+    "Rows of the lake as its readers see them."
+    return rows.drop(OP) if op_column == NO_OP else rows.withColumnRenamed(OP, op_column)
+
+
+def frame_from_stored(
+    rows: DataFrame,  # as the lake's readers see them
+    op_column: str,  # as for `stored_columns`
+) -> DataFrame:
+    "Rows of the lake with our operation column as Op; I in every row where the lake has none."
+    from pyspark.sql import functions as F
+
+    return rows.withColumn(OP, F.lit("I")) if op_column == NO_OP else rows.withColumnRenamed(op_column, OP)
+
+
 def to_facts(
     transaction: Transaction,
     rows: int,  # of the table after the commit
@@ -192,6 +228,7 @@ def to_facts(
         "partition": list(transaction.partition),
         "rows": rows,
         "at": now,
+        **({"op_column": transaction.op_column} if transaction.op_column != OP else {}),
     }
 
 
@@ -214,6 +251,8 @@ def from_facts(
     check_kinds(facts, _KINDS)
     str(Position.from_json(facts["position"]))  # raises if it is not a position
     kept = {name: facts[name] for name in ("position", "run", "rows", "at")}
+    kept["op_column"] = facts.get("op_column", OP)
+    check_kinds(kept, {"op_column": str})
     schema = tuple(Column(*c) for c in facts["schema"])
     return Commit(number, schema=schema, key=tuple(facts["key"]), partition=tuple(facts["partition"]), **kept, **more)
 
@@ -281,6 +320,7 @@ class PlainFile:
     bounds: Mapping[str, tuple[Any, Any]]  # smallest and largest value of key columns as JSON knows them, or None
     values: Mapping[str, str | None]  # of the partition's columns, which are not in the file, as text
     rows: int | None = None  # its rows; None if unknown
+    op_column: str = OP  # the name of our operation column in it; NO_OP: it has none
 
 
 @dataclass(frozen=True)

@@ -55,10 +55,13 @@ def _load_rows(
     return raw.select(F.lit("I").alias(OP), *columns, F.concat(FILE, F.lit(f"#{number}")).alias(FILE), ROW)
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-010
-def _check_columns(task: Task, schema: Schema, footers: Sequence[Footer], had: Schema = ()) -> None:
+def _check_columns(
+    task: Task, schema: Schema, footers: Sequence[Footer], head: Commit | None = None  # None: the table is made anew
+) -> None:
     "Key and partition must be columns of the table; every file must carry the key. Raises `Refused`."
     check_key(str(task.table), schema, task.key, footers)
-    check_case(str(task.table), schema, footers, had)
+    had, op_column = (head.schema, head.op_column) if head else ((), task.op_column)
+    check_case(str(task.table), schema, footers, had, op_column)
     types = {c.name: c.type for c in schema}
     other = f"Set another: dmscdc table set {for_shell(task.table)} --partition …"
     for p in task.partition:
@@ -162,7 +165,7 @@ def _takes_difference(task: Task, plan: Plan, head: Commit | None, schema: Schem
     if set(plan.load) <= set(Position.from_json(head.position).load_files):
         return False
     is_laid_out = (sorted(head.key), tuple(head.partition)) == (sorted(task.key), tuple(task.partition))
-    return is_laid_out and not replaced_columns(head, schema)
+    return is_laid_out and head.op_column == task.op_column and not replaced_columns(head, schema)
 
 
 def _difference(
@@ -228,7 +231,8 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
         _check_rows(spark(), task, load, aside)
     position = read_by(after_load(plan) if plan.changes else plan.after, opened)
     position, note = put_aside(task, position, head, Position(), (), aside)
-    transaction = Transaction(head, position.to_commit(), task.run, schema, task.key, task.partition)
+    settings = (schema, task.key, task.partition)
+    transaction = Transaction(head, position.to_commit(), task.run, *settings, op_column=task.op_column)
     if _takes_difference(task, plan, head, schema):
         with clock.step("compare with the table", load.rows):
             found = _difference(spark(), task, plan, transaction, load, len(aside))
@@ -574,7 +578,7 @@ def _columns_after(task: Task, head: Commit | None, footers: Sequence[Footer]) -
     grown = evolve(str(task.table), head.schema if head else (), footers, absent)
     if head and head.schema:
         grown = by_policy(str(task.table), task.schema_policy, head.schema, grown)
-    _check_columns(task, grown.schema, footers, head.schema if head else ())
+    _check_columns(task, grown.schema, footers, head)
     return grown
 
 
@@ -590,7 +594,9 @@ def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | Non
     if footers:
         _columns_after(task, head, footers)  # refused before anything is there
     position = Position(applied=(0, 0)).to_commit()
-    return PendingLoad(task.lake.advance(Transaction(head, position, task.run, (), task.key, task.partition), spark))
+    settings = ((), task.key, task.partition)
+    first = Transaction(head, position, task.run, *settings, op_column="" if head else task.op_column)
+    return PendingLoad(task.lake.advance(first, spark))
 
 
 def _batch_notes(
@@ -806,7 +812,8 @@ def prepare_migration(spark: OpenSession, task: Task, plan: Plan, head: Commit |
         with clock.step("footers"):
             files = task.lake.to_migrate(task.partition)
         schema = migrated_schema(task, plan, list(files.footers))
-        transaction = Transaction(None, plan.before.to_commit(), task.run, schema, task.key, task.partition)
+        settings = (schema, task.key, task.partition)
+        transaction = Transaction(None, plan.before.to_commit(), task.run, *settings, op_column=task.op_column)
         pending = task.lake.migrate(spark(), files, transaction)
     except Refused as error:
         ways = f"`dmscdc table rewind {for_shell(task.table)} --reload --keep-changes` loads the table again instead"

@@ -118,7 +118,8 @@ def migrate(
             _delete(store, [noted, *sorted(_divided(store, place, plain)[is_old])], place)
         else:
             store.create(mark, b"")
-        first = Transaction(None, head.position, "migrate", head.schema, head.key, head.partition)
+        settings = (head.schema, head.key, head.partition)
+        first = Transaction(None, head.position, "migrate", *settings, op_column=head.op_column)
         pending = new.replace(session, old.read(session), first, head.rows, head.rows * _ROW)
         renew()
         done = pending.commit().commit

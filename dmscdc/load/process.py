@@ -53,7 +53,9 @@ def prepare_position(spark: OpenSession, task: Task, plan: Plan, head: Commit | 
     kept = {"absent": before.absent, "csv": before.csv, "redone": before.redone}
     position = replace(plan.after, sequence=before.sequence or "", **kept)
     position = replace(position, aside=dropped(before.aside or {}, plan.instruction)).to_commit()
-    transaction = Transaction(head, position, task.run, schema, task.key, task.partition)
+    settings = (schema, task.key, task.partition)
+    first = "" if head else task.op_column
+    transaction = Transaction(head, position, task.run, *settings, op_column=first)
     return PendingLoad(task.lake.advance(transaction, spark))
 
 
@@ -246,5 +248,5 @@ def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake
     more = {"run": run, "csv": csv, "aside": folder if item.bad_rows == "aside" else "", "repeats": folder}
     more |= {"schema_policy": item.schema_policy, "doubles": folder if item.duplicates == "drop" else ""}
     more |= {"reload": item.reload, "reloads": reload_folder(item.out_path or lake, item.table)}
-    more["from_stream"] = bool(item.status.get("stream"))
+    more |= {"from_stream": bool(item.status.get("stream")), "op_column": item.op_column}
     return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", **more)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..changes.csv import CsvFormat
 from ..changes.quarantine import SetAside
-from ..changes.schema import FILE, ROW
+from ..changes.schema import FILE, OP, ROW
 from ..errors import DmscdcError, LakeDamaged, Unreadable
 from ..lake.glue import SyncResult
 from ..lake.table import SAMPLE, Clock, Commit, LakeTable, PendingCommit, Written, versions
@@ -62,6 +62,7 @@ class Task:
     key: tuple[str, ...]  # the columns that identify a row, () for a table of inserts only
     layout: tuple[str, ...] = ()  # what lays out the lake: columns, and expressions
     soft: bool = False  # deletes mark the row
+    op_column: str = OP  # what our operation column is called in a lake that is made; NO_OP: it has none
     run: str = ""  # the run's id
     csv: CsvFormat = CsvFormat()  # how its CSV files are read
     aside: str = ""  # where rows that cannot be applied are written down; "": they refuse their batch

@@ -267,7 +267,7 @@ def plan_state(
         return _plan_lost(table_state, landing, known)
     files = landing.files(item.table, since)
     plan = plan_table(item.table, files, table_state.position, commit=table_state.number, **known)
-    other = set_otherwise(item.table, table_state.head, item.key, item.partition, bool(files.load))
+    other = set_otherwise(item.table, table_state.head, item.key, item.partition, bool(files.load), item.op_column)
     plan = only_load(plan, other)
     csv = format_from(item.columns, item.csv, table_state.position.csv if table_state.position else None)
     texts = [f.path for f in plan.inputs if is_csv(f.path)]

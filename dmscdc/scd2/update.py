@@ -353,7 +353,9 @@ def _build_step(
     order = (how.clock.stamp, how.clock.sequence, by_sequence, highest)
     built = Scd2Position(at, count, current, how.load_time, *chosen, *order)
     found = new_versions(spark, scd2, step, files, how, facts)
-    transaction = Transaction(scd2.head, {}, run, version_schema(str(scd2.table), files.schema), (*how.key, FROM))
+    settings = (version_schema(str(scd2.table), files.schema), (*how.key, FROM))
+    anew = "" if old else scd2.item.op_column
+    transaction = Transaction(scd2.head, {}, run, *settings, op_column=anew)
     pending = stage_versions(spark, scd2, transaction, found, files.bytes, built)
     bad = f"{scd2.table}: {facts['bad']:,} rows that cannot be read, or lack a known Op or their key, are not applied"
     return replace(pending, notes=(bad,) * bool(facts["bad"]))

@@ -53,6 +53,7 @@ class Config:
     state: str = _setting("settings, positions and leases of tables: sqlite:FILE or dynamodb:TABLE", "sqlite:state.db")
     runs: str = _setting("where runs, reports and the front page are kept: a folder, or s3://bucket/prefix", "runs")
     format: str = _setting(f"table format of new tables: {', '.join(FORMATS)}", "parquet")
+    op_column: str = _setting('name of the operation column in new lake tables, or none; "": Op, as in 2019', "")
     workers: int = _setting("notebooks at a time; 0: one after the other", 2)
     settle: float = _setting("seconds without a new file after which a full load is complete; 0: at once", 300)
     timeout: float = _setting("seconds that one run of a table may take", 3600)
@@ -111,6 +112,7 @@ _TABLES = (
 _OPTIONAL = {  # pattern and words; "" is for none
     "include": _TABLES,
     "exclude": _TABLES,
+    "op_column": (r"[A-Za-z_][A-Za-z0-9_]*", "a name of letters, digits and _, like _op, or none"),
     "catalog": (r"glue:[^?\s/]+(\?create)?", "glue:DATABASE or glue:DATABASE?create"),
     "metrics": (r"(emf|jsonl)(:.+)?", "emf or jsonl, or either with :FILE or :logs:GROUP"),
     "lineage": (r"on|https?://\S+", "on, or an address like http://marquez:5000"),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -70,6 +71,7 @@ class TableItem:
     when_gone: str = "stop"  # where its folder holds no file any more: "stop" asks, "keep" goes on, "empty" empties it
     reload: str = "replace"  # a new load: "replace" writes the table anew, "difference" only the rows that differ
     duplicates: str = "keep"  # without a key: inserts that are equal to rows of the load, shortly after it; or "drop"
+    op_column: str = "Op"  # what our column for the operation is called in the lake; "none": it has none
     active: bool = False  # passes load it
     format: str = "parquet"  # of the lake table
     columns: tuple[tuple[str, str], ...] = ()  # of the source, for CSV: name and type, e.g. ("id", "int")
@@ -95,7 +97,7 @@ ATTRIBUTES = (
     "ActiveFlag", "out_path",
     "insert_only", "delete_mode", "format", "position", "commit_number", "instruction", "intent", "status",
     "columns", "csv", "bad_rows", "schema_policy", "when_gone", "reload",
-    "duplicates")
+    "duplicates", "op_column")
 
 
 def table_path(table: TableRef) -> str:
@@ -135,7 +137,7 @@ def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts an
             "out_path": item.out_path or "null", "delete_mode": item.delete, "format": item.format,
             "commit_number": item.commit, "bad_rows": item.bad_rows, "schema_policy": item.schema_policy,
             "when_gone": item.when_gone, "reload": item.reload, "duplicates": item.duplicates,
-            **{name: json.dumps(value, sort_keys=True) for name, value in texts.items()}}
+            "op_column": item.op_column, **{name: json.dumps(value, sort_keys=True) for name, value in texts.items()}}
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-018
 def by_hand(item: TableItem,  # as stored beside them
@@ -173,7 +175,7 @@ def _by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" if the 
 _NUMBER, _NONE = (int, float), type(None)
 _ITEM_KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str, "format": str, "out_path": str,
                "bad_rows": str, "schema_policy": str, "when_gone": str, "reload": str,
-               "duplicates": str,
+               "duplicates": str, "op_column": str,
                "commit": int, "instruction": (dict, _NONE), "intent": (dict, _NONE), "status": dict, "csv": dict}
 _STATUS_KINDS = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
                  "refused": (dict, _NONE), "full_at": _NUMBER, "doubts": list, "accepted": int,
@@ -206,7 +208,7 @@ def checked(item: TableItem  # as read
 # %% ../../notebooks/06_state/02_items.ipynb #cell-021
 # of an item that an earlier version has stored
 _OF_NONE = {"columns": "[]", "csv": "{}", "bad_rows": "stop", "schema_policy": "evolve", "when_gone": "stop",
-            "reload": "replace", "duplicates": "keep"}
+            "reload": "replace", "duplicates": "keep", "op_column": "Op"}
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -225,7 +227,7 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
         key=_names(stored["PrimaryKey"]), partition=_names(stored["PartitionKey"]),
         delete=stored["delete_mode"], active=json.loads(stored["ActiveFlag"]), format=stored["format"],
         bad_rows=stored["bad_rows"], schema_policy=stored["schema_policy"], when_gone=stored["when_gone"],
-        reload=stored["reload"], duplicates=stored["duplicates"],
+        reload=stored["reload"], duplicates=stored["duplicates"], op_column=stored["op_column"],
         out_path="" if stored["out_path"] == "null" else stored["out_path"],
         position=Position.from_json(position) if position else None, commit=stored["commit_number"],
         columns=tuple((str(name), str(kind)) for name, kind in json.loads(stored["columns"])),
@@ -236,7 +238,7 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
 # %% ../../notebooks/06_state/02_items.ipynb #cell-027
 SETTINGS = (
     "key", "partition", "insert_only", "delete", "bad_rows", "schema_policy", "when_gone", "reload", "duplicates",
-    "active", "format", "out_path", "columns", "csv")
+    "active", "format", "out_path", "columns", "csv", "op_column")
 
 
 def _columns(table: TableRef, what: str, given: str | Iterable[str]) -> tuple[str, ...]:
@@ -259,6 +261,16 @@ _CHOICES = {  # setting → its values, and what they mean
 }
 
 
+def _check_op_column(item: TableItem) -> None:
+    name = item.op_column
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or name.lower().startswith("_cdc_"):
+        raise BadSetting(f"{item.table}: the name of the operation column has letters, digits and _, and does not "
+                         f"begin with _cdc_ (none leaves the column out); {name!r} is not one")
+    if name == "none" and item.delete == "soft":
+        raise BadSetting(f"{item.table}: deleted rows that stay (delete soft) are marked with D in the operation "
+                         "column, so the lake needs one: give it a name, or let deleted rows go")
+
+
 def with_settings(item: TableItem,
                   changes: Mapping  # by name; columns as a list or "a,b"
                   ) -> TableItem:
@@ -278,6 +290,7 @@ def with_settings(item: TableItem,
     for name, (values, words) in _CHOICES.items():
         if (value := getattr(result, name)) not in values:
             raise BadSetting(f"{item.table}: {words}, not {value!r}")
+    _check_op_column(result)
     first = not (item.key or item.insert_only) and "active" not in given
     return replace(result, active=True) if first and (result.key or result.insert_only) else result
 

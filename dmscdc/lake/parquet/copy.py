@@ -16,7 +16,8 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from ...changes.schema import FILE, IN_MEMORY, OP, ROW, Column, Footer, open_raw, read_footers, read_pieces
+from ...changes.schema import FILE, IN_MEMORY, OP, ROW, Column, Footer, as_stored, open_raw, read_footers
+from ...changes.schema import read_pieces
 from ...changes.tasks import Batches, facts_out, get_text, lake_values, numbers_in, unique_columns, write_table
 from ...errors import CommitConflict, Refused
 from .journal import Journal, commit_of
@@ -55,6 +56,7 @@ class Copying:
     partition: tuple[str, ...] = ()  # columns that the folders hold
     keeps: bool = False  # keep `Op` of files that have it; else every row gets I
     ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
+    op_column: str = OP  # the name of our operation column in the lake's files; NO_OP: they have none
 
     @property
     def stored(self) -> list[Column]:
@@ -141,8 +143,9 @@ def _write_copy(
 ) -> str:  # its name below the staging folder
     "Writes a staged lake file. The name is new each time, because Spark may run a task twice."
     name = f"{folder}/{copying.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/")
-    rows = pa.concat_tables(tables).unify_dictionaries()
-    write_table(rows, f"{copying.out}/{name}", dict(copying.schema), unique_columns(copying.keys), dict(copying.ids))
+    rows = as_stored(pa.concat_tables(tables).unify_dictionaries(), copying.op_column)
+    types = {copying.op_column: "string", **dict(copying.schema)}
+    write_table(rows, f"{copying.out}/{name}", types, unique_columns(copying.keys), dict(copying.ids))
     return name
 
 

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 
 from ...changes.fold import CAME, FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, alike, needs_row
 from ...changes.read import before_images
-from ...changes.schema import FILE, IN_MEMORY, OP, ROW, arrow_type, in_python, read_lake, time_from
+from ...changes.schema import FILE, IN_MEMORY, OP, ROW, arrow_type, as_stored, from_stored, in_python, read_lake
+from ...changes.schema import stored_names, time_from
 from ...changes.tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 from ...errors import LakeDamaged
 from ..table import NEW, SAMPLE, shown_row
@@ -67,6 +68,7 @@ class Work:
     units: tuple[Unit, ...]
     replaces: tuple[str, ...] = ()  # `_cdc_file` of rows that stay only if the batch has them
     ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
+    op_column: str = OP  # the name of our operation column in the lake's files; NO_OP: they have none
 
     types = property(lambda self: dict(self.schema), doc="Lake types by column.")
     names = property(lambda self: [name for name, _ in self.schema], doc="All columns in their order.")
@@ -144,7 +146,8 @@ def read_rows(
     "Columns of the unit's files in the lake's types; `Op` and file are encoded, unless they are keys."
     parts = []
     for url, rows in zip(unit.files, unit.rows or [None] * len(unit.files)):
-        have = read_lake(url, rows, names, work.coded)
+        stored = [stored_names(some, work.op_column) for some in (names, work.coded)]
+        have = from_stored(read_lake(url, rows, *stored), work.op_column)
         parts.append(_coded(pa.table(_columns(have, names, unit, work)), work.coded))
     return pa.concat_tables(parts).combine_chunks()
 
@@ -276,7 +279,8 @@ def _write_lake(
         low, high = rows.num_rows * part // pieces, rows.num_rows * (part + 1) // pieces
         names.append(f"{unit.folder}/{work.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/"))
         url = f"{work.out}/{names[-1]}"
-        write_table(rows.slice(low, high - low), url, work.types, unique_columns(work.keys), dict(work.ids))
+        part = as_stored(rows.slice(low, high - low), work.op_column)
+        write_table(part, url, {work.op_column: "string", **work.types}, unique_columns(work.keys), dict(work.ids))
     return names
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-038

@@ -48,7 +48,7 @@ def read_entry(
     "The rows of one commit. Raises `LakeDamaged` if a file does not match the journal."
     at = to_commit(entry)
     check_files(journal, entry)
-    return read_files(spark, at.schema, at.partition, whereabouts(journal, entry))
+    return read_files(spark, at.schema, at.partition, whereabouts(journal, entry), at.op_column)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-008
 def copy_load(
@@ -72,7 +72,7 @@ def _to_work(
     types = tuple((c.name, c.type) for c in lake_columns(transaction.schema))
     common = (batch.keys, transaction.partition, batch.sets, batch.soft, target_bytes)
     ids = tuple(staging.journal.ids.items())
-    more = {"units": (), "replaces": batch.replaces, "ids": ids}
+    more = {"units": (), "replaces": batch.replaces, "ids": ids, "op_column": transaction.op_column}
     return Work(batch.url, staging.path, facts, staging.prefix, types, *common, **more)
 
 
@@ -267,7 +267,8 @@ def _stage_packed(
     clock, staging, head = Clock(), StagingDir(table.journal, transaction), table.base_of(transaction)
     types = tuple((c.name, c.type) for c in lake_columns(transaction.schema))
     common = (transaction.key, transaction.partition, (), False, table.target_bytes)
-    work = Work("", staging.path, staging.facts, staging.prefix, types, *common, units=(), replaces=())
+    more = {"units": (), "replaces": (), "op_column": transaction.op_column}
+    work = Work("", staging.path, staging.facts, staging.prefix, types, *common, **more)
     with clock.step("gather"):
         done = _gather(spark, table.journal, head, work, UnitResult(), more)
     adds, gone = described(staging, {name: name for name in done.adds}), set(done.removes)

@@ -22,14 +22,15 @@ from ...changes.derived import computed
 from ...changes.fold import HIVE_NULL
 from ...changes.key_check import check_counted
 from ...changes.read import quoted
-from ...changes.schema import FILE, ROW, Column, Schema, ddl, open_lake, read_lake
+from ...changes.schema import FILE, OP, ROW, Column, Schema, ddl, open_lake, read_lake
 from ...changes.schema import statistics
 from ...changes.tasks import BOUNDS, in_tasks, nan_columns
 from ...errors import LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, commit_of, located, name_prefix
 from .rewrite import Unit, key_scalar
-from ..table import Commit, PlainFile, Transaction, from_facts, lake_columns
+from ..table import Commit, PlainFile, Transaction, frame_as_stored, frame_from_stored, from_facts
+from ..table import lake_columns, stored_columns
 from ...landing.layout import expression
 from ...storage.filesystem import fs_and_path, read_url, spark_url
 
@@ -274,7 +275,8 @@ def write_frame(
 ) -> list[LakeFile]:
     "Write a frame to staged files."
     transaction, journal, store = staging.transaction, staging.journal, staging.journal.store
-    columns, by = lake_columns(transaction.schema), transaction.partition
+    columns, by = stored_columns(transaction.schema, transaction.op_column), transaction.partition
+    frame = frame_as_stored(frame, transaction.op_column)
     frame = frame.selectExpr(*[_one_zero(c) if c.name in by else quoted(c.name) for c in columns])
     laid = frame.repartition(*map(quoted, by)) if by else frame
     out = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*by)
@@ -306,7 +308,8 @@ def copy_staged(
     schema = tuple((c.name, c.type) for c in lake_columns(staging.transaction.schema))
     common = (staging.path, staging.prefix, schema, staging.transaction.key, rows_a_file)
     ids = tuple(staging.journal.ids.items())
-    copying = Copying(*common, tuple(map(tuple, pieces)), staging.transaction.partition, keeps, ids)
+    more = (staging.transaction.partition, keeps, ids, staging.transaction.op_column)
+    copying = Copying(*common, tuple(map(tuple, pieces)), *more)
     done = in_tasks(spark, f"{staging.facts}/copy.json", encode_copying(copying), len(pieces), copy_numbers)
     return described(staging, {name: name for line in done for name in line["adds"]})
 
@@ -316,16 +319,17 @@ def read_files(
     schema: Schema,  # the source's columns
     partition: Sequence[str],
     places: Mapping[str, Sequence[str]],  # base -> where files below it lie
+    op_column: str = OP,  # the name of our operation column in them
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "The rows of lake files."
-    wanted = lake_columns(schema)
+    wanted = stored_columns(schema, op_column)
     stored = sorted(wanted, key=lambda c: c.name in partition)  # the partition's columns come last
     reader = spark.read.schema(ddl(stored))
     found = [reader.option("basePath", spark_url(base)).parquet(*map(read_url, urls)) for base, urls in places.items()]
     if not found:
-        return spark.createDataFrame([], ddl(wanted))
+        return spark.createDataFrame([], ddl(lake_columns(schema)))
     whole = reduce(lambda one, other: one.unionByName(other), found)
-    return whole.select(*[quoted(c.name) for c in wanted])
+    return frame_from_stored(whole.select(*[quoted(c.name) for c in wanted]), op_column)
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #3eb341c7
 def plain_files(
@@ -340,7 +344,8 @@ def plain_files(
         check_bounds(entry.files, commit.key, {c.name: c.type for c in commit.schema})
     for url, file in located(journal, entry).items():
         bounds = dict(zip(commit.key, zip(file.low, file.high)))
-        found.append(PlainFile(url, bounds, dict(zip(commit.partition, file.values)), file.rows))
+        values = dict(zip(commit.partition, file.values))
+        found.append(PlainFile(url, bounds, values, file.rows, commit.op_column))
     return commit, found
 
 
@@ -360,7 +365,7 @@ def check_adopted(
     transaction, table = staging.transaction, staging.journal.folder.replace("/", ".")
     if transaction.key and adds:
         there = {staging.path: [staging.journal.store.path(f"{staging.journal.aside}/{f.aside}") for f in adds]}
-        frame = read_files(spark, transaction.schema, transaction.partition, there)
+        frame = read_files(spark, transaction.schema, transaction.partition, there, transaction.op_column)
         check_counted(table, frame, transaction.key, sum(f.rows for f in adds))
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #a8c57064
