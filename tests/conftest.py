@@ -31,11 +31,6 @@ if IS_FIXED:  # no example database either: what a run finds depends on the comm
     hypothesis.settings.load_profile("fixed")
 
 
-def pytest_configure(config):
-    for tier in TIERS: config.addinivalue_line("markers", f"{tier}: the tier of a test (tiers.py)")
-    config.addinivalue_line("markers", "compiled: Spark generates code, as it does for users; other tests go without")
-
-
 def pytest_addoption(parser):
     parser.addoption("--tier", choices=(*TIERS, "all"), help="only the tests of this tier (tiers.py)")
 

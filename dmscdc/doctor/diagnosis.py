@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, NotADmsName, UnknownTable
+from ..lake.table import open_lake
 from ..landing.files import FolderLanding, Listing, TableRef, for_shell, landing_command, parse_name
 from ..landing.files import printable
 from ..landing.s3 import THREADS, Bucket, BucketLanding, Landing, open_landing
@@ -32,8 +33,8 @@ from ..state.registry import open_state
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['tables_to_examine', 'transactions', 'other_half', 'examine', 'undecided', 'doctor', 'exit_code', 'in_short',
-           'rows_of']
+__all__ = ['tables_to_examine', 'transactions', 'other_half', 'examine', 'undecided', 'left_to_format', 'doctor', 'exit_code',
+           'in_short', 'rows_of']
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #cb8538ab
 def tables_to_examine(
@@ -171,6 +172,16 @@ def undecided(
             mend = f"the command that it names, or look: dmscdc plan --only {for_shell(item.table)}"
             yield Finding("warning", str(item.table), row["words"], why, mend)
 
+# %% ../../notebooks/14_doctor/06_diagnosis.ipynb #cd85708b
+def left_to_format(config: Config, items: Iterable[TableItem]) -> Iterator[Finding]:
+    "Tables that their format's own writer writes, where our tasks could."
+    for item in items:
+        with suppress(Exception):  # plan and pass say what is wrong with a lake
+            if item.commit and (words := open_lake(item, config.lake, config.catalog).left_because()):
+                what = f"{item.format} itself writes its changes: {words}"
+                why = "That is as right, and takes several times longer"
+                yield Finding("note", str(item.table), what, why, "what is named, if nobody needs it; else nothing")
+
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #cdbcc445
 def _ordered(findings: Iterable[Finding]) -> list[Finding]:
     "Errors first, then warnings and notes; each once, in their order."
@@ -196,7 +207,7 @@ def doctor(
         found += other_half(landing, [item.table for item in items])
     with ThreadPoolExecutor(THREADS if is_bucket(config.landing) else 1) as pool:
         looks = list(pool.map(lambda item: examine(landing, item, now, config.settle), items))
-    found += undecided(config, landing, items, now)
+    found += [*undecided(config, landing, items, now), *left_to_format(config, items)]
     found += [one for findings, _ in looks for one in findings]
     landed = sum(size for _, size in looks)
     for look in running:

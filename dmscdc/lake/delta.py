@@ -67,6 +67,7 @@ def version_from(
 
 # %% ../../notebooks/07_lake/07_delta.ipynb #d32f07bb
 _APP = "dmscdc"  # the application of our transactions
+_STORE = "spark.delta.logStore.s3a.impl"  # who puts commits in a bucket
 _ODD = re.compile(r"[ ,;{}()\n\t=]")  # characters that a column's name may have only with a mapping of names
 
 
@@ -85,18 +86,22 @@ class DeltaTable(OwnFiles):
     def log(self) -> DeltaLog:
         return DeltaLog(self)
 
+    @property
+    def asks_session(self) -> bool:
+        return is_bucket(self.location)
+
     def check_session(self, spark: SparkSession) -> None:
         "Raises `Refused` in a bucket where another program writes to the table too."
         super().check_session(spark)
-        shared = spark.conf.get("spark.delta.logStore.s3a.impl", "").endswith("S3DynamoDBLogStore")
-        if not is_bucket(self.location) or shared or (found := self.newest()) is None:
+        self.journal.is_shared = spark.conf.get(_STORE, "").endswith("S3DynamoDBLogStore")
+        if not is_bucket(self.location) or self.journal.is_shared or (found := self.newest()) is None:
             return
         if found.top.id != found.version.id and found.top.goes_to is None:
             raise Refused(
                 f"{self.table}: another program wrote version {found.top.id} ({found.top.words}) of {self.location}. "
                 "In a bucket two programs can overwrite each other's commits. Leave its upkeep to dmscdc maintain "
                 f"lake and restore version {found.version.id}; or let all programs use Delta's S3DynamoDBLogStore: "
-                "--conf spark.delta.logStore.s3a.impl=io.delta.storage.S3DynamoDBLogStore"
+                f"--conf {_STORE}=io.delta.storage.S3DynamoDBLogStore"
             )
 
     def versions(self) -> Iterator[Version]:

@@ -24,6 +24,7 @@ from .open import FormatLog, Newest, from_note, overtaken, packed
 from .parquet.journal import Entry, LakeFile
 from .parquet.write import LARGEST, as_bound, describe
 from .table import Transaction, stored_columns
+from ..storage.filesystem import credentials, is_bucket
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable as Reader
@@ -210,6 +211,20 @@ def _in_log(
     return "".join(one if ord(one) > 127 else quote(one, safe="/=~!$&'()*+,;:@") for one in name)
 
 
+def _options(
+    place: str,  # of the table
+) -> dict[str, str]:
+    "How deltalake reaches a bucket."
+    if not is_bucket(place):
+        return {}
+    given = credentials()
+    known = {"access_key_id": given.key, "secret_access_key": given.secret, "session_token": given.token,
+             "region": given.region, "endpoint_url": given.endpoint, "conditional_put": "etag"}
+    if given.endpoint:
+        known["allow_http"] = str(given.endpoint.startswith("http://")).lower()
+    return {f"aws_{name}": value for name, value in known.items() if value}
+
+
 class DeltaLog(FormatLog):
     "The commits of one Delta table."
     deletes = "deletion vectors"
@@ -217,6 +232,7 @@ class DeltaLog(FormatLog):
     def __init__(self, table: OwnFiles):
         super().__init__(table)
         self.now: Snapshot | None = None  # the version that a run planned from
+        self.is_shared = False  # commits to it go through a table in DynamoDB
 
     def _reader(self) -> Reader:
         "Raises `LeftToFormat` without deltalake, or for a log that it cannot read."
@@ -228,12 +244,14 @@ class DeltaLog(FormatLog):
         if "%" in self.table.location:
             raise LeftToFormat("deltalake takes a%20b for a b, so it would read the log of another table")
         try:
-            return Reader(self.table.location)
+            return Reader(self.table.location, storage_options=_options(self.table.location))
         except (DeltaError, OSError, ValueError) as error:
             raise LeftToFormat(f"deltalake cannot read its log: {error}") from error
 
     def plan(self, found: Newest | None, transaction: Transaction) -> Entry | None:
         self.now, self.fixed, keys = None, frozenset(), found and found.commit.key or (FILE, ROW)
+        if self.is_shared:
+            raise LeftToFormat("commits to it go through a table in DynamoDB")
         if not found:
             return None
         reader = self._reader()
@@ -243,7 +261,8 @@ class DeltaLog(FormatLog):
         features = _features(reader)
         columns = stored_columns(found.commit.schema, found.commit.op_column)
         why = reasons(features, about.configuration, fields, columns)
-        if (partition := tuple(about.partition_columns)) != transaction.partition:
+        self.partition = partition = tuple(about.partition_columns)
+        if partition != transaction.partition:
             why.append("it is laid out by other columns")
         if why:
             raise LeftToFormat("; ".join(why))

@@ -109,13 +109,13 @@ class IcebergTable(OwnFiles):
     def log(self) -> IcebergLog:
         return IcebergLog(self)
 
-    def _entered(self) -> dict[str, Any]:
-        "The metadata that Glue's entry names; empty without one. Raises `CatalogError`."
+    def _entered(self) -> tuple[str, dict[str, Any]]:  # "", and nothing, without one
+        "The metadata that Glue's entry names, and its address. Raises `CatalogError`."
         there = find_entry(self.entry) or {}
         if there:
             check_ours(self.entry, there, self.table, self.location)
         if not (address := there.get("Parameters", {}).get("metadata_location")):
-            return {}
+            return "", {}
         inside = re.sub("^s3[an]?://", "s3://", address).removeprefix(f"{self.root}/")
         if is_bucket(inside):
             raise CatalogError(f"{self.entry} names {address}, which is not in {self.root}. Name another database")
@@ -123,23 +123,26 @@ class IcebergTable(OwnFiles):
             content = self.store.read(inside)
         except Exception as error:
             if code_of(error) in GONE:  # an entry without a table
-                return {}
+                return "", {}
             raise
-        return json.loads(gzip.decompress(content) if ".gz." in address else content)
+        return address, json.loads(gzip.decompress(content) if ".gz." in address else content)
 
     def _metadata(self) -> dict[str, Any]:
         "The newest metadata; empty for a table that does not exist."
-        return self._entered() if self.entry else self.newest_metadata()[1]
+        return self.newest_metadata()[1]
 
-    def newest_metadata(self) -> tuple[int, dict[str, Any]]:  # 0, and nothing, for a table that does not exist
-        "The newest metadata of a folder, and its number."
+    def newest_metadata(self) -> tuple[str, dict[str, Any]]:  # "", and nothing, for a table that does not exist
+        "The newest metadata, and its address."
+        if self.entry:
+            return self._entered()
         names = self.store.list(f"{self.place}/metadata")
         there = {int(found[1]): found for name in names if (found := _METADATA.search(name))}
         if not there:
-            return 0, {}
+            return "", {}
         newest = there[max(there)]
         content = self.store.read(newest.string)
-        return max(there), json.loads(gzip.decompress(content) if newest[2] else content)
+        known = json.loads(gzip.decompress(content) if newest[2] else content)
+        return self.store.path(newest.string), known
 
     def new_properties(self, schema: Schema) -> dict[str, str]:
         "The properties of a table that is made."
@@ -148,10 +151,6 @@ class IcebergTable(OwnFiles):
     def without_bounds(self, schema: Schema) -> dict[str, str]:
         "The properties that columns of floating point need."
         return {name: value for column in schema for name, value in without_bounds(column).items()}
-
-    def metadata_name(self, number: int) -> str:
-        "Where metadata of a number is put."
-        return f"{self.place}/metadata/v{number}.metadata.json"
 
     def versions(self) -> Iterator[Version]:
         metadata = self._metadata()
@@ -183,7 +182,7 @@ class IcebergTable(OwnFiles):
             "glue.endpoint": meta.endpoint_url,
         }
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         "A database, and no entry of this table in another format. Raises `CatalogError`."
         try:
             self.entry.glue.get_database(Name=self.entry.database)
@@ -272,7 +271,7 @@ class IcebergTable(OwnFiles):
         out = rows.writeTo(self._named(spark)).using("iceberg")
         here = {"location": self.location} if self.entry else {}
         if self.entry and not base:
-            self._make_room()
+            self.make_room()
         for name, value in {**self.new_properties(transaction.schema), **here}.items():
             out = out.tableProperty(name, value)
         if transaction.partition:

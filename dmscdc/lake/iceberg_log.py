@@ -6,15 +6,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..changes.schema import FILE, ROW, Column, Schema
-from ..errors import AlreadyExists, LeftToFormat
+import pyarrow as pa
+
+from ..changes.schema import FILE, ROW, Column, Schema, arrow_type
+from ..errors import AlreadyExists, LeftToFormat, LostRows
 from .open import FormatLog, Newest, from_note, overtaken, packed
 from .parquet.journal import Entry, LakeFile
+from .parquet.rewrite import scalar_text
 from .parquet.write import LARGEST, as_bound
 from .table import Transaction, stored_columns
+from ..storage.filesystem import credentials, is_bucket
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from dmscdc.lake.open import OwnFiles
 
 # %% auto #0
-__all__ = ['iceberg_type', 'folder_catalog', 'reasons', 'IcebergLog']
+__all__ = ['iceberg_type', 'file_properties', 'folder_catalog', 'reasons', 'IcebergLog']
 
 # %% ../../notebooks/07_lake/08_iceberg_log.ipynb #1ce00007
 def iceberg_type(
@@ -46,12 +51,24 @@ def iceberg_type(
     return kinds[column.type]()
 
 # %% ../../notebooks/07_lake/08_iceberg_log.ipynb #1ce00010
+def file_properties(
+    place: str,  # of the table
+) -> dict[str, str]:
+    "How pyiceberg reaches a bucket."
+    if not is_bucket(place):
+        return {}
+    given = credentials()
+    known = {"access-key-id": given.key, "secret-access-key": given.secret, "session-token": given.token,
+             "region": given.region, "endpoint": given.endpoint}
+    return {f"s3.{name}": value for name, value in known.items() if value}
+
+
 def folder_catalog(
     table: OwnFiles,
-    number: int,  # of the metadata that a run planned from; 0 for a table to be made
+    before: str,  # where the metadata lies that a run planned from; "" for a table to be made
     known: Mapping[str, Any],  # this metadata
 ) -> Any:
-    "A catalogue that commits to the metadata of one table, for pyiceberg."
+    "A catalogue that commits to the metadata of one table in a folder, for pyiceberg."
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.table import CommitTableResponse
     from pyiceberg.table.metadata import TableMetadataUtil
@@ -63,10 +80,11 @@ def folder_catalog(
             base = TableMetadataUtil.parse_obj(known)
             for one in requirements:
                 one.validate(base)
-            before = table.store.path(table.metadata_name(number)) if number else None
-            new, name = update_table_metadata(base, updates, False, before), table.metadata_name(number + 1)
+            new = update_table_metadata(base, updates, False, before or None)
+            number = int(re.search(r"/v(\d+)\.[^/]*$", before)[1]) + 1 if before else 1
+            name = f"{table.place}/metadata/v{number}.metadata.json"
             table.store.create(name, new.model_dump_json(exclude_none=True).encode())
-            table.store.replace(f"{table.place}/metadata/version-hint.text", str(number + 1).encode())
+            table.store.replace(f"{table.place}/metadata/version-hint.text", str(number).encode())
             return CommitTableResponse(metadata=new, metadata_location=table.store.path(name))
 
     return FolderCatalog("folder")
@@ -83,8 +101,10 @@ def reasons(
     "Why we do not write to a table as it is now."
     set_to = {name: metadata.properties.get(name, usual) for name, usual in _ELSE.items()}
     told = [f"{name} is {found}" for name, found in set_to.items() if found != _ELSE[name]]
-    if not metadata.spec().is_unpartitioned() or len(metadata.partition_specs) > 1:
-        told.append("it has partitions")
+    if len(metadata.partition_specs) > 1:
+        told.append("its layout was changed")
+    odd = [one for one in metadata.spec().fields if not _is_plain(metadata, one)]
+    told += [f"it is laid out by {one.transform}, {one.name}" for one in odd]
     if metadata.sort_order().fields:
         told.append("it is sorted")
     wanted = {c.name: iceberg_type(c) for c in columns}
@@ -96,13 +116,29 @@ def reasons(
     return told
 
 
+def _is_plain(metadata: Any, field: Any) -> bool:
+    "A table is laid out by the values of a column, whose bounds in a file are exact."
+    from pyiceberg.transforms import IdentityTransform
+
+    kind = metadata.schema().find_type(field.source_id)
+    return isinstance(field.transform, IdentityTransform) and str(kind) not in ("float", "double", "binary")
+
+
+def _plain(
+    place: str,  # as a program wrote it
+) -> str:
+    "An address as we write it."
+    return re.sub("^s3[an]:", "s3:", place.removeprefix("file:"))
+
+
 class IcebergLog(FormatLog):
     "The commits of one Iceberg table."
-    files_below, deletes = "/data", "delete files"
+    files_below, deletes, keeps_partition = "/data", "delete files", True
 
     def __init__(self, table: OwnFiles):
         super().__init__(table)
         self.files: dict[str, DataFile] = {}  # of the version that a run planned from, by name
+        self.kinds: Sequence[pa.DataType] = ()  # of the columns that lay out the table
         self.change: Change | None = None  # the commit that is made
 
     def plan(self, found: Newest | None, transaction: Transaction) -> Entry | None:
@@ -110,17 +146,21 @@ class IcebergLog(FormatLog):
             from pyiceberg.table.metadata import TableMetadataUtil
         except ImportError:
             raise LeftToFormat("pyiceberg is not installed: pip install 'dmscdc[iceberg]'") from None
-        if transaction.partition:
-            raise LeftToFormat("it has partitions")
+        if transaction.partition and not found:
+            raise LeftToFormat("the format lays out the rows of a load")
         if not found:
             return self._create(stored_columns(transaction.schema, transaction.op_column))
-        number, known = self.table.newest_metadata()
+        before, known = self.table.newest_metadata()
         metadata = TableMetadataUtil.parse_obj(known)
         if metadata.current_snapshot_id != found.top.id:
             raise overtaken(self.table.table, None)
-        if why := reasons(metadata, stored_columns(found.commit.schema, found.commit.op_column)):
+        why = reasons(metadata, stored_columns(found.commit.schema, found.commit.op_column))
+        self.partition = tuple(one.name for one in metadata.spec().fields)
+        if self.partition != transaction.partition:
+            why.append("it is laid out by other columns")
+        if why:
             raise LeftToFormat("; ".join(why))
-        return self._entry(found, transaction, self._open(number, known, metadata))
+        return self._entry(found, transaction, self._open(before, known, metadata))
 
     def _create(self, columns: Schema) -> None:
         "A change that makes the table."
@@ -131,21 +171,39 @@ class IcebergLog(FormatLog):
         from pyiceberg.types import NestedField
 
         fields = [NestedField(number, c.name, iceberg_type(c), required=False) for number, c in enumerate(columns, 1)]
-        layout = (UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, self.table.location)
-        new = new_table_metadata(Fields(*fields), *layout, self.table.new_properties(columns))
         self.fixed, self.files = frozenset(), {}
-        self.change = self._open(0, json.loads(new.model_dump_json(exclude_none=True)), new).transaction()
-        self.ids = {one.name: one.field_id for one in new.schema().fields}
+        properties, layout = self.table.new_properties(columns), (UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER)
+        if self.table.entry:
+            known = {"location": self.table.location, "properties": properties}
+            self.change = self._catalog("", {}).create_table_transaction(self._name(), Fields(*fields), **known)
+        else:
+            new = new_table_metadata(Fields(*fields), *layout, self.table.location, properties)
+            self.change = self._open("", json.loads(new.model_dump_json(exclude_none=True)), new).transaction()
+        self.ids = {one.name: one.field_id for one in self.change.table_metadata.schema().fields}
 
-    def _open(self, number: int, known: Mapping[str, Any], metadata: Any) -> Table:
+    def can_put(self) -> bool:
+        return bool(self.table.entry) or super().can_put()
+
+    def _name(self) -> tuple[str, ...]:
+        "The table's name in its catalogue."
+        return (self.table.entry.database, self.table.entry.name) if self.table.entry else (self.table.name,)
+
+    def _catalog(self, before: str, known: Mapping[str, Any]) -> Any:
+        "Who commits, as pyiceberg knows it: Glue, or the folder."
+        if not self.table.entry:
+            return folder_catalog(self.table, before, known)
+        from pyiceberg.catalog.glue import GlueCatalog
+
+        return GlueCatalog("glue", client=self.table.entry.glue, **file_properties(self.table.location))
+
+    def _open(self, before: str, known: Mapping[str, Any], metadata: Any) -> Table:
         "The table as pyiceberg has it. It tries no commit again: it would be of another plan."
         from pyiceberg.io import load_file_io
         from pyiceberg.table import Table
 
-        place = self.store.path(self.table.metadata_name(number))
         metadata.properties["commit.retry.num-retries"] = "0"
-        catalog = folder_catalog(self.table, number, known)
-        return Table((self.table.name,), metadata, place, load_file_io({}, place), catalog)
+        io = load_file_io(file_properties(self.table.location), self.table.location)
+        return Table(self._name(), metadata, before, io, self._catalog(before, known))
 
     def _entry(self, found: Newest, transaction: Transaction, table: Table) -> Entry:
         "The files of the table, and a change to it."
@@ -153,6 +211,8 @@ class IcebergLog(FormatLog):
 
         known = {one.name: one for one in table.metadata.schema().fields}
         fields = [known.get(key) for key in found.commit.key or (FILE, ROW)]
+        kinds = {c.name: arrow_type(c.type) for c in found.commit.schema}
+        self.kinds = [kinds[name] for name in self.partition]
         files, fixed = [], set()
         for task in table.scan().plan_files():
             one = task.file
@@ -160,16 +220,22 @@ class IcebergLog(FormatLog):
             bounds = [tuple(as_bound(from_bytes(field.field_type, ends[field.field_id]))
                             if field and ends and field.field_id in ends else None for field in fields)
                       for ends in (one.lower_bounds, one.upper_bounds)]
-            files.append(LakeFile(name, "", one.record_count, one.file_size_in_bytes, *bounds))
+            size = (one.record_count, one.file_size_in_bytes)
+            files.append(LakeFile(name, "", *size, *bounds, self._values(one)))
             self.files[name] = one
             if task.delete_files or one.file_format != "PARQUET" or one.file_size_in_bytes > LARGEST:
                 fixed.add(name)
-            if one.file_path.removeprefix("file:") != self.store.path(f"{self.folder}/{name}"):
+            if _plain(one.file_path) != self.store.path(f"{self.folder}/{name}"):
                 raise LeftToFormat(f"its file {one.file_path} lies elsewhere")
         self.fixed, self.change = frozenset(fixed), table.transaction()
         self._add_columns(stored_columns(transaction.schema, transaction.op_column))
         self.ids = {one.name: one.field_id for one in self.change.table_metadata.schema().fields}
         return Entry(found.commit.number, found.attempt, "", (), (), tuple(files), from_note(found.version.note))
+
+    def _values(self, file: DataFile) -> tuple[str | None, ...]:
+        "The values of a file's partition, as text."
+        pairs = zip(file.partition, self.kinds)
+        return tuple(scalar_text(pa.scalar(value, kind)) for value, kind in pairs)
 
     def _add_columns(self, columns: Schema) -> None:
         "Columns that the table does not have yet."
@@ -184,12 +250,14 @@ class IcebergLog(FormatLog):
 
     def put(self, head: Entry | None, entry: Entry) -> None:
         "The snapshot, and our tag on it."
-        from pyiceberg.exceptions import CommitFailedException, ValidationException
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
         from pyiceberg.table.update.snapshot import ManageSnapshots
 
         note = packed({"number": entry.number, "attempt": entry.attempt, **entry.facts})
         change = self.change
+        if self.table.entry and not head:
+            self.table.make_room()
         step = change.update_snapshot(snapshot_properties={_NOTE: note})
         snapshot = step.overwrite() if entry.adds or entry.removes else step.fast_append()
         with snapshot:
@@ -197,10 +265,13 @@ class IcebergLog(FormatLog):
                 snapshot.delete_data_file(self.files[name])
             for file in entry.added:
                 place = self.store.path(f"{self.folder}/{file.name}")
-                snapshot.append_data_file(parquet_file_to_data_file(change._table.io, change.table_metadata, place))
+                made = parquet_file_to_data_file(change._table.io, change.table_metadata, place)
+                if (values := self._values(made)) != file.values:
+                    raise LostRows(f"{place}: the rows of {values} were written for the partition {file.values}")
+                snapshot.append_data_file(made)
         with ManageSnapshots(change) as tags:
             tags.create_tag(snapshot._snapshot_id, _NOTE)
         try:
             change.commit_transaction()
-        except (CommitFailedException, ValidationException) as error:
+        except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
             raise AlreadyExists(str(error)) from error

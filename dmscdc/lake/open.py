@@ -21,13 +21,13 @@ from ..errors import AlreadyExists, ColumnsGone, CommitConflict, LeftToFormat, R
 from .outcome import Outcome, as_wanted, changed, meet, merge_sql, whole
 from .parquet.journal import Entry, LakeFile, name_prefix, next_entry
 from .parquet.table import ParquetCommit, copy_load, stage_batch, stage_position, stage_rows
-from .parquet.write import LARGEST, sweep_orphans
+from .parquet.rewrite import hive_folder
+from .parquet.write import LARGEST, partition_values, sweep_orphans
 from .table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Upkeep, Written
 from .table import frame_as_stored, frame_from_stored, from_facts, stored_columns, to_facts
 from ..landing.files import TableRef, for_shell
 from ..spark.formats import check_session
 from ..spark.session import open_session
-from ..storage.filesystem import is_bucket
 from ..storage.log_store import open_store, staging_number
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ class OpenCommit:
     write: Callable[[str], None]  # makes the commit, with a note
     counts: Mapping[str, int] = field(default_factory=dict)  # batch rows by their effect
     clock: Clock = field(default_factory=Clock)
+    by_format: str = ""  # why our tasks did not write it, where they could
 
     def commit(self) -> Written:
         "Make it the newest commit. Raises `CommitConflict`."
@@ -141,7 +142,7 @@ class OpenCommit:
         self.table.sweep(head.number)
         self.table.known.clear()
         files = {"rewritten": 0, "added": 0, "removed": 0, "kept": 0, "opened": 0, **version.files}
-        size = {"bytes_written": version.bytes, "seconds": self.clock.seconds}
+        size = {"bytes_written": version.bytes, "seconds": self.clock.seconds, "by_format": self.by_format}
         return Written(head, **self.counts, files=files, **size)
 
     def _written(self) -> Newest:
@@ -276,6 +277,9 @@ class OpenTable:
         self._check_columns(found)
         left = [one for one in self.store.list(self.aside) if self._number(one) <= found.commit.number]
         return self._told(found), bool(left)
+
+    def left_because(self) -> str:
+        return ""
 
     def recover(self) -> list[str]:
         found = self.newest()
@@ -429,6 +433,7 @@ class OpenTable:
 # %% ../../notebooks/07_lake/05_open.ipynb #0e5f11e6
 class OwnFiles(OpenTable):
     "A table whose files our tasks write, where they can."
+    asks_session = False  # a session's settings say whether they can
 
     def __init__(self, lake: str, table: TableRef, folder: str = "", target_bytes: int = 64 << 20, **settings: Any):
         super().__init__(lake, table, folder, **settings)
@@ -464,21 +469,34 @@ class OwnFiles(OpenTable):
         self.check_layout(transaction)
         try:
             return stage_batch(self, spark, batch, transaction)
-        except LeftToFormat:
-            return super().apply(spark, batch, transaction)
+        except LeftToFormat as why:
+            return replace(super().apply(spark, batch, transaction), by_format=str(why))
+
+    def left_because(self) -> str:
+        if not (head := self.head()):
+            return ""
+        try:
+            self.base_of(Transaction(head, head.position, head.run, head.schema, head.key, head.partition))
+        except LeftToFormat as why:
+            return str(why)
+        return ""
 
     def advance(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> PendingCommit:
+        if not transaction.base:
+            return super().advance(transaction, spark)
+        session = None
+        if self.asks_session:
+            session = (spark or (lambda: open_session(format=self.format)))()
+            self.check_session(session)
         try:
-            if transaction.base:
-                return stage_position(self, transaction)
+            return stage_position(self, transaction)
         except LeftToFormat:
-            pass
-        return super().advance(transaction, spark)
+            return super().advance(transaction, spark if session is None else lambda: session)
 
 # %% ../../notebooks/07_lake/05_open.ipynb #0e5f11e8
 class FormatLog:
     "The commits of a table of an open format, for the tasks that write plain files; as `lake.parquet.journal.Journal`."
-    in_place = True
+    in_place, keeps_partition = True, False
     files_below = ""  # folder of the data files, below the table
     deletes = ""  # what a file can have beside it that takes rows away, in words
 
@@ -486,6 +504,7 @@ class FormatLog:
         self.table, self.store, self.aside = table, table.store, table.aside
         self.folder = f"{table.place}{self.files_below}"
         self.fixed: frozenset[str] = frozenset()  # names of files that are not written again
+        self.partition: tuple[str, ...] = ()  # the columns that lay out the table
         self.ids: Mapping[str, int] = {}  # of the columns, where they stand in the files
 
     def reading(self, number: int) -> AbstractContextManager[None]:
@@ -498,16 +517,25 @@ class FormatLog:
         transaction: Transaction,
     ) -> Entry | None:
         "The table as a run plans from it. Raises `CommitConflict`, `LeftToFormat`."
-        if is_bucket(self.table.location):
-            raise LeftToFormat("it lies in a bucket")
-        if not self.store.has_links(self.aside):
-            raise LeftToFormat("its file system has no hard links")
+        if not self.can_put():
+            raise LeftToFormat("it needs hard links, or conditional puts in a bucket")
         types = {c.name: c.type for c in transaction.schema}
         if found and (other := [c.name for c in found.commit.schema if types.get(c.name, c.type) != c.type]):
             raise LeftToFormat(f"the type of {other[0]} changes")
         if found and found.commit.op_column != transaction.op_column:
             raise LeftToFormat("our operation column gets another name")
         return self.plan(found, transaction)
+
+    def folder_of(self, file: LakeFile) -> str:
+        "The folders of a file's partition, below the table: other programs may call them as they like."
+        folder = file.name.rpartition("/")[0]
+        is_hive = folder.count("=") == folder.count("/") + 1
+        is_ours = is_hive and partition_values(file.name) == file.values
+        return folder if is_ours else hive_folder(self.partition, file.values)
+
+    def can_put(self) -> bool:
+        "Whether a commit can be put so that another writer's is never put over."
+        return self.store.makes_files(self.aside.removesuffix("/aside"))
 
     def plan(self, found: Newest | None, transaction: Transaction) -> Entry | None:
         "What `base` returns, of a format. Raises `CommitConflict`, `LeftToFormat`."

@@ -147,6 +147,7 @@ class Written:
     bytes_read: int = 0  # of lake files
     bytes_written: int = 0  # of lake files
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
+    by_format: str = ""  # why the format's own writer made it, where our tasks could; "": they did, or never can
     sample: Sequence[Mapping[str, Any]] = ()  # some changed rows: what; key: name, text; cells: name, before, after
 
 
@@ -349,6 +350,9 @@ class LakeReader(Protocol):
 
     def partitions(self, number: int) -> dict[tuple[str | None, ...], str]:
         "Folders below the location that hold rows at a commit, by the values of the partition columns."
+
+    def left_because(self) -> str:
+        "Why a batch would be left to the format's own writer, where our tasks could write it; else empty."
 
     def recover(self) -> list[str]:
         "Complete or undo what others left; returns messages for a person."

@@ -180,7 +180,7 @@ class LogStore:
         "Creates the whole file or nothing; raises `AlreadyExists` when the name is taken."
         _create_linked(self.path(name), content)
 
-    def has_links(self, folder: str) -> bool:
+    def makes_files(self, folder: str) -> bool:
         "Whether `create` makes a file in a folder; without hard links it makes a folder, which only we can read."
         drafts = [os.path.join(self.path(folder), f".{secrets.token_hex(6)}") for _ in range(2)]
         os.makedirs(self.path(folder), exist_ok=True)
@@ -451,6 +451,17 @@ class BucketLogStore:
     def create(self, name: str, content: bytes) -> None:
         "Creates the whole object or nothing; raises `AlreadyExists` when the name is taken."
         _create_entry(*self._at(name), content)
+
+    def makes_files(self, folder: str) -> bool:
+        "Whether `create` makes an object here, and never over another one; where a state decides it makes a draft."
+        s3, bucket, key = self._at(folder)
+        if not own_endpoint(s3.meta.endpoint_url, s3.meta.region_name):
+            return True
+        try:
+            _check_exclusive(s3, bucket, key)
+        except UnsupportedStore:
+            return False
+        return True
 
     def replace(self, name: str, content: bytes) -> None:
         "Puts other content in the place of an object."

@@ -8,9 +8,11 @@ import os
 import re
 import secrets
 import shlex
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -127,12 +129,16 @@ def jupyterlab(home: Path):
     tracker.parent.mkdir(parents=True)
     tracker.write_text('{"windowingMode": "none"}')  # every cell is drawn, not only those in sight
     env = {**os.environ, "JUPYTER_CONFIG_DIR": str(settings), "JUPYTERLAB_SETTINGS_DIR": str(settings)}
-    with subprocess.Popen([sys.executable, "-m", "jupyterlab", *words], stderr=subprocess.PIPE, text=True, cwd=home, env=env) as server:
+    with subprocess.Popen([sys.executable, "-m", "jupyterlab", *words], stderr=subprocess.PIPE, text=True, cwd=home, env=env, start_new_session=True) as server:
         try:
             for line in server.stderr:
                 if f"127.0.0.1:{port}/lab" in line or f"localhost:{port}/lab" in line: break
+            threading.Thread(target=server.stderr.read, daemon=True).start()  # a full pipe would hold it up
             yield f"http://127.0.0.1:{port}/lab", token
-        finally: server.terminate()
+        finally:
+            server.terminate()
+            try: server.wait(20)
+            except subprocess.TimeoutExpired: os.killpg(server.pid, signal.SIGKILL)  # a thread of its own can keep it from ending
 
 
 def test_jupyterlab_shows_a_run_and_runs_nothing_of_it(house, browser):

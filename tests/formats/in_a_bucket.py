@@ -1,6 +1,7 @@
 "Run by test_format_buckets.py with the Spark of aws/s3a.py: a lake in a bucket, read by programs that share no code with Spark or with us."
 from __future__ import annotations
 
+import json
 import os
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from dmscdc.history.changelog import open_changelog
 from dmscdc.history.small_feed import small_feed
-from dmscdc.lake.table import open_lake
+from dmscdc.lake.open import FormatLog
+from dmscdc.lake.table import Transaction, open_lake
 from dmscdc.load.migrate import migrate
 from dmscdc.state.position import Position, reload_folder
 from dmscdc.storage.filesystem import client, credentials
@@ -72,6 +74,14 @@ class Shop(BucketWorld):
         return "table_type" not in about and "spark.sql.sources.provider" not in about and how["InputFormat"].endswith(classes[format])
 
 
+def engines(shop: Shop) -> set[str]:
+    "Who made the commits: dmscdc, or Spark."
+    store, place = open_store(shop.lake_url), f"{shop.ref.schema}/{shop.ref.name}"
+    if FORMAT == "iceberg": return {one["summary"].get("engine-name", "dmscdc") for one in shop.lake_table.newest_metadata()[1]["snapshots"]}
+    logs = [store.read(name).decode().splitlines() for name in store.list(f"{place}/_delta_log") if name.endswith(".json")]
+    return {json.loads(line)["commitInfo"]["engineInfo"].partition("/")[0] for log in logs for line in log if "commitInfo" in line}
+
+
 @pytest.fixture
 def shop(spark, tmp_path):
     table = f"shop.{tmp_path.name[-20:].replace('-', '_')}".lower()
@@ -109,6 +119,25 @@ def test_a_table_of_a_bucket_moves_to_the_format_and_back_and_its_entry_with_it(
         shop.changes(number, [("U", number, f"changed {number}", "c")])
         assert (done := shop.go()).verdict == "ok" and not [note for note in done.notes if "catalogue" in note], (done.words, done.notes)
         assert shop.rows(tmp_path / str(number)) == replayed(shop.raw, ["id"], NAMES) and shop.is_entered(format)
+
+
+@pytest.mark.skipif(FORMAT not in ("delta", "iceberg"), reason="not allowed here: only these have files of our own tasks")
+def test_our_own_tasks_write_a_bucket_s_table_and_a_late_writer_puts_nothing(shop, spark, tmp_path, monkeypatch):
+    shop.set(partition="").go()
+    commit = FormatLog.commit
+
+    def after_another(log, *what):
+        monkeypatch.setattr(FormatLog, "commit", commit)
+        there = shop.lake_table
+        head = there.head()
+        there.advance(Transaction(head, head.position, "another", head.schema, head.key, head.partition), lambda: spark).commit()
+        return commit(log, *what)
+
+    monkeypatch.setattr(FormatLog, "commit", after_another)
+    done = shop.changes(1, [("U", 1, "uno", "c"), ("D", 2, None, None), ("I", 30, "thirty", "new")]).go()
+    assert done.verdict == "failed" and "commit 2 was made by another meanwhile" in done.words, done.words
+    assert shop.go().verdict == "ok" and shop.rows(tmp_path / "fetched") == replayed(shop.raw, ["id"], NAMES)
+    assert engines(shop) == {"dmscdc"}
 
 
 @pytest.mark.skipif(FORMAT != "delta", reason="not allowed here: the log of Delta")

@@ -15,11 +15,13 @@ from moto.server import ThreadedMotoServer
 from dmscdc.storage.filesystem import client
 
 from aws.usual import usual
+from tiers import sampled
 
-pytestmark = pytest.mark.torture
+pytestmark = pytest.mark.proof
 
 TESTS = Path(__file__).parents[1]
 SOME = "inserts_updates or overtaken or bucket"  # of the suite
+OURS = "our_own_tasks"
 
 
 @pytest.fixture
@@ -33,9 +35,10 @@ def bucket(monkeypatch):
     server.stop()
 
 
-def test_a_table_in_a_bucket_keeps_what_its_format_promises_and_is_found_in_glue(bucket, tmp_path):
+@pytest.mark.parametrize("some", sampled([SOME, OURS], OURS))
+def test_a_table_in_a_bucket_keeps_what_its_format_promises_and_is_found_in_glue(bucket, tmp_path, some):
     env = {**os.environ, "DMSCDC_LAKE": f"s3://{bucket}/suite", "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS / "aws", TESTS / "formats", TESTS.parent)))}
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "s3a", "-p", "no:cacheprovider", "--tb=short", f"--basetemp={tmp_path / 'inside'}"]
-    what = [str(TESTS / "contracts/test_tables.py"), str(TESTS / "formats/in_a_bucket.py"), "-k", SOME]
+    what = [str(TESTS / "contracts/test_tables.py"), str(TESTS / "formats/in_a_bucket.py"), "-k", some]
     run = subprocess.run([*command, *what], env=env, cwd=TESTS.parent, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-3000:]

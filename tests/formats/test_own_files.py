@@ -11,7 +11,9 @@ from decimal import Decimal
 import pytest
 
 import readers
+from dmscdc.doctor.diagnosis import left_to_format
 from dmscdc.lake.open import FormatLog
+from dmscdc.service.config import read_config
 from tiers import sampled
 from world import World, replay
 
@@ -102,6 +104,34 @@ def test_no_reader_that_skips_files_by_their_bounds_misses_a_row(tmp_path, spark
         assert ids[0] == ids[1], predicate
 
 
+@pytest.mark.parametrize("columns", [("region",), ("day", "whole", "price"), ("at", "yes")], ids="+".join)
+def test_a_table_in_partitions_is_written_by_our_tasks_and_its_rows_move_between_them(tmp_path, spark, columns):
+    kinds = {"id": "int", "name": "string", "region": "string", "day": "date", "whole": "int", "price": "decimal(8,2)", "at": "timestamp", "yes": "boolean"}
+    at = lambda n: datetime(2026, 1, 2, 3, 4, 5, n, tzinfo=timezone.utc)
+    odd = ["a/b=c %20+", "süd", None, "null"] if readers.FORMAT == "delta" else ["a/b=c %20+", "süd", None, "null", ""]
+    row = lambda n, k: (n, f"name {n}.{k}", odd[(n + k) % len(odd)], date(1 + 3 * ((n + k) % 3), 2, 3), (n + k) % 3 - 1, Decimal((n + k) % 3) / 4, at((n + k) % 3), [True, False, None][(n + k) % 3])
+    here = World(tmp_path, spark, kinds).set(key="id", partition=columns).load([row(n, 0) for n in range(12)])
+    assert here.go().verdict == "ok"
+    here.changes(1, [*(("U", *row(n, 1)) for n in range(0, 9, 2)), ("D", 1, *[None] * 7), ("I", *row(20, 5))])
+    here.changes(2, [("U", *row(0, 0)), ("I", *row(21, 2))])
+    assert (done := here.go()).verdict == "ok", done.words
+    here.changes(3, [("U", *row(20, 6)), ("D", 3, *[None] * 7)])
+    assert (done := here.go()).verdict == "ok" and done.rows["updated"] == 1, done.words
+    assert engines(here)[1:] == ["dmscdc", "dmscdc"]
+    names = list(kinds)
+    wanted = sorted(tuple(one[name] for name in names) for one in replay(here.raw, ["id"]).values())
+    spoken = "id, name, region, day, whole, price, epoch_us(\"at\"), yes"
+    assert here.lake(spoken) == wanted
+    frame = spark.table(in_spark(here)) if readers.FORMAT == "iceberg" else spark.read.format("delta").load(str(here.folder))
+    assert sorted(map(tuple, frame.selectExpr("id", "name", "region", "day", "whole", "price", "unix_micros(at) at", "yes").collect())) == wanted
+    for name in columns:  # Iceberg finds null too for `yes = false`, in tables of its own as well
+        for value in {row[names.index(name)] for row in wanted}:
+            asked = f"{name} is null" if value is None else f"unix_micros({name}) = {value}" if name == "at" else f"{name} <=> {value!r}" if name in ("whole", "yes") else f"cast({name} as string) = '{value}'"
+            assert sorted(one["id"] for one in frame.where(asked).collect()) == [row[0] for row in wanted if row[names.index(name)] == value], asked
+    spark.sql(f"update {in_spark(here)} set name = concat(name, '!') where id = 20").collect()
+    assert [one for one in here.lake("name") if one[0].endswith("!")] == [("name 20.6!",)]
+
+
 @pytest.mark.parametrize("theirs", sampled(["update {} set name = 'theirs' where id = 2", "insert into {} select * from {} where id = 3", "update {} set name = 'theirs' where id = 5"], "update {} set name = 'theirs' where id = 2"))
 def test_a_writer_that_is_late_is_refused_and_leaves_nothing(tmp_path, spark, monkeypatch, theirs):
     here = world(tmp_path, spark).load(ROWS)
@@ -161,14 +191,17 @@ def without_links(patch):
     patch.setattr(os, "link", link)
 
 
-@pytest.mark.parametrize("lacks", [without_links, lambda patch: [patch.setitem(sys.modules, name, None) for name in ("deltalake", "pyiceberg", "pyiceberg.table.metadata")]], ids=["hard links", "the library"])
-def test_where_we_cannot_write_the_format_does(tmp_path, spark, monkeypatch, lacks):
-    here, done = world(tmp_path, spark).load(ROWS), []
+@pytest.mark.parametrize("lacks", [without_links, lambda patch: [patch.setitem(sys.modules, name, None) for name in ("deltalake", "pyiceberg", "pyiceberg.table.metadata")]], ids=["hard links", "pip install"])
+def test_where_we_cannot_write_the_format_does_and_it_is_said(tmp_path, spark, monkeypatch, lacks, request):
+    here, done, findings = world(tmp_path, spark).load(ROWS), [], []
     for write in (lambda: None, lambda: here.changes(1, [("U", 2, "zwei", "süd"), ("D", 3, None, None), ("I", 9, "neun", "ost")])):
         write()
         with monkeypatch.context() as patch:
             lacks(patch)
             done.append(here.go())
+            config = read_config(tmp_path, landing=str(here.landing), lake=str(tmp_path / "lake"), state=f"sqlite:{tmp_path / 'state.db'}")
+            findings = [one.what for one in left_to_format(config, [here.state.get(here.ref)])]
     assert [one.verdict for one in done] == ["ok", "ok"] and engines(here)[-1] == "Spark" and by_all(here) == [wanted(here)] * 2
+    assert f"{readers.FORMAT} itself writes its changes: " in findings[0] and all(word in words for word in request.node.callspec.id.split() for words in (findings[0], done[1].words))
     here.changes(2, [("U", 1, "eins", "ost")])
-    assert here.go().verdict == "ok" and engines(here)[-1] == "dmscdc" and by_all(here) == [wanted(here)] * 2
+    assert here.go().verdict == "ok" and engines(here)[-1] == "dmscdc" and by_all(here) == [wanted(here)] * 2 and not here.lake_table.left_because()

@@ -123,6 +123,11 @@ class Journal:
     in_place = False  # new files lie aside until their commit is there, because readers list the folder
     fixed = frozenset()  # names of files that are not written again
     ids = MappingProxyType({})  # of columns, which files carry where a format has them
+    keeps_partition = False  # files have the columns of the partition too, not only the names of their folders
+
+    def folder_of(self, file: LakeFile) -> str:
+        "The folders of a file's partition, below the table."
+        return file.name.rpartition("/")[0]
 
     def entry_name(self, number: int) -> str:
         return f"{self.meta}/journal/{number:012d}.json"

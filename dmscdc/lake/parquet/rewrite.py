@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...changes.fold import CAME, FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, alike, needs_row
+from ...changes.fold import CAME, FIRST_OP, HAS_COLUMNS, HIVE_NULL, IS_INSERT, WRITE, alike, needs_row
 from ...changes.read import before_images
 from ...changes.schema import FILE, IN_MEMORY, OP, ROW, arrow_type, as_stored, from_stored, in_python, read_lake
 from ...changes.schema import stored_names, time_from
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs', 'apply_rows',
-           'UnitResult', 'changed_rows', 'new_rows', 'rewrite', 'Inserting', 'fresh_rows', 'insert', 'rewrite_numbers',
-           'insert_numbers']
+           'UnitResult', 'changed_rows', 'new_rows', 'rewrite', 'Inserting', 'fresh_rows', 'hive_folder', 'scalar_text',
+           'insert', 'rewrite_numbers', 'insert_numbers']
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-006
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class Work:
     replaces: tuple[str, ...] = ()  # `_cdc_file` of rows that stay only if the batch has them
     ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
     op_column: str = OP  # the name of our operation column in the lake's files; NO_OP: they have none
+    keeps_partition: bool = False  # files have the partition's columns too, not only the names of their folders
 
     types = property(lambda self: dict(self.schema), doc="Lake types by column.")
     names = property(lambda self: [name for name, _ in self.schema], doc="All columns in their order.")
@@ -273,7 +275,7 @@ def _write_lake(
     size: int,  # bytes that the unit's files had
 ) -> list[str]:
     "Writes a unit's rows to staged files; returns names below the staging folder."
-    rows, names = rows.drop_columns(list(work.partition)), []
+    rows, names = rows if work.keeps_partition else rows.drop_columns(list(work.partition)), []
     pieces = max(1, round(size / work.target_bytes), -(-rows.nbytes // IN_MEMORY)) if rows.num_rows else 0
     for part in range(pieces):
         low, high = rows.num_rows * part // pieces, rows.num_rows * (part + 1) // pieces
@@ -452,6 +454,12 @@ class Inserting:
     work: Work  # without units
     matched: tuple[str, ...]  # files of matched keys
     pieces: tuple[str, ...]  # files of the batch
+    moved: tuple[str, ...] = ()  # files of rows that have left their partition
+
+    @property
+    def count(self) -> int:
+        "Of tasks: one for each file of the batch, and one for some files of moved rows."
+        return len(self.pieces) + -(-len(self.moved) // _MOVED)
 
 
 def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
@@ -465,16 +473,59 @@ def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
     return rows
 
 
+def hive_folder(
+    names: Sequence[str],  # of the partition's columns
+    values: Sequence[str | None],  # as text; None for null
+) -> str:
+    "The folders of a partition, below the table."
+    told = (HIVE_NULL if value is None else quote(value, safe="") for value in values)
+    return "/".join(f"{quote(name, safe='')}={value}" for name, value in zip(names, told))
+
+
+def scalar_text(value: pa.Scalar) -> str | None:
+    "A partition's value as a folder's name has it."
+    if not value.is_valid:
+        return None
+    if pa.types.is_date(value.type) or pa.types.is_timestamp(value.type):
+        return str(np.datetime64(value.value, "D" if pa.types.is_date(value.type) else value.type.unit))
+    return str(value.as_py()).lower() if pa.types.is_boolean(value.type) else str(value.as_py())
+
+
+def _by_partition(rows: pa.Table, work: Work) -> Iterator[tuple[str, pa.Table]]:  # folders below the table
+    "The rows of each partition."
+    if not work.partition:
+        yield "", rows
+        return
+    columns = [rows[name].combine_chunks().dictionary_encode("encode") for name in work.partition]
+    codes = np.zeros(rows.num_rows, np.int64)
+    for column in columns:
+        codes = codes * len(column.dictionary) + column.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for some in np.split(order, starts[1:]) if rows.num_rows else ():
+        part = rows.take(some)
+        yield hive_folder(work.partition, [scalar_text(part[name][0]) for name in work.partition]), part
+
+
 def insert(
-    piece: str,
+    piece: int,
     inserting: Inserting,
     most: int = 0,  # rows that are shown
 ) -> dict[str, Any]:  # names below the staging folder under `adds`; `sample` as in `UnitResult`
-    "Writes the new rows of a batch file."
-    work, home = inserting.work, Unit((piece,), (), "", (), (), ())
-    rows = fresh_rows(piece, inserting)
-    adds = _write_lake(_coded(rows, work.coded), home, work, _size(home))
-    return {"adds": adds, "sample": new_rows(rows, work, most)}
+    "Writes the new rows of a batch file, or rows that have moved."
+    work, first = inserting.work, (piece - len(inserting.pieces)) * _MOVED
+    is_new = piece < len(inserting.pieces)
+    files = inserting.pieces[piece:piece + 1] if is_new else inserting.moved[first:first + _MOVED]
+    home, adds = Unit(files, (), "", (), (), ()), []
+    rows = fresh_rows(*files, inserting) if is_new else pa.concat_tables(map(read_lake, files)).select(work.names)
+    size = _size(home)
+    for folder, part in _by_partition(rows, work):
+        share = size * part.num_rows // max(rows.num_rows, 1)
+        adds += _write_lake(_coded(part, work.coded), replace(home, folder=folder), work, share)
+    return {"adds": adds, "sample": new_rows(rows, work, most) if is_new else ()}
+
+
+_MOVED = 8  # files of moved rows for a task
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-051
 def _most(i: int) -> int:
@@ -492,6 +543,7 @@ def rewrite_numbers(batches: Batches, url: str) -> Batches:
 def insert_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of batch files in, a line of facts per file out."
     stored = json.loads(get_text(url))
-    inserting = Inserting(_work(stored["work"]), tuple(stored["matched"]), tuple(stored["pieces"]))
+    lists = (tuple(stored[name]) for name in ("matched", "pieces", "moved"))
+    inserting = Inserting(_work(stored["work"]), *lists)
     for i in numbers_in(batches):
-        yield facts_out(insert(inserting.pieces[i], inserting, _most(i)))
+        yield facts_out(insert(i, inserting, _most(i)))

@@ -73,6 +73,7 @@ def _to_work(
     common = (batch.keys, transaction.partition, batch.sets, batch.soft, target_bytes)
     ids = tuple(staging.journal.ids.items())
     more = {"units": (), "replaces": batch.replaces, "ids": ids, "op_column": transaction.op_column}
+    more["keeps_partition"] = staging.journal.keeps_partition
     return Work(batch.url, staging.path, facts, staging.prefix, types, *common, **more)
 
 
@@ -123,9 +124,9 @@ def _insert_in_tasks(
 ) -> tuple[list[LakeFile], UnitResult]:  # with the rows that are shown
     "Write new rows, one task per file of the batch."
     pieces = tuple(files_in(work.batch))
-    inserting = Inserting(replace(work, units=()), done.matched, pieces)
+    inserting = Inserting(replace(work, units=()), done.matched, pieces, done.moved)
     url = f"{work.facts_out}/insert.json"
-    lines = in_tasks(spark, url, encode_work(inserting), len(pieces), insert_numbers)
+    lines = in_tasks(spark, url, encode_work(inserting), inserting.count, insert_numbers)
     shown = UnitResult(sample=tuple(row for line in lines for row in line["sample"]))
     return described(staging, {name: name for line in lines for name in line["adds"]}), shown
 
@@ -164,7 +165,7 @@ def _insert_rows(
     "Write the rows that go into new files, if there are any."
     if batch.folded.writes == done.writes and not done.moves:
         return [], UnitResult()
-    if not work.partition:
+    if not work.partition or work.keeps_partition:
         return _insert_in_tasks(staging, spark, work, done)
     rows = _new_rows(spark, batch, done, staging.transaction.schema)
     return write_frame(staging, rows, "new", rows_a_file(head, work.target_bytes)), UnitResult()
@@ -387,6 +388,9 @@ class ParquetTable:
 
     def partitions(self, number: int) -> dict[tuple[str | None, ...], str]:
         return {f.values: f.name.rpartition("/")[0] for f in self._listing(number).files if f.values}
+
+    def left_because(self) -> str:
+        return ""
 
     def recover(self) -> list[str]:
         return recover(self.journal, self.journal.head())

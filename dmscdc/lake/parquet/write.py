@@ -150,11 +150,11 @@ def in_partitions(
 SMALL, MANY = 0.25, 8  # a file below this part of the target size is small; so many of them are merged
 
 
-def _small_by_folder(files: Iterable[LakeFile], target_bytes: int) -> dict[str, list[LakeFile]]:
-    folders: dict[str, list[LakeFile]] = {}
+def _small_by_folder(files: Iterable[LakeFile], target_bytes: int) -> dict[tuple, list[LakeFile]]:
+    folders: dict[tuple, list[LakeFile]] = {}
     for file in files:
-        if file.bytes < SMALL * target_bytes:
-            folders.setdefault(file.name.rpartition("/")[0], []).append(file)
+        if file.bytes < SMALL * target_bytes:  # other programs may give two partitions one folder
+            folders.setdefault((file.name.rpartition("/")[0], file.values), []).append(file)
     return folders
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-024
@@ -192,7 +192,7 @@ def unit(journal: Journal,  # of the table
     "Files of one partition as the tasks know them."
     first, unknown = group[0], (None,) * len(group[0].low)
     urls = tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group)
-    names, folder = tuple(file.name for file in group), first.name.rpartition("/")[0]
+    names, folder = tuple(file.name for file in group), journal.folder_of(first)
     low, high = (first.low, first.high) if len(group) == 1 else (unknown, unknown)
     rows, sizes = (tuple(getattr(file, name) for file in group) for name in ("rows", "bytes"))
     return Unit(urls, names, folder, first.values, low, high, force, rows, sizes)
