@@ -730,8 +730,8 @@ def _prepare_batch(
                  "moved": batch.folded.renamed, "unlogged": batch.folded.unlogged,
                  "not_applied": tuple([*bad, *keyless.rows][:NAMED])}
         keys = batch.folded.keys
-        by_format = f"written by the format itself, which takes longer: {written.by_format}" if written.by_format else ""
-        parts["message"] = "; ".join(filter(None, [_say_resumed(earlier, plan.changes, batch.folded.met), by_format]))
+        slow = f"written by the format itself, which takes longer: {written.by_format}" if written.by_format else ""
+        parts["message"] = "; ".join(filter(None, [_say_resumed(earlier, plan.changes, batch.folded.met), slow]))
         return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
 
     return PendingLoad(pending, result)
