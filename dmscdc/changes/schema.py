@@ -25,12 +25,12 @@ from ..storage.filesystem import fs_and_path
 
 # %% auto #0
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'COLUMNS', 'AWAY',
-           'SWELL', 'IN_MEMORY', 'STANDARD', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type', 'time_from',
-           'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain', 'read_raw',
-           'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'stored_names', 'as_stored', 'from_stored',
-           'statistics', 'promised_nulls', 'size_of', 'read_footer', 'read_footers', 'unlogged_list', 'unlogged_names',
-           'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'stored', 'evolve', 'check_same', 'by_policy',
-           'check_case']
+           'SWELL', 'IN_MEMORY', 'LARGEST_ROW', 'STANDARD', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type',
+           'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain',
+           'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'stored_names', 'as_stored',
+           'from_stored', 'statistics', 'promised_nulls', 'size_of', 'read_footer', 'read_footers', 'unlogged_list',
+           'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'stored', 'evolve', 'check_same',
+           'by_policy', 'check_case']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -390,6 +390,7 @@ IN_MEMORY = 512 << 20  # bytes of rows in memory of which one lake file is made
 _DOUBT = 256 << 20  # bytes in memory below which nobody looks
 _BOMB = 1000  # times the size of a file that its rows may take in memory, if it is larger than:
 _SMALL = 64 << 20
+LARGEST_ROW = 64 << 20  # bytes of a row, in CSV and on average in Parquet
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
 
 
@@ -420,6 +421,12 @@ def size_of(
     meta = file.metadata
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     size = sum(g.total_byte_size for g in groups)
+    if size > LARGEST_ROW * max(meta.num_rows, 1):
+        raise Unreadable(
+            f"{path}: its rows take {size // max(meta.num_rows, 1) >> 20:,} MB each, at most {LARGEST_ROW >> 20} are "
+            "read. Limit what the task copies of large columns (LobMaxSize), or leave them out, and let DMS write "
+            "the file again"
+        )
     if all(g.num_rows * (g.total_byte_size + 16 * meta.num_columns) <= _DOUBT for g in groups):
         return size
     decoded, stored, texts = 0, 0, []

@@ -55,6 +55,12 @@ def test_a_file_that_is_made_to_fill_the_memory_of_its_reader_is_refused(tmp_pat
         read_footer(LOAD, str(repeated(tmp_path / LOAD, 1_000_000)))
 
 
+def test_a_row_larger_than_a_row_of_csv_may_be_is_refused_with_what_limits_it_in_dms(tmp_path):
+    pq.write_table(pa.table({"id": [1], "text": ["x" * (70 << 20)]}), tmp_path / LOAD, compression="zstd", use_dictionary=False)
+    with pytest.raises(Unreadable, match=r"its rows take 70 MB each, at most 64 are read. Limit .* \(LobMaxSize\)"):
+        read_footer(LOAD, str(tmp_path / LOAD))
+
+
 def test_a_file_with_more_columns_than_any_database_has_costs_its_table_a_plan_and_the_others_nothing(tmp_path):
     write_config(tmp_path, landing="landing", lake="lake", settle=0)
     for table, columns in (("wide", 30_001), ("good", 2)):
