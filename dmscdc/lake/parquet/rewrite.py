@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs', 'apply_rows',
-           'UnitResult', 'changed_rows', 'new_rows', 'rewrite', 'Inserting', 'fresh_rows', 'hive_folder', 'scalar_text',
+           'UnitResult', 'changed_rows', 'new_rows', 'rewrite', 'hive_folder', 'scalar_text', 'Inserting', 'fresh_rows',
            'insert', 'rewrite_numbers', 'insert_numbers']
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-006
@@ -446,6 +446,24 @@ def rewrite(
     leaves = removed | differs(old, after, work.partition)
     return _replaced(done, _built(rows, hit, after, leaves, stale, work), unit, work)
 
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #0b9a7002
+def hive_folder(
+    names: Sequence[str],  # of the partition's columns
+    values: Sequence[str | None],  # as text; None for null
+) -> str:
+    "The folders of a partition, below the table."
+    told = (HIVE_NULL if value is None else quote(value, safe="") for value in values)
+    return "/".join(f"{quote(name, safe='')}={value}" for name, value in zip(names, told))
+
+
+def scalar_text(value: pa.Scalar) -> str | None:
+    "A partition's value as a folder's name has it."
+    if not value.is_valid:
+        return None
+    if pa.types.is_date(value.type) or pa.types.is_timestamp(value.type):
+        return str(np.datetime64(value.value, "D" if pa.types.is_date(value.type) else value.type.unit))
+    return str(value.as_py()).lower() if pa.types.is_boolean(value.type) else str(value.as_py())
+
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-047
 @dataclass(frozen=True)
 class Inserting:
@@ -471,24 +489,6 @@ def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
         at = match(rows, pa.concat_tables(matched), work.keys)
         rows = rows.filter(pa.array(at < 0))
     return rows
-
-
-def hive_folder(
-    names: Sequence[str],  # of the partition's columns
-    values: Sequence[str | None],  # as text; None for null
-) -> str:
-    "The folders of a partition, below the table."
-    told = (HIVE_NULL if value is None else quote(value, safe="") for value in values)
-    return "/".join(f"{quote(name, safe='')}={value}" for name, value in zip(names, told))
-
-
-def scalar_text(value: pa.Scalar) -> str | None:
-    "A partition's value as a folder's name has it."
-    if not value.is_valid:
-        return None
-    if pa.types.is_date(value.type) or pa.types.is_timestamp(value.type):
-        return str(np.datetime64(value.value, "D" if pa.types.is_date(value.type) else value.type.unit))
-    return str(value.as_py()).lower() if pa.types.is_boolean(value.type) else str(value.as_py())
 
 
 def _by_partition(rows: pa.Table, work: Work) -> Iterator[tuple[str, pa.Table]]:  # folders below the table
