@@ -82,7 +82,7 @@ def test_known(): assert False
 def test_a_missing_part_is_red_in_ci_and_named_elsewhere(tmp_path, ci, outcome):
     (tmp_path / "test_it.py").write_text(SKIPS)
     env = {**os.environ, "CI": ci, "PYTHONPATH": str(HOME / "tests")}
-    command = [sys.executable, "-m", "pytest", "-q", "-rsf", "--noconftest", "-p", "conftest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    command = [sys.executable, "-m", "pytest", "-q", "-rsf", "-W", "ignore", "--noconftest", "-p", "conftest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert outcome in done.stdout and done.returncode == bool(ci), done.stdout
     assert "chromium is not installed: apt-get install chromium" in done.stdout

@@ -268,8 +268,8 @@ def _stage_packed(
     clock, staging, head = Clock(), StagingDir(table.journal, transaction), table.base_of(transaction)
     types = tuple((c.name, c.type) for c in lake_columns(transaction.schema))
     common = (transaction.key, transaction.partition, (), False, table.target_bytes)
-    more = {"units": (), "replaces": (), "op_column": transaction.op_column}
-    work = Work("", staging.path, staging.facts, staging.prefix, types, *common, **more)
+    lists = {"units": (), "replaces": (), "op_column": transaction.op_column}
+    work = Work("", staging.path, staging.facts, staging.prefix, types, *common, **lists)
     with clock.step("gather"):
         done = _gather(spark, table.journal, head, work, UnitResult(), more)
     adds, gone = described(staging, {name: name for name in done.adds}), set(done.removes)
