@@ -18,6 +18,7 @@ from html import escape
 from importlib.resources import files
 from operator import itemgetter
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -27,6 +28,7 @@ from ..storage.filesystem import iso_time
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from nbconvert import HTMLExporter
 
 # %% auto #0
 __all__ = ['MARKS', 'ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'size', 'duration', 'moment', 'took', 'sum_of', 'share',
@@ -274,14 +276,15 @@ def plain_html(
     return nh3.clean(text, set(_TAGS), None, attributes, _harmless, url_schemes=schemes, link_rel=None)
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-043
-def said_html(
-    book: dict[str, Any],  # an executed notebook
-) -> str:  # HTML, without code
-    "Prose and outputs of a notebook; empty where there are none."
-    import nbformat
+_CONVERTING = Lock()  # an exporter converts one notebook at a time
+
+
+@lru_cache(None)
+def _exporter() -> HTMLExporter:
+    "Made once a process: to compile its templates takes longer than to fill them."
     from nbconvert import HTMLExporter
 
-    exporter = HTMLExporter(
+    return HTMLExporter(
         template_name="basic",
         filters={"clean_html": plain_html},
         sanitize_html=True,
@@ -290,7 +293,16 @@ def said_html(
         exclude_output_prompt=True,
         exclude_anchor_links=True,
     )
-    text, _ = exporter.from_notebook_node(nbformat.from_dict(lean(book)))
+
+
+def said_html(
+    book: dict[str, Any],  # an executed notebook
+) -> str:  # HTML, without code
+    "Prose and outputs of a notebook; empty where there are none."
+    import nbformat
+
+    with _CONVERTING:
+        text, _ = _exporter().from_notebook_node(nbformat.from_dict(lean(book)))
     says_something = re.sub(r"<(?!img)[^>]*>|\s", "", text)
     return re.sub(r"\n\s*\n+", "\n", text) if says_something else ""
 

@@ -166,7 +166,7 @@ def _open_workers(
 ) -> Iterator[Workers]:  # closed at the end
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
-    servers = Servers(config, more.pop("classic"), more.pop("start"), more["stop"], spare=True)
+    servers = Servers(config, more.pop("classic"), more.pop("start"), more["stop"], forks=True)
     keeper, owner, retry = LeaseHeartbeat(state), str(this_process(pass_id, servers.remote)), more.pop("retry")
 
     def reread(table: TableRef) -> TableStatus:

@@ -33,7 +33,7 @@ from ..spark.session import leave_server
 from ..state.items import Lease, State
 
 if TYPE_CHECKING:
-    from jupyter_client import AsyncKernelManager
+    from dmscdc.runs.fork import ForkServer
 
 # %% auto #0
 __all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'Servers', 'one_server', 'Outcome', 'without_run', 'Workers',
@@ -128,7 +128,7 @@ def _prepare(
         del sys.modules[_GRAMMAR]
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-015
-_JOB = "dmscdc.history.sample, dmscdc.load.process, pyspark.sql.connect.session"  # what the notebook of a table imports
+_JOB = "dmscdc.history.sample, dmscdc.load.process"  # what the notebook of a table imports
 
 
 class Servers:
@@ -137,11 +137,11 @@ class Servers:
     def __init__(self, config: Config, classic: bool = False, start: Callable = serve,
                  stop: threading.Event | None = None,  # set when nobody wants a server any more
                  brief: bool = False,  # there are seconds of work
-                 spare: bool = False):  # start a kernel beside the server
+                 forks: bool = False):  # kernels are forked, where that is safe
         self.config, self.start, self.lock, self.stack = config, start, threading.Lock(), ExitStack()
         self.live: dict[str, SparkServer] = {}
-        self.spares: list[AsyncKernelManager] = []  # kernels for notebooks to come
-        self.stop, self.brief, self.spare = stop, brief, spare
+        self.stop, self.brief = stop, brief
+        self.may_fork, self.forks, self.fork_lock = forks and sys.platform == "linux", None, threading.Lock()
         self.classic = classic or spark_line() < "4"  # whose wheel brings no server
         self.remote = None if self.classic else os.environ.get("SPARK_REMOTE")
 
@@ -155,22 +155,21 @@ class Servers:
                 log = open_run_store(self.config.runs).home / f"spark-{format}.log"
                 given = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
                 given |= {"places": (self.config.landing, self.config.lake, self.config.archive)}
-                given |= {"meanwhile": partial(_prepare, self._start_spare), "stop": self.stop, "brief": self.brief}
+                given |= {"meanwhile": partial(_prepare, self.kernels), "stop": self.stop, "brief": self.brief}
                 given["more_env"] = {MARK: this_process().mark}
                 server = self.live[format] = self.stack.enter_context(self.start(format, **given))
             return server.url, server
 
-    def _start_spare(self) -> None:
-        "Start a kernel while Java starts; Spark's address is told it later."
-        if self.spare:
-            from dmscdc.runs.kernel import spare_kernel
+    def kernels(self) -> ForkServer | None:
+        "Who forks kernels; it imports while Java starts. None where each is a new process."
+        from dmscdc.runs.fork import ForkServer
 
-            self.spares.append(self.stack.enter_context(spare_kernel(_JOB, {MARK: this_process().mark})))
-
-    def take_spare(self) -> AsyncKernelManager | None:
-        "A kernel that was started ahead, for one notebook."
-        with self.lock:
-            return self.spares.pop() if self.spares else None
+        with self.fork_lock:
+            if self.may_fork and self.forks is None:
+                imports = _JOB if self.classic else f"{_JOB}, pyspark.sql.connect.session"
+                self.forks = ForkServer(imports, {MARK: this_process().mark})
+                self.stack.callback(self.forks.close)
+        return self.forks
 
     def dismiss(self) -> None:
         "Tell our servers to end: the last notebook is done."
@@ -386,7 +385,7 @@ def _run_beside(
             timeout=workers.config.timeout,
             run_id=run_id,
             server_death=server.death if server else None,
-            spare=workers.servers.take_spare() if server else None,
+            forks=workers.servers.kernels(),
             stop=_AnyOf((workers.stop, held.lost)),
         )
     finally:

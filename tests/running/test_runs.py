@@ -28,12 +28,12 @@ MARK = "only_the_code_says_this = 1"
 
 
 def kernels_at_work(of: int | None = None) -> list[psutil.Process]:
-    "Kernels below this process, or below another one. A zombie has ended, and so has a child that goes while we look: neither is one."
+    "Kernels below this process, or below another one: new processes, and forked ones. A zombie has ended, and so has a child that goes while we look: neither is one."
     found = []
     for child in psutil.Process(of).children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # psutil.ZombieProcess is one of them
-            if child.status() != psutil.STATUS_ZOMBIE and "ipykernel.kernelapp" in " ".join(child.cmdline()):
-                found.append(child)
+            words, above = (" ".join(process.cmdline()) for process in (child, child.parent()))
+            if child.status() != psutil.STATUS_ZOMBIE and ("ipykernel.kernelapp" in words or "serve_forks" in words and words == above): found.append(child)
     return found
 
 

@@ -5,7 +5,7 @@ import sys
 
 HOME = os.environ.get("DMSCDC_CRASHES", "")
 IS_DAEMON = any("daemon" in word for word in sys.orig_argv)  # Spark's, whose forks run the tasks
-IS_KERNEL = any("ipykernel" in word for word in sys.orig_argv)
+IS_KERNEL = any("ipykernel" in word or "serve_forks" in word for word in sys.orig_argv)  # new, or the one that forks them
 
 if HOME and (IS_DAEMON or IS_KERNEL and os.environ.get("DMSCDC_KERNEL")):
     sys.path.append(HOME)
