@@ -100,7 +100,7 @@ def duck(folder: Path, tables: list[str]) -> float:
             begun = time.time()
             for table in tables:
                 news = f"(select * from '{folder}/landing/{table.replace('.', '/')}/{CHANGE.format(turn)}' qualify row_number() over (partition by id order by Op) = 1)"
-                db.execute(f"copy (select id, v from '{folder}/duck/{table}.parquet' anti join {news} using (id) union all select id, v from {news} where Op <> 'D') to '{folder}/duck/{table}.new'")
+                db.execute(f"copy (select id, v from '{folder}/duck/{table}.parquet' anti join {news} using (id) union all select id, v from {news} where Op <> 'D') to '{folder}/duck/{table}.new' (format parquet)")
                 os.replace(folder / f"duck/{table}.new", folder / f"duck/{table}.parquet")
     return time.time() - begun
 
