@@ -10,11 +10,12 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -29,47 +30,38 @@ def write(path: Path, ids: list[int], value: str, op: str = "") -> None:
     pq.write_table(pa.table({**({"Op": [op] * len(ids)} if op else {}), "id": pa.array(ids, pa.int64()), "v": [value] * len(ids)}), path)
 
 
-class Processors:
-    "Processor seconds of a process and all that it starts, by kind."
-
-    def __init__(self, root: int):
-        self.root, self.seen, self.over = root, {}, threading.Event()
-        self.thread = threading.Thread(target=self.watch)
-        self.thread.start()
-
-    def look(self) -> None:
-        parents, words = {}, {}
-        for entry in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                fields = Path("/proc", entry, "stat").read_text().rsplit(")", 1)[1].split()
-                parents[int(entry)], words[int(entry)] = int(fields[1]), (fields[11:13], Path("/proc", entry, "cmdline").read_text())
-            except (OSError, IndexError): continue
-        for pid, (ticks, line) in words.items():
-            above, depth = pid, 0
-            while above in parents and above != self.root: above, depth = parents[above], depth + 1
-            if above != self.root: continue
-            kind = "Java" if "java" in line.partition("\0")[0] else "Python of Spark" if "pyspark" in line and "daemon" in line else "kernels" if "serve_forks" in line or "ipykernel" in line else "pass"
-            self.seen[pid, kind] = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
-
-    def watch(self) -> None:
-        while not self.over.wait(0.1): self.look()
-
-    def told(self) -> str:
-        self.over.set()
-        self.thread.join()
-        total: Counter = Counter()
-        for (_, kind), seconds in self.seen.items(): total[kind] += seconds
-        return ", ".join(f"{kind} {seconds:.1f}" for kind, seconds in total.most_common())
+def kind_of(words: list[str]) -> str:
+    "What a process is, by its command."
+    line = " ".join(words)
+    if "java" in words[0]: return "Java"
+    if "pyspark" in line and "daemon" in line: return "Python of Spark"
+    return "kernels" if "serve_forks" in line or "ipykernel" in line else "pass"
 
 
-def one_pass(folder: Path, *words: str) -> tuple[float, str, str]:
+def processor_seconds(process: subprocess.Popen) -> str:
+    "Of a process and all that it starts, until it ends, by kind."
+    seen: dict[psutil.Process, tuple[str, float]] = {}
+    while process.poll() is None:
+        with suppress(psutil.NoSuchProcess):
+            root = psutil.Process(process.pid)
+            for one in (root, *root.children(recursive=True)):
+                with suppress(psutil.Error, IndexError): seen[one] = kind_of(one.cmdline()), sum(one.cpu_times()[:2])
+        time.sleep(0.1)
+    total: Counter = Counter()
+    for kind, seconds in seen.values(): total[kind] += seconds
+    return ", ".join(f"{kind} {seconds:.1f}" for kind, seconds in total.most_common())
+
+
+def one_pass(folder: Path) -> tuple[float, str, str]:
     "Seconds, the last line, and processor seconds."
     places = ["--landing", folder / "landing", "--lake", folder / "lake", "--state", f"sqlite:{folder}/state.db", "--runs", folder / "runs", "--settle", "0"]
     begun = time.time()
-    process = subprocess.Popen([PROGRAM, "pass", *map(str, places), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
-    seen = Processors(process.pid)
-    said = process.communicate()[0].strip().splitlines()[-1]
-    return time.time() - begun, said, seen.told()
+    with (folder / "pass.log").open("w+") as log:
+        process = subprocess.Popen([PROGRAM, "pass", *map(str, places)], stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        processors = processor_seconds(process)
+        took = time.time() - begun
+        log.seek(0)
+        return took, log.read().strip().splitlines()[-1], processors
 
 
 def delta(folder: Path, tables: list[str]) -> float:

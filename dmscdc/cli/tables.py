@@ -96,7 +96,9 @@ def _sentence_of(
     active = "active" if item.active else "paused"
     unlogged = ", ".join(item.csv.get("unlogged", ()))
     lacks = f", nulls in updates of {unlogged.replace('*', 'any column')} count as not logged" if unlogged else ""
-    return f"{item.table}: key {key}, partition {partition}, deletes {item.delete}{lacks}, {active}, {item.format}"
+    column = "" if item.op_column == "Op" else f", operation column {item.op_column}"
+    settings = f"key {key}, partition {partition}, deletes {item.delete}{column}{lacks}"
+    return f"{item.table}: {settings}, {active}, {item.format}"
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #7f9b98d5
 def _columns_of(

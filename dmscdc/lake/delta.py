@@ -93,8 +93,10 @@ class DeltaTable(OwnFiles):
     def check_session(self, spark: SparkSession) -> None:
         "Raises `Refused` in a bucket where another program writes to the table too."
         super().check_session(spark)
+        if not is_bucket(self.location):
+            return
         self.journal.is_shared = spark.conf.get(_STORE, "").endswith("S3DynamoDBLogStore")
-        if not is_bucket(self.location) or self.journal.is_shared or (found := self.newest()) is None:
+        if self.journal.is_shared or (found := self.newest()) is None:
             return
         if found.top.id != found.version.id and found.top.goes_to is None:
             raise Refused(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from dmscdc.errors import LeftToFormat
 from dmscdc.history.changelog import open_changelog
 from dmscdc.history.small_feed import small_feed
 from dmscdc.lake.open import FormatLog
@@ -138,6 +139,13 @@ def test_our_own_tasks_write_a_bucket_s_table_and_a_late_writer_puts_nothing(sho
     assert done.verdict == "failed" and "commit 2 was made by another meanwhile" in done.words, done.words
     assert shop.go().verdict == "ok" and shop.rows(tmp_path / "fetched") == replayed(shop.raw, ["id"], NAMES)
     assert engines(shop) == {"dmscdc"}
+    if FORMAT == "iceberg": return
+    spark.conf.set("spark.delta.logStore.s3a.impl", "io.delta.storage.S3DynamoDBLogStore")
+    there, head = shop.lake_table, shop.lake_table.head()
+    there.check_session(spark)
+    spark.conf.unset("spark.delta.logStore.s3a.impl")
+    with pytest.raises(LeftToFormat, match="go through a table in DynamoDB"):
+        there.base_of(Transaction(head, head.position, "another", head.schema, head.key, head.partition))
 
 
 @pytest.mark.skipif(FORMAT != "delta", reason="not allowed here: the log of Delta")

@@ -59,7 +59,7 @@ def test_a_source_with_a_column_op_has_a_table_that_every_reader_reads(tmp_path,
 
 
 def test_another_name_is_taken_with_the_next_reload(tmp_path, spark):
-    here = World(tmp_path, spark, {**COLUMNS, "op": "string"}).set(key="id", op_column="_op").load(ROWS)
+    here = World(tmp_path, spark, COLUMNS).set(key="id", op_column="_op").load(ROWS)
     here.go()
     here.set(op_column="none").changes(1, CHANGES[0])
     done = here.go()
