@@ -141,7 +141,8 @@ def replay(folder: Path, keys: Sequence[str], soft: bool = False) -> dict[tuple,
             ours = {"Op": change.pop("Op", "I"), "_cdc_file": name, "_cdc_row": change.pop("file_row_number")}
             key = tuple(change[k] for k in keys)
             old = table.get(key)
-            if ours["Op"] != "D": table[key] = {**(old if old and old["Op"] != "D" else {}), **change, **ours}
+            if ours["Op"] == "T": table.clear()
+            elif ours["Op"] != "D": table[key] = {**(old if old and old["Op"] != "D" else {}), **change, **ours}
             elif soft and old: table[key] = {**old, **ours} if old["Op"] != "D" else old  # the mark names the delete that ended its life
             else: table.pop(key, None)
     return table

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import reduce
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles', 'before_images',
-           'images_of_all', 'change_files', 'quoted', 'value_of', 'logs', 'read_group', 'read_changes', 'refuse_lost',
-           'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'is_text', 'sequence_column',
-           'check_key', 'check_ops']
+__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles', 'hide_emptied',
+           'before_images', 'images_of_all', 'change_files', 'quoted', 'value_of', 'logs', 'read_group', 'read_changes',
+           'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'is_text',
+           'sequence_column', 'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -51,12 +51,12 @@ class ChangeFiles:
     place: Mapping[str, tuple[int, str]]  # path -> number of its group; new, late or again
     sets: ColumnGroups
     images: Mapping[str, str] = field(default_factory=dict)  # key column -> column of its value before an update
-    without: Mapping[str, frozenset[int]] = field(default_factory=dict)  # path -> rows that do not count
+    without: Mapping[str, Collection[int]] = field(default_factory=dict)  # path -> rows that do not count
 
     @property
     def rows(self) -> int:
-        "Rows of all files."
-        return sum(f.rows for f in self.footers)
+        "Rows of all files that count."
+        return sum(f.rows - len(self.without.get(f.path, ())) for f in self.footers)
 
     @property
     def bytes(self) -> int:
@@ -64,6 +64,19 @@ class ChangeFiles:
         return sum(f.bytes for f in self.footers)
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-008
+def hide_emptied(
+    hidden: Mapping[str, Collection[int]],  # path -> rows that do not count
+    emptied: tuple[str, int] | None,  # file and row of the TRUNCATE on which a table stands
+) -> dict[str, Collection[int]]:
+    "The same, and of the file that emptied the table the rows up to there."
+    if not emptied:
+        return dict(hidden)
+    path, row = emptied
+    later = {one for one in hidden.get(path, ()) if one > row}
+    until = range(row + 1)
+    return {**hidden, path: frozenset({*until, *later}) if later else until}
+
+
 def before_images(
     names: Iterable[str],  # the columns of all files
     key: Sequence[str],
@@ -226,6 +239,13 @@ def read_group(
     return frame.select(op.alias(OP), *[value_of(c, file) for c in schema], *place, *[c.name for c in marks])
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-021
+def _is_in(rows: Collection[int]) -> SparkColumn:
+    "Whether a row's number is one of these; a range may be long."
+    from pyspark.sql import functions as F
+
+    return F.col(ROW) < rows.stop if isinstance(rows, range) else F.col(ROW).isin(sorted(rows))
+
+
 def read_changes(
     spark: SparkSession,
     files: ChangeFiles,
@@ -241,7 +261,7 @@ def read_changes(
         rows = read_group(spark, same, files.urls, files.schema)
         frames.append(rows.withColumns({GROUP: F.lit(group), KIND: F.lit(kind)}))
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-    if hidden := [(F.col(FILE) == path) & F.col(ROW).isin(sorted(one)) for path, one in files.without.items() if one]:
+    if hidden := [(F.col(FILE) == path) & _is_in(one) for path, one in files.without.items() if one]:
         rows = rows.where(~reduce(or_, hidden))
     return _with_old_keys(rows, files) if files.images else rows
 

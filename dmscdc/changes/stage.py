@@ -22,8 +22,8 @@ from .read import GROUP, KIND, MOVE, NAME, ChangeFiles, quoted, read_changes, re
 from .schema import FILE, OP, OURS, ROW, UNLOGGED, WAY, Column, Schema, check_rows, ddl
 from .schema import open_raw
 from .schema import promised_nulls, read_raw
-from .tasks import Batches, facts_in, facts_out, get_text, in_tasks, lake_values, numbers_in, put_text
-from .tasks import unique_columns, with_access, write_table
+from .tasks import Batches, check_sound, facts_in, facts_out, get_text, in_tasks, lake_values
+from .tasks import numbers_in, put_text, unique_columns, with_access, write_table
 from ..errors import Refused, Unreadable
 from ..landing.files import for_shell
 from ..storage.filesystem import read_url, spark_url
@@ -42,7 +42,7 @@ class Staging:
 
     out: str  # the folder of the batch's files
     how: Folding
-    files: tuple[tuple[str, str, int, str], ...]  # url, path, group, kind; () if Spark reads the rows
+    files: tuple[tuple[str, str, int, str, int], ...]  # as `read_file` takes them; () if Spark reads the rows
 
 
 def encode_staging(staging: Staging) -> str:
@@ -107,6 +107,7 @@ def read_file(
     path: str,  # below the table's folder
     group: int,
     kind: str,  # new, late or again
+    first: int,  # number of the first row that counts
     schema: Schema,
     images: Mapping[str, str] | None = None,  # before images of the key, see `ChangeFiles`
 ) -> pa.Table:  # Op, the source's columns, file, row, base name, group, kind, move
@@ -117,7 +118,7 @@ def read_file(
     place = {name: pa.repeat(text, rows) for name, text in texts.items()}
     place |= {ROW: pa.array(np.arange(rows)), GROUP: pa.repeat(pa.scalar(group, pa.int32()), rows)}
     place |= {UNLOGGED: have[UNLOGGED]} if UNLOGGED in have.column_names else {}
-    changes = pa.table({**ours, **lake_values(have, schema, path), **place})
+    changes = pa.table({**ours, **lake_values(have, schema, path), **place}).slice(first)
     return with_old_keys(changes, images) if images else changes
 
 
@@ -246,14 +247,18 @@ def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) ->
     if shuffled:
         folded, nulls = together(fold_shuffled(spark, files, Staging(out, how, ())))
     else:
-        places = tuple((files.urls[f.path], f.path, *files.place[f.path]) for f in files.footers)
+        first = {path: len(rows) for path, rows in files.without.items()}  # a batch leaves none out but the first
+        each = ((files.urls[f.path], f.path, *files.place[f.path], first.get(f.path, 0)) for f in files.footers)
+        places = tuple(each)
         staged = encode_staging(Staging(out, how, places))
         folded, nulls = together(in_tasks(spark, f"{out}.json", staged, 1, _fold_files))
     all_files = f"{len(files.footers):,} files of this batch"
     if (read := folded.rows + folded.left_out) != files.rows:
         refuse_lost(spark, files)
         check_rows(all_files, read, files.rows)
-    if shuffled and (odd := odd_nulls(spark, files, nulls, f"{out}-ends.json")):
+    if files.without:  # footers count the nulls of all rows
+        check_sound(spark, files.urls, files.bytes)
+    elif shuffled and (odd := odd_nulls(spark, files, nulls, f"{out}-ends.json")):
         refuse_lost(spark, files, odd)
         raise Unreadable(f"{all_files}: column {odd[0]} is damaged: its nulls are not those that were promised. {WAY}")
     return folded
@@ -290,10 +295,10 @@ def refuse_bad(
     if op == "T":
         raise Refused(
             f"{table}: row {row + 1:,} of {path}: Op is T, so the source's table was emptied there (TRUNCATE). Nothing "
-            "was applied, and later files wait. Let DMS load the table again (aws dms reload-tables), and a pass takes "
-            "that load; or, if the rows of before shall stay, put such rows aside: "
-            f"dmscdc table set {for_shell(table)} --bad-rows aside, then: "
-            f"dmscdc pass --only {for_shell(table)}",
+            "was applied, and later files wait. Let the lake's table lose its rows there, too: "
+            f"dmscdc table set {for_shell(table)} --when-gone empty; or, if the rows of before shall stay, put such "
+            f"rows aside: dmscdc table set {for_shell(table)} --bad-rows aside. "
+            f"Then: dmscdc pass --only {for_shell(table)}",
             folded.bad,
         )
     such = "such row" if folded.bad == 1 else "such rows"

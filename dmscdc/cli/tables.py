@@ -246,7 +246,7 @@ def _csv_settings(
 # %% ../../notebooks/17_cli/03_tables.ipynb #2ff02ac7
 _LAYOUT = "Columns that lay out the lake: a,b; also right(id,1), left(a,2), substring(a,-2,1), date(a), year(a)"
 _POLICY = "evolve: take other columns; strict: refuse them; keep: leave new ones out"
-_GONE = "Its folder holds no file any more: stop: a person must look; keep: it stays; empty: it loses all rows"
+_GONE = "Its files are gone, or Op T says TRUNCATE: stop: a person must look; keep: it stays; empty: it loses all rows"
 _RELOAD = "A new load: replace: the table is written anew; difference: only the rows that differ"
 _DOUBLES = "No key: inserts just after the load that are equal to rows of it: keep both, or drop (put aside)"
 _UNLOGGED = "keep:a,b or keep:*: in updates, a null there means that the log had no value; null: it is a value"

@@ -16,7 +16,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 from ..changes.read import KIND, NAME, OPS, check_key, proves, quoted
 from ..changes.schema import FILE, OP
 from ..errors import CommitConflict, FilesGone, NoPast
-from .changelog import Changelog, check_told, closed_by, held_by, lost_of, read_files, rows_aside
+from .changelog import Changelog, check_told, closed_by, held_by, hidden_rows, lost_of, read_files
 from .changelog import read_changelog, upto
 from .clock import NO_INSERT, NO_KEY, NO_OP, STAMP, UNREADABLE, AsOf, CommitClock, clock_of
 from .clock import position_words
@@ -140,7 +140,7 @@ def _replayed(
     key: Sequence[str],
 ) -> tuple[DataFrame, str, str, tuple[str, ...]]:  # rows, by what, from where on, gaps
     "The rows of the files that a position holds."
-    held = replace(held_by(past, position), hidden=rows_aside(past, position.aside or {}))
+    held = replace(held_by(past, position), hidden=hidden_rows(past, position.aside or {}))
     if gone := lost_of(past, position):
         raise NoPast("; ".join(gone))
     told = as_of(spark, held, key)

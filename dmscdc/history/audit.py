@@ -18,7 +18,7 @@ from ..changes.read import images_of_all, quoted
 from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, stored_names
 from ..changes.schema import time_from
 from ..errors import NoPast
-from .changelog import Changelog, held_by, is_held, moment, open_changelog, stands_on, rows_aside
+from .changelog import Changelog, held_by, is_held, is_same_base, moment, open_changelog, rows_aside
 from .lookup import WHOLE, Query, KeyIndex, inside, look, plain_key, typed, utc
 from .row import Keyless, Known, RowLife, RawChange, RowChange, between, find_rows, late_files, same
 from .row import steps_of, without
@@ -148,11 +148,11 @@ def _holds(
     if file in past.before:
         if position.load >= past.number:
             return False
-    elif not stands_on(position, past.load):
+    elif not is_same_base(past, position):
         return False
     if file.is_load:
         return True
-    inside = change_order(position.cut) < file.order <= change_order(position.last)
+    inside = position.floor < file.order <= change_order(position.last)
     return inside and is_held(file)
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-019

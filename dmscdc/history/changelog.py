@@ -5,7 +5,7 @@
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from functools import cache
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..changes.csv import CsvFormat, CsvUrls, format_from, is_csv
 from ..changes.quarantine import KEYLESS, read_aside
-from ..changes.read import KIND, ChangeFiles, change_files, read_changes
+from ..changes.read import KIND, ChangeFiles, change_files, hide_emptied, read_changes
 from ..changes.schema import FILE, OP, evolve, read_footers
 from ..changes.tasks import check_sound
 from ..errors import NoPast
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'obsolete', 'undecided', 'lost_changes', 'put_again',
-           'lost_older', 'rows_aside', 'open_changelog', 'upto', 'check_told', 'closed_by', 'is_held', 'applied',
-           'lost_of', 'held_by', 'changelog_files', 'read_changelog', 'read_files']
+__all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'is_same_base', 'obsolete', 'undecided',
+           'lost_changes', 'put_again', 'lost_older', 'rows_aside', 'hidden_rows', 'open_changelog', 'upto',
+           'check_told', 'closed_by', 'is_held', 'applied', 'lost_of', 'held_by', 'changelog_files', 'read_changelog',
+           'read_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
@@ -45,11 +46,12 @@ class Changelog:
     is_whole: bool = True  # the rows before the first change are known: a whole load, or an empty table
     moved: frozenset[str] = frozenset()  # paths in an archive: their object times are those of the move
     unread: tuple[RawFile, ...] = ()  # change files that count and cannot be read: the lake has put them aside
-    hidden: Mapping[str, frozenset[int]] = field(default_factory=dict)  # path -> rows that the lake has put aside
+    hidden: Mapping[str, Collection[int]] = field(default_factory=dict)  # path -> rows that do not count
     position: Position | None = None  # of the lake's newest commit
     aside: str = ""  # the folder of the table's lists of rows put aside
     columns: tuple[str, ...] = ()  # those that the table keeps, where it leaves others out; () for all
     reloads: str = ""  # the folder of the differences of its reloads; "": nobody has written them down
+    emptied: tuple[str, int] | None = None  # file and row of the TRUNCATE on which it begins, instead of the load
 
     @property
     def files(self) -> tuple[RawFile, ...]:
@@ -62,6 +64,8 @@ class Changelog:
         if self.load:
             return f"load {self.number}, put {moment(self.load[0].time):%Y-%m-%d %H:%M:%S} UTC"
         if self.changes:
+            if self.emptied:
+                return f"row {self.emptied[1] + 1:,} of {self.emptied[0]}, which emptied the table"
             empty = ", when the table was empty" if self.is_whole else "; what was there before is not known"
             return f"before {self.changes[0].name}{empty}"
         return "nowhere: no file"
@@ -107,8 +111,16 @@ def stands_on(
     load: Sequence[RawFile],
 ) -> bool:
     "Whether the position belongs to this load; some of its files may be gone since."
-    known = set(position.load_files) if position else None
+    known = set(position.base_files) if position else None
     return known is not None and bool(known) == bool(load) and known >= set(load)
+
+
+def is_same_base(
+    past: Changelog,
+    position: Position | None,
+) -> bool:
+    "Whether the position belongs to the changelog's load, or to its TRUNCATE."
+    return stands_on(position, past.load) and (past.emptied is None or position.load == past.number)
 
 
 def obsolete(
@@ -119,7 +131,7 @@ def obsolete(
 ) -> tuple[RawFile, ...]:
     "Change files that do not count: by the decision of the lake, or else by their times."
     if position and (stands_on(position, load) or not load):
-        return tuple(f for f in changes if f.order <= change_order(position.cut))
+        return tuple(f for f in changes if f.order <= position.floor)
     if _is_first(position) and not _first(load, changes, moved).doubt:
         return ()
     return older_than(load, changes, moved)
@@ -161,7 +173,7 @@ def _lost_load(
     "A sentence where files of the load that the lake is built on are gone."
     if not position or not position.has_load or (load and not stands_on(position, load)):
         return []
-    gone = [f.path for f in position.load_files if f not in load]
+    gone = [f.path for f in position.base_files if f not in load]
     words = f"{gone[0]} and {len(gone) - 1} more" if gone[1:] else "".join(gone)
     unknown = "rows that were in it and that no change file names are unknown"
     return [f"{table}: {words} of load {position.load} is no longer in the landing: {unknown}"] if gone else []
@@ -191,7 +203,7 @@ def put_again(
     position: Position,
 ) -> bool:
     "Whether every file that a position should know is newer than its listing, as in a copied landing."
-    start, window = max(change_order(position.window_start), change_order(position.cut)), dict(position.window)
+    start, window = max(change_order(position.window_start), position.floor), dict(position.window)
     waits = {*position.held, *position.left_out}
     every = [f for f in (*past.before, *past.changes) if f.identity not in waits]
     known = [f for f in every if f.path in window]
@@ -205,10 +217,10 @@ def _from_before(
     position: Position,
 ) -> tuple[RawFile, ...]:  # in order
     "The files from before its window that a position has applied: by its tally, or else by their times."
-    cut, start = change_order(position.cut), change_order(position.window_start)
+    floor, start = position.floor, change_order(position.window_start)
     known = {*(path for path, _ in position.window)}
     waits = {*position.held, *position.left_out}
-    there = (f for f in (*past.before, *past.changes) if cut < f.order <= start)
+    there = (f for f in (*past.before, *past.changes) if floor < f.order <= start)
     there = sorted((f for f in there if f.path not in known and f.identity not in waits), key=lambda f: f.order)
     is_timely = {f: f.time <= position.listed_at or f.path in past.moved for f in there}
     timely, later = (tuple(f for f in there if is_timely[f] == wanted) for wanted in (True, False))
@@ -240,8 +252,13 @@ def _overwritten(
     table: TableRef,
     number: int,  # of the load that is there
     before: Sequence[RawFile],
+    emptied: tuple[str, int] | None = None,  # file and row of the TRUNCATE
 ) -> list[str]:
-    "A sentence where the present load has overwritten earlier ones."
+    "A sentence where the present load has overwritten earlier ones, or a TRUNCATE all rows."
+    if emptied:
+        row = f"row {emptied[1] + 1:,} of {emptied[0]}"
+        told = "of what was there before only changes in earlier files are told"
+        return [f"{table}: {row} has emptied the table (TRUNCATE); {told}"]
     if number < 2 and not before:
         return []
     which = f"load {number}" if number > 1 else "the load"
@@ -296,6 +313,13 @@ def rows_aside(
     return {path: frozenset(rows) for path, rows in found.items()}
 
 
+def hidden_rows(
+    past: Changelog,
+    kept: Mapping[str, Sequence],  # as `Position.aside`
+) -> dict[str, Collection[int]]:  # by path
+    "Rows that do not count: those put aside, and those before the TRUNCATE on which the changelog begins."
+    return hide_emptied(rows_aside(past, kept), past.emptied)
+
 # %% ../../notebooks/10_history/01_changelog.ipynb #afd54f9c
 def open_changelog(
     landing: str,  # where DMS writes: a folder, or s3://bucket/prefix
@@ -313,6 +337,8 @@ def open_changelog(
     listing = here.files(table)
     changes, moved = _merged(listing.changes, there.files(table).changes if there else ())
     load = listing.load
+    emptied = position.emptied if position and {*load} <= {*position.load_files} else None
+    load = () if emptied else load
     if not load and not changes:
         here.tables([table])  # fails if the landing itself is gone
         also = f" or in {archive}" if archive else ""
@@ -326,10 +352,9 @@ def open_changelog(
     past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
     open = undecided(table, load, changes, position, moved)
-    gaps = (*open, *lost, *gone, *_overwritten(table, number, before))
-    past = replace(past, gaps=gaps, position=position, aside=aside, columns=columns, reloads=reloads)
-    if aside and position and position.aside:
-        past = replace(past, hidden=rows_aside(past, position.aside))
+    gaps = (*open, *lost, *gone, *_overwritten(table, number, before, emptied))
+    past = replace(past, emptied=emptied, gaps=gaps, position=position, aside=aside, columns=columns, reloads=reloads)
+    past = replace(past, hidden=hidden_rows(past, position.aside or {} if aside and position else {}))
     return _without_unread(past, position.unread if position else ())
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-029
@@ -351,11 +376,11 @@ def check_told(
     past: Changelog,
     at: datetime | None,  # UTC; None for no check
 ) -> None:
-    "Raises `NoPast` for a moment before the load."
-    if at is None or not past.load:
+    "Raises `NoPast` for a moment before the load, or before the TRUNCATE."
+    if at is None or not (past.load or past.emptied):
         return
-    start = moment(min(f.time for f in past.load))
-    if not all(is_first_put(f) for f in past.changes if f.path not in past.moved):
+    start = RawFile(past.emptied[0], 0, 0.0).stamp if past.emptied else moment(min(f.time for f in past.load))
+    if past.load and not all(is_first_put(f) for f in past.changes if f.path not in past.moved):
         start = min(start, past.changes[0].stamp)
     if at < start:
         asked = f"{at:%Y-%m-%d %H:%M:%S} UTC"
@@ -393,8 +418,8 @@ def applied(
 ) -> tuple[RawFile, ...]:  # in order
     "The change files on top of its load that a position has applied."
     every = sorted((*past.before, *past.changes), key=lambda f: f.order)
-    cut, last, told = change_order(position.cut), change_order(position.last), is_held(past, position)
-    return tuple(f for f in every if cut < f.order <= last and told(f))
+    last, told = change_order(position.last), is_held(past, position)
+    return tuple(f for f in every if position.floor < f.order <= last and told(f))
 
 
 def _mended(past: Changelog, position: Position) -> set[str]:
@@ -421,8 +446,10 @@ def held_by(
     position: Position,  # of a commit
 ) -> Changelog:
     "The changelog of what a position holds. Raises `NoPast` if it belongs to another load than the one that is there."
-    if not stands_on(position, past.load):
+    if not is_same_base(past, position):
         gone = f"load {position.load} is no longer in the landing"
+        if past.emptied:
+            gone = f"it was before row {past.emptied[1] + 1:,} of {past.emptied[0]}, which emptied the table"
         raise NoPast(f"{past.table}: {gone}; the earliest position is {past.begins}")
     gaps = tuple(dict.fromkeys((*past.gaps, *lost_of(past, position))))
     return replace(past, changes=applied(past, position), gaps=gaps)

@@ -20,7 +20,7 @@ from ..changes.schema import from_stored, open_lake, open_raw, plain, read_raw
 from ..changes.tasks import lake_values
 from ..errors import CommitConflict, FilesGone, LakeDamaged, NoPast
 from .audit import partition_value
-from .changelog import Changelog, changelog_files, check_told, closed_by, held_by, lost_of, rows_aside
+from .changelog import Changelog, changelog_files, check_told, closed_by, held_by, hidden_rows, lost_of
 from .changelog import upto
 from .clock import NO_INSERT, NO_KEY, NO_OP, UNREADABLE, AsOf, CommitClock, clock_of, committed_at
 from .clock import position_words
@@ -311,7 +311,7 @@ def known_then(
         told = ("commit of the lake", f"the lake's commits, of which {number} is still there", ())
     except (CommitConflict, FilesGone, FileNotFoundError):
         past = line()
-        held = replace(held_by(past, position), hidden=rows_aside(past, position.aside or {}))
+        held = replace(held_by(past, position), hidden=hidden_rows(past, position.aside or {}))
         if gone := lost_of(past, position):
             raise NoPast("; ".join(gone)) from None
         then = table_then(held, commit.key)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..changes.quarantine import read_aside
 from ..changes.read import ChangeFiles
 from ..errors import NoFeed, Refused
-from .changelog import Changelog, held_by, lost_of, stands_on
+from .changelog import Changelog, held_by, is_same_base, lost_of
 from ..landing.files import RawFile, change_order, day_before
 from ..state.position import Position, reload_name, reread, tally
 from ..storage.filesystem import fs_and_path
@@ -30,7 +30,7 @@ def landed(past: Changelog) -> Position:
     times = max((f.time for f in past.files), default=0.0)
     cut = past.before[-1].path if past.before else ""
     total = tally(f.identity for f in past.changes)
-    at = Position(past.number, past.load, listed_at=times, cut=cut, applied=total)
+    at = Position(past.number, past.load, listed_at=times, cut=cut, applied=total, emptied=past.emptied)
     if not past.changes:
         return at
     last = past.changes[-1].path
@@ -70,7 +70,7 @@ def _whole(
     "The files that a position holds. Raises `NoFeed` if one of them is gone."
     held = held_by(past, position)
     missing = lost_of(past, position)
-    gone = [f"{past.table}: {f.path} of the load is gone" for f in position.load_files if f not in past.load]
+    gone = [f"{past.table}: {f.path} of the load is gone" for f in position.base_files if f not in past.load]
     if words := [*missing, *gone[:1], *past.gaps[:not past.is_whole]]:
         raise NoFeed(f"{'; '.join(words)}. Bring it back, name the folder it was moved to (--archive), or start again")
     return held
@@ -100,7 +100,7 @@ def _shown(
     found: dict[str, frozenset[int] | None] = {}
     for path, listed in again.items():
         rows = {one.row for one in read_aside(past.aside, {path: (0, listed)})}
-        found[path] = None if None in rows else frozenset(rows) - past.hidden.get(path, frozenset())
+        found[path] = None if None in rows else frozenset(rows).difference(past.hidden.get(path, ()))
     return {path: rows for path, rows in found.items() if rows is None or rows}
 
 
@@ -111,7 +111,7 @@ def span(
 ) -> Span:
     "The files between two positions. Raises `NoPast` if they are not known."
     until = until or landed(past)
-    line, reset = _whole(past, until), since is None or not stands_on(since, past.load)
+    line, reset = _whole(past, until), since is None or not is_same_base(past, since)
     if reset and (found := _difference(past, since)):
         return found
     again = {} if reset else reread(until, since)

@@ -73,13 +73,15 @@ def sort_out(files: Iterable[RawFile],  # change files in order
              archived: frozenset[str] = frozenset()  # paths in the archive, whose times are those of the move
              ) -> Arrivals:
     "What each change file is. One look at each, however many there are."
-    top = max(change_order(position.last), change_order(position.cut))
-    begin = max(change_order(position.window_start), change_order(position.cut))
+    top = max(change_order(position.last), position.floor)
+    begin = max(change_order(position.window_start), position.floor)
     window, held, left_out = dict(position.window), set(position.held), set(position.left_out)
 
     def kind_of(file: RawFile) -> str:
         if file.order > top:
             return "new"
+        if position.emptied and file.order <= position.floor:
+            return "old"  # whenever it came: the table was emptied after it
         if file.identity in left_out:
             return "left_out"
         if file.path in window:
@@ -112,24 +114,23 @@ def split_late(late: Sequence[RawFile], gone: Sequence[str]  # both in order
 def is_copied(found: Arrivals, position: Position) -> bool:
     "All we should know was put since the last listing; where we know no file, two from before the window tell it."
     known = found.applied + found.other
-    late = [f for f in found.too_late if f.order > change_order(position.cut)]
+    late = [f for f in found.too_late if f.order > position.floor]
     if position.applied and len(late) >= position.applied[0] - len(position.window):  # else some are gone, who knows
         if tally(f.identity for f in late) != position.older:
             return False
     return len(found.too_late) > (not known) and not found.old and all(f.time > position.listed_at for f in known)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #by-tally-2
-def split_at(files: Iterable[RawFile], cut: str  # path of a change file
+def split_at(files: Iterable[RawFile], floor: tuple[str, str]  # of a position
              ) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # up to it, after it
-    "What a load has made obsolete, and what comes on top of it."
+    "What does not count, and what comes after it."
     found = tuple(files)
-    return (tuple(f for f in found if f.order <= change_order(cut)),
-            tuple(f for f in found if f.order > change_order(cut)))
+    return tuple(f for f in found if f.order <= floor), tuple(f for f in found if f.order > floor)
 
 
 def by_tally(found: Arrivals, position: Position) -> Arrivals:
     "Old files and those that come too late, as the tally of applied files tells them apart."
-    (obsolete, old), (over, late) = (split_at(files, position.cut) for files in (found.old, found.too_late))
+    (obsolete, old), (over, late) = (split_at(files, position.floor) for files in (found.old, found.too_late))
     if position.applied is None or is_copied(found, position):
         return found
     applied = identify_applied(position, old, late)

@@ -17,16 +17,16 @@ from ..changes.equal_rows import AT, doubles, stage_met
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import LeftOut, SetAside, left_out_changes
-from ..changes.read import ChangeFiles, change_files, check_key, check_ops, quoted, read_changes, refuse_lost
-from ..changes.read import STANDARD, images_of_all, proves, sequence_column
-from ..changes.schema import FILE, OP, ROW, Evolution, Footer, Schema, by_policy, check_case, check_same, evolve
-from ..changes.schema import read_footers
+from ..changes.read import NAME, STANDARD, ChangeFiles, change_files, check_key, check_ops, hide_emptied
+from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
+from ..changes.schema import FILE, OP, OURS, ROW, Evolution, Footer, Schema, by_policy, check_case, check_same
+from ..changes.schema import ddl, evolve, read_footers
 from ..changes.stage import Batch, batch_frame, refuse_bad, stage
 from ..changes.tasks import check_sound
 from ..errors import LostRows, Refused, Unreadable
 from ..lake.table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Written
 from ..landing.files import RawFile, change_order, for_shell
-from .arrivals import Plan, count, some
+from .arrivals import Plan, advance, count, some
 from .plan import note_replaced
 from .raw_files import after_drop, changed_elsewhere, files_of, load_rows_aside, open_files
 from .raw_files import put_aside, read_by, rows_aside, unreadable, without_aside
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['partition_texts', 'after_load', 'prepare_load', 'replace_table', 'replaced_columns', 'note_left_out',
-           'note_unmatched', 'prepare_empty', 'prepare_changes', 'is_migration', 'ahead_of', 'migrated_schema',
-           'prepare_migration']
+           'note_unmatched', 'prepare_empty', 'emptied_at', 'emptied_table', 'prepare_changes', 'is_migration',
+           'ahead_of', 'migrated_schema', 'prepare_migration']
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-008
 def _load_rows(
@@ -310,17 +310,20 @@ def _fold_files(
     load: Sequence[RawFile] = (),  # the load set that the table stands on
     had: Schema = (),  # the columns of the table
 ) -> Batch:
-    "Stage the fold; a batch with rows that cannot be applied is refused."
+    "Stage the fold."
     texts, sequence = partition_texts(task, files.schema), _change_sequence(task, files, load)
     how = {"soft": task.soft, "only_inserts": not task.key, "texts": texts, "had": tuple(c.name for c in had)}
-    batch = stage(spark, files, task.row_key, url, sequence, **how)
+    return stage(spark, files, task.row_key, url, sequence, **how)
+
+
+def _check_batch(task: Task, files: ChangeFiles, batch: Batch) -> None:
+    "Raise `Refused` for rows that cannot be applied."
     if batch.folded.bad and not task.aside:
         refuse_bad(str(task.table), batch.folded)
     if batch.folded.first_image:
         _refuse_image(task, files, *batch.folded.first_image[1:3])
     if batch.folded.unfit:
         _refuse_unfit(task, *batch.folded.unfit)
-    return batch
 
 # %% ../../notebooks/08_load/05_loader.ipynb #f50750cf
 def note_left_out(task: Task, left: LeftOut) -> str:
@@ -360,7 +363,7 @@ def _repeated(
     ended = datetime.fromtimestamp(max((f.time for f in load.load_files), default=0.0), timezone.utc)
     near = {f.path for f in raw if f.stamp and f.stamp <= ended + _SHORTLY}
     some = replace(files, footers=tuple(f for f in files.footers if f.path in near))
-    if not some.footers or not load.load_files:
+    if not some.footers or not load.base_files:
         return []
     carried = {c.name for f in read_footers(_load_file(task, load.load_files)) for c in f.schema}
     there = [c.name for c in head.schema if not c.of and c.name != task.csv.timestamp]
@@ -668,6 +671,55 @@ def _say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int
     again = f"{some(files)} brought changes again that were applied before, of {count(keys, 'key')}"
     return f"{again}, as a resumed task does; the change sequence decided" if earlier else ""
 
+# %% ../../notebooks/08_load/05_loader.ipynb #emptied-2
+def emptied_at(
+    spark: SparkSession,
+    files: ChangeFiles,
+) -> tuple[str, int] | None:  # file and row
+    "The last change that says TRUNCATE, in the order of files."
+    from pyspark.sql import functions as F
+
+    found = read_changes(spark, files).where(F.col(OP) == "T").orderBy(F.desc(NAME), F.desc(FILE), F.desc(ROW))
+    row = found.select(FILE, ROW).first()
+    return (row[FILE], row[ROW]) if row else None
+
+
+def emptied_table(spark: OpenSession, task: Task, head: Commit, position: Position) -> PendingCommit:
+    "The table without rows, with the columns that it has."
+    transaction = Transaction(head, position.to_commit(), task.run, head.schema, task.key, head.partition)
+    if not head.rows:
+        return task.lake.advance(transaction, spark)
+    none = spark().createDataFrame([], ddl((OURS[0], *head.schema, *OURS[1:])))
+    return task.lake.replace(spark(), none, transaction, 0, 0)
+
+
+def _prepare_emptied(
+    spark: OpenSession, task: Task, plan: Plan, head: Commit,
+    files: Sequence[RawFile],  # of the batch, in order
+    at: tuple[str, int],  # file and row of the last TRUNCATE among them
+) -> PendingLoad:
+    "The table loses all rows, as its source did; what comes after is a batch of its own. Raises `Refused`."
+    before, file = Position.from_json(head.position), next(f for f in files if f.path == at[0])
+    if not task.key and file.order <= change_order(before.last):
+        raise Refused(
+            f"{task.table}: row {at[1] + 1:,} of {file.path} empties the table (TRUNCATE) and came late: rows that "
+            "were inserted after it are applied already, and without a key they cannot be applied again. Load the "
+            f"table again: dmscdc table rewind {for_shell(task.table)} --reload"
+        )
+    after = plan.after
+    stands = Position(load=before.load + 1, load_files=after.load_files, cut=after.cut, emptied=at, applied=(0, 0),
+                      left_out=after.left_out, listed_at=after.listed_at, sequence=before.sequence,
+                      absent=before.absent, csv=before.csv)
+    rest = tuple(f for f in files if f.order >= file.order)
+    left = replace(plan, before=stands, load_number=stands.load, after=advance(stands, rest), changes=rest, late=(),
+                   reapplied=())
+    needless = [f for f in files if f.order < file.order and f not in plan.reapplied]
+    words = f"{count(head.rows, 'row')} removed: row {at[1] + 1:,} of {file.path} says TRUNCATE (--when-gone empty)"
+    if needless:
+        words = f"{words}; {count(len(needless))} before it not needed ({some(needless)})"
+    pending = emptied_table(spark, task, head, stands)
+    return PendingLoad(pending, lambda written: LoadResult(written, message=words), left)
+
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-028
 def _prepare_batch(
     spark: OpenSession, task: Task, plan: Plan, head: Commit, files: Sequence[RawFile], whole: Mapping[str, str],
@@ -687,7 +739,12 @@ def _prepare_batch(
         spark()
     with clock.step("fold", sum(f.rows for f in footers)):
         chosen = change_files(footers, urls, grown.schema, kinds, task.key, _load_file(task, plan.after.load_files))
+        without = hide_emptied({}, plan.after.emptied)
+        chosen = replace(chosen, without={path: rows for path, rows in without.items() if path in urls})
         batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files, head.schema)
+        if batch.folded.bad and task.empties and (at := emptied_at(spark(), chosen)):
+            return _prepare_emptied(spark, task, plan, head, files, at)
+        _check_batch(task, chosen, batch)
         before, same, misses = Position.from_json(head.position), [], 0
         resumed = [] if earlier or whole else _sent_before(task, before, batch, files)
         if resumed and task.key and _is_ordered(spark, task, head, (*resumed, *files)):

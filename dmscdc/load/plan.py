@@ -53,7 +53,7 @@ class Situation:
         found = by_tally(sort_out(self.files, self.before, self.archived), self.before)
         if not self.any_age or is_copied(found, self.before):
             return found
-        over, late = split_at((*found.too_late, *found.held), self.before.cut)
+        over, late = split_at((*found.too_late, *found.held), self.before.floor)
         late = tuple(sorted((*found.late, *late), key=lambda f: f.order))
         return replace(found, late=late, too_late=(), held=(), old=(*found.old, *over))  # over: the scan came later
 
@@ -61,7 +61,7 @@ class Situation:
     def older(self) -> tuple[RawFile, ...]:
         "Files from before the window that are there and applied."
         found, before = self.arrivals, self.before
-        old, late = (split_at(files, before.cut)[1] for files in (found.old, found.too_late))
+        old, late = (split_at(files, before.floor)[1] for files in (found.old, found.too_late))
         is_copy = is_copied(found, before) and before.older in (None, tally(f.identity for f in late))
         return old + late * is_copy
 
@@ -72,7 +72,8 @@ class Situation:
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-011
 def note_too_late(case: Situation, files: Sequence[RawFile]) -> str:
     "Files that came after the window had moved past them."
-    start = max(case.before.cut, case.before.window_start, key=change_order)
+    begins = case.before.cut, case.before.window_start, *(case.before.emptied or ())[:1]
+    start = max(begins, key=change_order)
     replay, accept = case.command("replay", some(f.path for f in files[:1])), case.command("accept")
     return (f"arrived too late, before the look-back window (from {start}), and not applied: {some(files)}. "
             f"{replay} applies such a file and again what follows it; {accept} leaves them out")
@@ -173,9 +174,9 @@ def _place(case: Situation) -> tuple[str, str]:
 
 def _rewind(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     to, wanted = case.asked.get("to"), _place(case)
-    cut, out = change_order(case.before.cut), [f for f in found.left_out if to not in (f.path, f.name)]
+    floor, out = case.before.floor, [f for f in found.left_out if to not in (f.path, f.name)]
     there = [f for f in case.files if f not in out]
-    files = tuple(f for f in there if f.order > cut and (f.order >= wanted if to else f.order > wanted))
+    files = tuple(f for f in there if f.order > floor and (f.order >= wanted if to else f.order > wanted))
     if files:  # what is not applied yet and comes before is taken along: nobody would come back for it
         start = min(f.order for f in (files[0], *found.new))
         files = tuple(f for f in there if f.order >= start)
@@ -183,8 +184,10 @@ def _rewind(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str,
     known = [path for path, _ in case.before.window if files and change_order(path) >= files[0].order]
     gone = [path for path in known if path not in there]
     why = ""
-    if to and wanted <= cut:
+    if to and wanted <= floor:
         why = f"the load made it obsolete, as all up to {case.before.cut}"
+        if case.before.emptied:
+            why = f"the table was emptied after it, in {case.before.emptied[0]}"
     elif not files:
         why = "there is no change file from there on"
     elif gone:
@@ -195,10 +198,10 @@ def _rewind(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str,
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-034
 def _replay(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
-    names, cut = case.asked["files"], change_order(case.before.cut)
-    files = {n: [f for f in case.files if n in (f.path, f.name) and f.order > cut] for n in names}
+    names, floor = case.asked["files"], case.before.floor
+    files = {n: [f for f in case.files if n in (f.path, f.name) and f.order > floor] for n in names}
     if missing := [n for n in names if not files[n]]:
-        why = f"{some(missing)} is in neither landing nor archive, or was made obsolete by the load"
+        why = f"{some(missing)} is in neither landing nor archive, or was made obsolete by the load or by a TRUNCATE"
         return found, "", (f"replay is not carried out: {why}",)
     chosen = {f.path for fs in files.values() for f in fs} - {f.path for f in found.new}
     rest = found.part(lambda f: f.path not in chosen)

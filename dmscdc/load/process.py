@@ -17,7 +17,6 @@ __all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'steps_of', 'c
 # %% ../../notebooks/08_load/08_process.ipynb #cell-004
 from ..changes.csv import format_from
 from ..changes.quarantine import aside_folder, dropped
-from ..changes.schema import OURS, ddl
 from ..changes.tasks import explained
 from ..errors import CommitConflict, DmscdcError, InputChanged, LakeDamaged, LandingUnreachable, Refused
 from ..errors import is_expected
@@ -27,7 +26,7 @@ from ..landing.files import FolderLanding, TableRef, for_shell
 from ..landing.s3 import open_landing
 from .arrivals import Plan, changed_inputs
 from .lease import leased
-from .loader import is_migration, prepare_changes, prepare_empty, prepare_load, prepare_migration
+from .loader import emptied_table, is_migration, prepare_changes, prepare_empty, prepare_load, prepare_migration
 from .results import LoadResult, OpenSession, PendingLoad, Processed, TableState, Task
 from .results import WithArchive, processed
 from .table_state import load_state, plan_state
@@ -66,10 +65,8 @@ def prepare_emptied(spark: OpenSession, task: Task, plan: Plan, head: Commit) ->
         first = (*there.load, *there.changes)[0]
         raise InputChanged(f"{task.table}: {first.path} has come since the plan; the next run loads it")
     before = Position.from_json(head.position)
-    position = replace(plan.after, absent=before.absent, csv=before.csv).to_commit()
-    transaction = Transaction(head, position, task.run, head.schema, task.key, head.partition)
-    none = spark().createDataFrame([], ddl((OURS[0], *head.schema, *OURS[1:])))
-    pending = task.lake.replace(spark(), none, transaction, 0, 0)
+    position = replace(plan.after, absent=before.absent, csv=before.csv)
+    pending = emptied_table(spark, task, head, position)
     rows = f"{head.rows:,} row{'s' * (head.rows != 1)} removed"
     return PendingLoad(pending, lambda written: LoadResult(written, message=f"{rows}: {plan.empties}"))
 
@@ -160,17 +157,22 @@ def carry_out(
     "Each step of the plan: prepare, check, commit, save."
     session = cache(spark or (lambda: open_session(places=_places_of(task, plan), format=table_state.item.format)))
     head, saved = table_state.head, table_state.item.commit
-    for prepare in steps_of(plan, head):
+    steps = steps_of(plan, head)
+    while steps:
+        prepare, *steps = steps
         pending = prepare(session, task, plan, head)  # files are staged, nothing is visible
         check_inputs(task.landing, plan)
         renew()
         result = pending.commit()  # raises `CommitConflict`
         yield result  # it is committed, whatever becomes of the rest
         head = result.written.commit
-        instruction = None if prepare is prepare_empty else plan.instruction  # it is carried out by this commit
+        is_first = prepare is prepare_empty or pending.rest is not None
+        instruction = None if is_first else plan.instruction  # it is carried out by this commit
         state.save_position(task.table, Position.from_json(head.position), head.number, saved, instruction)
         saved = head.number
         _keep_doubts(state, task.table, plan, result)
+        if pending.rest:
+            plan, steps = pending.rest, [prepare, *steps]
 
 
 def _keep_doubts(state: State, table: TableRef, plan: Plan, result: LoadResult) -> None:
@@ -248,5 +250,6 @@ def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake
     more = {"run": run, "csv": csv, "aside": folder if item.bad_rows == "aside" else "", "repeats": folder}
     more |= {"schema_policy": item.schema_policy, "doubles": folder if item.duplicates == "drop" else ""}
     more |= {"reload": item.reload, "reloads": reload_folder(item.out_path or lake, item.table)}
+    more["empties"] = item.when_gone == "empty"
     more |= {"from_stream": bool(item.status.get("stream")), "op_column": item.op_column}
     return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", **more)

@@ -69,6 +69,7 @@ class Task:
     schema_policy: str = "evolve"  # or strict, keep
     reload: str = "replace"  # or difference: of a new load only the rows that differ are written
     reloads: str = ""  # where the differences of its reloads are written down
+    empties: bool = False  # where a row says that the source's table was emptied (TRUNCATE), it loses its rows
     doubles: str = ""  # where inserts that repeat rows of the load are put aside; "": they are kept
     repeats: str = ""  # where rows are put aside that a resumed task has sent again, to a table without a key
     from_stream: bool = False  # its change files were staged from a stream: they overlap, and the sequence orders them
@@ -140,6 +141,7 @@ class PendingLoad:
 
     pending: PendingCommit
     result: Callable[[Written], LoadResult] = LoadResult  # what to report of the commit
+    rest: Plan | None = None  # what is left of the plan once this is committed
 
     def commit(self) -> LoadResult:
         "Make it the newest commit. Raises `CommitConflict`."

@@ -33,7 +33,7 @@ def _is_same(one: Position, other: Position) -> bool:
     "Both hold the same load and the same last change file."
 
     def content(position: Position) -> tuple:
-        return position.last, position.cut, sorted(f.identity for f in position.load_files)
+        return position.last, position.floor, sorted(f.identity for f in position.load_files)
 
     return content(one) == content(other)
 

@@ -141,7 +141,8 @@ class ChangeSpan:
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-010
 def _load_files(past: Changelog, number: int) -> tuple[RawFile, ...]:
     "The files of a load by its number; none if the table started empty. Raises `NoPast` if they are gone."
-    if number and (past.number != number or not past.load or not past.is_whole):
+    began_empty = past.position is not None and not past.position.has_load
+    if number and (past.number != number or not (past.load or began_empty) or not past.is_whole):
         lost = next((gap for gap in past.gaps if f"load {number}" in gap), f"the earliest position is {past.begins}")
         raise NoPast(f"{past.table}: versions begin with load {number}, which is no longer in the landing: {lost}")
     return past.load
@@ -175,7 +176,7 @@ def next_step(past: Changelog, number: int, changes: Sequence[RawFile], built: S
         revised = tuple(f for f in new if f.path in again and (f.path in same or f.path in dict(at.window)))
         step = ChangeSpan(number, new=new, late=late, whole=whole, notes=_overtaken(past, built), revised=revised)
         return _with_late(past, step, built)
-    ended = tuple(f for f in past.before if f not in old and f.order > change_order(at.cut))
+    ended = tuple(f for f in past.before if f not in old and f.order > at.floor)
     late = tuple(f for f in ended if f.order <= change_order(at.last))
     step = ChangeSpan(number, _load_files(past, number), True, ended, new, late, whole=tuple(changes))
     return _with_late(past, step, built)
@@ -191,7 +192,7 @@ def _gone_after(past: Changelog, built: Scd2Position, late: RawFile) -> list[str
 def _is_whole(past: Changelog, built: Scd2Position) -> bool:
     "Every file of this load that was applied is still there."
     held = applied(past, built.position)
-    return len(held) >= built.files and set(past.load) >= set(built.position.load_files)
+    return len(held) >= built.files and set(past.load) >= set(built.position.base_files)
 
 
 def _with_late(past: Changelog, step: ChangeSpan, built: Scd2Position) -> ChangeSpan:
@@ -230,8 +231,10 @@ def next_scd2_position(
     window = tuple(name for name in names if change_order(name[0]) > change_order(start))
     is_there = past.number == step.number
     cut = past.before[-1].path if past.before and is_there else before.cut
-    load = past.load if past.load and is_there else before.load_files
-    between = [f for f in (*past.before, *past.changes) if change_order(cut) < f.order <= change_order(last)]
+    load = past.load if past.load and is_there else before.base_files
+    emptied = past.emptied if is_there else before.emptied
+    floor = Position(cut=cut, emptied=emptied).floor
+    between = [f for f in (*past.before, *past.changes) if floor < f.order <= change_order(last)]
     built_now = {f.identity for f in step.whole}
     out = dict.fromkeys(name for name in (*before.left_out, *(f.identity for f in between)) if name not in built_now)
     had = dict(before.window)
@@ -239,11 +242,13 @@ def next_scd2_position(
     total = total and plus(total, tally(f.identity for f in step.new))
     redone = past.position.redone if past.position and past.position.load == step.number else {}
     at = Position(step.number, load, last, window, start, False, listed_at, cut, (), tuple(out), total)
-    return replace(at, redone=redone)
+    return replace(at, redone=redone, emptied=emptied)
 
 
 def load_time(past: Changelog) -> float:  # epoch seconds, 0 without a load
-    "When the load was; in a copied landing we only know that it was before the first change file."
+    "When the load or TRUNCATE was; of a load in a copied landing we know that it was before the first change file."
+    if past.emptied:
+        return RawFile(past.emptied[0], 0, 0.0).stamp.timestamp()
     start = min((f.time for f in past.load), default=0.0)
     if past.load and not all(map(is_first_put, past.changes)):
         return min(start, past.changes[0].stamp.timestamp())

@@ -68,7 +68,7 @@ class TableItem:
     delete: str = "hard"  # for deleted rows: "hard" removes, "soft" keeps and marks them
     bad_rows: str = "stop"  # for rows that cannot be applied: "stop" refuses their batch, "aside" goes on without them
     schema_policy: str = "evolve"  # other columns: "evolve" takes them, "strict" refuses, "keep" leaves new ones out
-    when_gone: str = "stop"  # where its folder holds no file any more: "stop" asks, "keep" goes on, "empty" empties it
+    when_gone: str = "stop"  # its files are gone, or a row has `Op` T: "stop" asks, "keep" goes on, "empty" empties it
     reload: str = "replace"  # a new load: "replace" writes the table anew, "difference" only the rows that differ
     duplicates: str = "keep"  # without a key: inserts that are equal to rows of the load, shortly after it; or "drop"
     op_column: str = "Op"  # what our column for the operation is called in the lake; "none": it has none
@@ -180,7 +180,8 @@ _ITEM_KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str,
 _STATUS_KINDS = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
                  "refused": (dict, _NONE), "full_at": _NUMBER, "doubts": list, "accepted": int,
                  "stream": dict, "proof": (dict, _NONE), "losses": list}
-_POSITION_KINDS = {"load": int, "last": str, "window_start": str, "shrunk": bool, "listed_at": _NUMBER, "cut": str}
+_POSITION_KINDS = {"load": int, "last": str, "window_start": str, "shrunk": bool, "listed_at": _NUMBER, "cut": str,
+                   "emptied": (tuple, _NONE)}
 _FILE_KINDS = {"path": str, "size": int, "time": _NUMBER}
 
 
@@ -254,8 +255,8 @@ _CHOICES = {  # setting → its values, and what they mean
                  "them)"),
     "schema_policy": (("evolve", "strict", "keep"), "the schema policy is evolve (other columns are taken), strict "
                       "(they are refused) or keep (new ones are left out)"),
-    "when_gone": (("stop", "keep", "empty"), "when its files are gone, stop (a person must look), keep (the table "
-                  "stays) or empty (it loses all rows)"),
+    "when_gone": (("stop", "keep", "empty"), "when its files are gone, or a row says TRUNCATE, stop (a person must "
+                  "look), keep (the table stays) or empty (it loses all rows)"),
     "reload": (("replace", "difference"), "a new load is to replace the table, or to write the difference only"),
     "duplicates": (("keep", "drop"), "inserts that repeat rows of the load are for keep (both stay) or drop"),
 }

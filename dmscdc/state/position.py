@@ -41,8 +41,11 @@ class Position:
     csv: dict | None = field(default=None, compare=False)  # how its CSV files are read; None: none was
     aside: dict | None = field(default=None, compare=False)  # files with rows put aside, see `changes.quarantine`
     redone: dict = field(default_factory=dict, compare=False)  # files that were read again, see `read_again`
+    emptied: tuple[str, int] | None = None  # file and row of the TRUNCATE on which it stands, instead of its load
 
-    has_load = property(lambda self: bool(self.load_files), doc="It is based on load files.")
+    base_files = property(lambda self: () if self.emptied else self.load_files, doc="Load files that it stands on.")
+    has_load = property(lambda self: bool(self.base_files), doc="It is based on load files.")
+    floor = property(lambda self: _floor(self), doc="Files up to here do not count, as `change_order` sorts them.")
     is_unloaded = property(lambda self: not (self.load or self.cut), doc="It began with changes, and no load came yet.")
 
     unread = property(lambda self: _unread(self), doc="Paths of files that are put aside as a whole.")
@@ -70,6 +73,13 @@ def _older(position: Position) -> tuple[int, int] | None:
     return position.applied and less(position.applied, tally(position.window))
 
 
+def _floor(position: Position) -> tuple[str, str]:
+    "The order of the newest file that does not count: of the cut, or just before the file that emptied the table."
+    path = position.emptied[0] if position.emptied else ""
+    name = change_order(path)[0]
+    return max(change_order(position.cut), (name, path[:-1]))  # less than the file, and more than any before it
+
+
 def _unread(position: Position) -> set[str]:
     "Files of which all rows are put aside; their number is negative."
     return {path for path, (rows, _) in (position.aside or {}).items() if rows < 0}
@@ -79,6 +89,9 @@ def _in_words(position: Position) -> str:
     "The position as text for people."
     count, last = len(position.load_files), position.last.rpartition("/")[2]
     base = f"load {position.load} ({count} file{'s' * (count != 1)})" if position.has_load else "no load"
+    if position.emptied:
+        path, row = position.emptied
+        base = f"emptied by row {row + 1:,} of {path.rpartition('/')[2]}"
     return f"{base}, changes up to {last}" if last else f"{base}, no changes yet"
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-014
@@ -118,8 +131,9 @@ _OF_COMMITS = ("sequence", "absent", "csv", "aside")  # kept in the lake, but no
 def _frame(position: Position) -> dict:
     "A position as JSON, without its window."
     plain = {name: getattr(position, name) for name in Position.__dataclass_fields__ if name not in _OF_COMMITS}
-    if not position.redone:
-        del plain["redone"]
+    for name in ("redone", "emptied"):
+        if not plain[name]:
+            del plain[name]
     return {**plain, "load_files": [[f.path, f.size, f.time] for f in position.load_files],
             "held": pack_names(position.held), "left_out": pack_names(position.left_out), "window": {}}
 
@@ -131,8 +145,9 @@ def _fields(data: Mapping) -> dict:
     if data.get("applied") is not None:
         count, marks = data["applied"]
         parts["applied"] = int(count), int(marks)
-    if "absent" in data:
-        parts["absent"] = tuple(data["absent"])
+    for name in ("absent", "emptied"):
+        if data.get(name) is not None:
+            parts[name] = tuple(data[name])
     return {**known, **parts, "load_files": tuple(RawFile(*file) for file in data.get("load_files", ()))}
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-024
@@ -218,7 +233,7 @@ def reload_name(before: Position,  # of the table, or of a reader
     "The name of what a reload has changed for those who stood at a position."
     if before.applied is None:
         return ""
-    had, came = (sorted((f.path, f.size, f.time) for f in files) for files in (before.load_files, load))
+    had, came = (sorted((f.path, f.size, f.time) for f in files) for files in (before.base_files, load))
     told = json.dumps([had, before.applied, sorted(before.redone.items()), came])
     return blake2b(told.encode(errors="surrogateescape"), digest_size=12).hexdigest()
 
