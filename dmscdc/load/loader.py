@@ -504,7 +504,8 @@ def _note_renamed(
     "Columns that came in the file in which others went: a renaming, as likely as not. At most one note."
     old, before = {c.name for c in base.schema}, Position.from_json(base.position).absent
     carried = [{c.name for c in f.schema} for f in footers]
-    new = [c for c in (*grown.schema, *grown.left_out) if c.name not in old]
+    ours = {f"BI_{c.name}" for c in grown.schema}  # before images, which a rule of the task adds
+    new = [c for c in (*grown.schema, *grown.left_out) if c.name not in old | ours]
     came = {c.name: [c.name in names for names in carried].index(True) for c in new}
     went = {n: [n in names for names in carried].index(False) for n in grown.absent if n not in before}
     same_file = set(came.values()) & set(went.values())
