@@ -218,7 +218,7 @@ if code not in (0, 3, 4):  # 3, a person must look, is told by an alarm; 4: anot
 """
 _PARTS = (
     "typer rich cronsim jinja2 markupsafe sqlglot papermill nbclient nbconvert nbformat nh3 ipykernel jupyter-client "
-    "altair vl-convert-python boto3 fastavro amazon.ion "
+    "vl-convert-python boto3 fastavro amazon.ion "
     "grpcio grpcio-status googleapis-common-protos zstandard"  # what Spark Connect's client imports
 ).split()
 

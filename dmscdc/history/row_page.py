@@ -18,6 +18,7 @@ from markupsafe import Markup
 from .audit import AGREES, OPEN, RowAudit
 from .lookup import utc
 from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Keyless, RowLife, RowChange
+from ..runs.charts import layer
 from ..runs.report import render
 from ..storage.filesystem import iso_time
 
@@ -233,58 +234,52 @@ def _lake_marks(audit: RowAudit) -> list[dict[str, Any]]:
     return [{"step": numbers.get((r.file, r.row), end), "lane": LAKE, "colour": colour} for r in audit.rows or ()]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-026
-def _axes(steps: Iterable[RowChange], lanes: list[str]) -> tuple[Any, Any]:  # of Altair: x, y
+def _axes(steps: Iterable[RowChange], lanes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:  # x, y
     "Steps by number, with their times below; one line a life."
-    import altair as alt
-
     numbers = [step.number for step in steps]
     times = json.dumps([f"{when(s)[0]:%Y-%m-%d}|{when(s)[0]:%H:%M:%S}" if when(s)[0] else "" for s in steps])
     words = f"split({times}[datum.value - 1], '|')"
-    axis = alt.Axis(values=numbers, labelExpr=words, labelOverlap=True, title=None)
-    scale = alt.Scale(domain=[0.4, len(numbers) + 0.7], nice=False)
-    y = alt.Y("lane:N", scale=alt.Scale(domain=lanes), axis=alt.Axis(title=None))
-    return alt.X("step:Q", scale=scale, axis=axis), y
+    axis = {"values": numbers, "labelExpr": words, "labelOverlap": True, "title": None}
+    scale = {"domain": [0.4, len(numbers) + 0.7], "nice": False}
+    y = {"field": "lane", "type": "nominal", "scale": {"domain": lanes}, "axis": {"title": None}}
+    return {"field": "step", "type": "quantitative", "scale": scale, "axis": axis}, y
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-027
-def _chart(audit: RowAudit) -> Any:  # of Altair
+def _chart(audit: RowAudit) -> dict[str, Any]:  # of Vega-Lite
     "The picture as a chart."
-    import altair as alt
-
     steps, held = audit.life.steps, _lake_marks(audit)
     lanes = [*dict.fromkeys(map(_lane, steps)), *([LAKE] if held else [])]
     x, y = _axes(steps, lanes)
 
-    def layer(rows: list[dict[str, Any]]) -> Any:
-        return alt.Chart(alt.Data(values=rows))
-
-    span = {"x": x.copy(), "x2": "end:Q", "y": y}
-    span["x"].shorthand = "start:Q"
-    colour = alt.Color("colour:N", scale=None)
-    whole = layer(bars(audit.life)).mark_bar(height=14, cornerRadius=4).encode(**span, color=colour)
-    late = layer(unknown(audit.life)).mark_rule(strokeDash=[4, 3], strokeWidth=2, color=LATE, yOffset=13).encode(**span)
-    put = layer(unknown(audit.life)).mark_text(dx=4, dy=13, align="left", fontSize=11, color=LATE)
-    put = put.encode(x=x.copy(), y=y, text="text:N")
-    put.encoding.x.shorthand = "end:Q"
-    point = {"x": x, "y": y, "color": colour}
-    dots = layer(_marks(audit.life)).mark_point(filled=True, size=110, opacity=1, strokeWidth=2.5)
-    dots = dots.encode(**point, shape=alt.Shape("shape:N", scale=None), stroke=alt.Stroke("ring:N", scale=None))
-    texts = layer(_marks(audit.life)).mark_text(dy=-16, fontSize=11).encode(x=x, y=y, text="text:N")
-    row = layer(held).mark_point(filled=True, shape="diamond", size=170, opacity=1).encode(**point)
-    return alt.layer(whole, late, put, dots, texts, row).properties(
-        width=min(1040, max(360, 150 * len(steps))), height=58 * len(lanes), padding=8)
+    as_it_is = lambda column: {"field": column, "type": "nominal", "scale": None}
+    span = {"x": {**x, "field": "start"}, "x2": {"field": "end"}, "y": y}
+    point, text = {"x": x, "y": y, "color": as_it_is("colour")}, {"field": "text", "type": "nominal"}
+    rule = {"type": "rule", "strokeDash": [4, 3], "strokeWidth": 2, "color": LATE, "yOffset": 13}
+    put = {"type": "text", "dx": 4, "dy": 13, "align": "left", "fontSize": 11, "color": LATE}
+    dot = {"type": "point", "filled": True, "size": 110, "opacity": 1, "strokeWidth": 2.5}
+    diamond = {"type": "point", "filled": True, "shape": "diamond", "size": 170, "opacity": 1}
+    layers = [
+        layer(bars(audit.life), {"type": "bar", "height": 14, "cornerRadius": 4}, **span, color=as_it_is("colour")),
+        layer(unknown(audit.life), rule, **span),
+        layer(unknown(audit.life), put, x={**x, "field": "end"}, y=y, text=text),
+        layer(_marks(audit.life), dot, **point, shape=as_it_is("shape"), stroke=as_it_is("ring")),
+        layer(_marks(audit.life), {"type": "text", "dy": -16, "fontSize": 11}, x=x, y=y, text=text),
+        layer(held, diamond, **point),
+    ]
+    return {"layer": layers, "width": min(1040, max(360, 150 * len(steps))), "height": 58 * len(lanes), "padding": 8}
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-028
 MOST = 60  # steps that a picture can show
 
 
 def picture(audit: RowAudit) -> Markup:  # SVG, no script
-    "A life as a picture; empty for a life without steps, and for one of too many. Needs altair and vl-convert-python."
+    "A life as a picture; empty for a life without steps, and for one of too many. Needs vl-convert-python."
     if not 0 < len(audit.life.steps) <= MOST:
         return Markup("")
     import vl_convert
 
     config = {"view": {"stroke": None}, "axis": {"grid": False, "domain": False, "ticks": False, "labelFontSize": 11}}
-    spec = {**_chart(audit).to_dict(), "config": {**config, "background": "white"}}
+    spec = {**_chart(audit), "config": {**config, "background": "white"}}
     words = f"{len(audit.life.steps)} steps in the life of {key_text(audit.life.key)}"
     return Markup(vl_convert.vegalite_to_svg(spec).replace(">", f"><title>{Markup.escape(words)}</title>", 1))
 

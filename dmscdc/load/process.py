@@ -26,7 +26,8 @@ from ..landing.files import FolderLanding, TableRef, for_shell
 from ..landing.s3 import open_landing
 from .arrivals import Plan, changed_inputs
 from .lease import leased
-from .loader import emptied_table, is_migration, prepare_changes, prepare_empty, prepare_load, prepare_migration
+from .loader import emptied_table, is_migration, prepare_changes, prepare_empty, prepare_load
+from .loader import prepare_migration
 from .results import LoadResult, OpenSession, PendingLoad, Processed, TableState, Task
 from .results import WithArchive, processed
 from .table_state import load_state, plan_state

@@ -17,7 +17,7 @@ from ..storage.filesystem import iso_time
 
 # %% auto #0
 __all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 'CHARTS', 'seconds_of', 'step_of', 'slots',
-           'can_draw', 'svg_of', 'charts_of']
+           'can_draw', 'layer', 'svg_of', 'charts_of']
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-007
 SLOTS = 90  # of a chart
@@ -83,13 +83,13 @@ COLOURS = {
     "#626b73": "soft",
 }  # value → name of the page's style
 OF = {name: value for value, name in COLOURS.items()}
-MISSING = "Charts need altair and vl-convert-python, which are not installed here: pip install 'dmscdc[notebooks]'"
+MISSING = "Charts need vl-convert-python, which is not installed here: pip install 'dmscdc[notebooks]'"
 _WIDTH, _HEIGHT = 330, 120  # of the plot, in pixels of a page
 
 
 def can_draw() -> bool:
-    "Whether the drawing packages are installed; the check does not load them."
-    return all(importlib.util.find_spec(name) for name in ("altair", "vl_convert"))
+    "Whether the drawing package is installed; the check does not load it."
+    return importlib.util.find_spec("vl_convert") is not None
 
 
 def _style() -> dict[str, Any]:
@@ -105,17 +105,25 @@ def _style() -> dict[str, Any]:
     }
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-014
+def layer(
+    rows: list[dict[str, Any]],
+    mark: str | dict[str, Any],  # what is drawn for each row
+    **encoding: dict[str, Any],  # by channel: from which column it takes its values
+) -> dict[str, Any]:
+    "A chart, or a layer of one, in the words of Vega-Lite."
+    return {"data": {"values": rows}, "mark": mark, "encoding": encoding}
+
+
 def svg_of(
-    chart: Any,  # an Altair chart
+    chart: dict[str, Any],  # of Vega-Lite
     words: str,  # what it shows, in a sentence
 ) -> Markup:  # SVG that fits into a page: no script, no address, no id
-    "Draw a chart as SVG. Needs altair and vl-convert-python."
+    "Draw a chart as SVG. Needs vl-convert-python."
     import vl_convert
 
     room = {"left": 44, "right": 8, "top": 8, "bottom": 22}  # the same for all, whatever the labels are
-    spec = chart.properties(width=_WIDTH, height=_HEIGHT, padding=room, autosize="none").to_dict()
-    spec["config"] = _style()
-    drawn = vl_convert.vegalite_to_svg(spec)
+    size = {"width": _WIDTH, "height": _HEIGHT, "padding": room, "autosize": "none"}
+    drawn = vl_convert.vegalite_to_svg({**chart, **size, "config": _style()})
     drawn = re.sub(r"<svg [^>]*?(width=\"\d+\" height=\"\d+\" viewBox=\"[^\"]*\")>", r"<svg \1>", drawn, count=1)
     drawn = re.sub(r' (aria-[a-z]+|role|class|pointer-events)="[^"]*"(?=[^<]*>)', "", drawn)
     drawn = drawn.replace("<svg ", '<svg role="img" ', 1)
@@ -125,7 +133,7 @@ def svg_of(
     return Markup(drawn.replace(">", f"><title>{html.escape(words)}</title>", 1))
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-016
-def _figure(chart: Any, name: str, note: str, words: str) -> Markup:
+def _figure(chart: dict[str, Any], name: str, note: str, words: str) -> Markup:
     "A picture with its name, the meaning of its colours, and a sentence on what it shows."
     return Markup('<figure class="chart"><figcaption><b>{}</b> {}</figcaption>{}</figure>').format(
         name, Markup(note), svg_of(chart, words)
@@ -141,15 +149,13 @@ _CLOCK = [(36 * 3_600, "%H:%M"), (360 * 86_400, "%d %b"),
           (float("inf"), "%b %Y")]  # span of time → format of its labels
 
 
-def _parts(found: list[dict[str, Any]], step: int) -> tuple[Any, Any]:
-    "Altair, and the time axis: at least 24 slots wide, so that a single bar does not fill the picture."
-    import altair
-
+def _time_axis(found: list[dict[str, Any]], step: int) -> dict[str, Any]:
+    "At least 24 slots wide, so that a single bar does not fill the picture."
     last = seconds_of(found[-1]["end"])
     first = min(seconds_of(found[0]["start"]), last - 24 * step)
-    scale = altair.Scale(type="utc", domain=[_iso(first), _iso(last)])
+    scale = {"type": "utc", "domain": [_iso(first), _iso(last)]}
     form = next(form for most, form in _CLOCK if last - first <= most)
-    return altair, altair.X("start:T", scale=scale, axis=altair.Axis(format=form))
+    return {"field": "start", "type": "temporal", "scale": scale, "axis": {"format": form}}
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-018
 UNITS = [(86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds")]
@@ -174,17 +180,18 @@ def _lag_chart(
     "The worst lag over time, and where runs failed or were refused."
     told, bad = [one for one in found if one["lag"] is not None], [one for one in found if one["bad"]]
     size, unit = _unit_of(max((one["lag"] for one in told), default=0))
-    alt, x = _parts(found, step)
+    x = _time_axis(found, step)
     rows = [{"start": one["start"], "lag": one["lag"] / size} for one in told]
     reds = [{"start": one["start"], "end": one["end"]} for one in bad]
-    look = {"color": OF["lag"], "strokeWidth": 1.6, "strokeJoin": "round", "point": {"size": 14, "color": OF["lag"]}}
-    red = alt.Chart(alt.Data(values=reds)).mark_rect(color=OF["failed"], opacity=0.28).encode(x=x, x2="end:T")
-    y = alt.Y("lag:Q", axis=alt.Axis(format=",~r"), scale=alt.Scale(zero=True))
-    line = alt.Chart(alt.Data(values=rows)).mark_line(**look).encode(x=x, y=y)
+    red = {"type": "rect", "color": OF["failed"], "opacity": 0.28}
+    point = {"size": 14, "color": OF["lag"]}
+    line = {"type": "line", "color": OF["lag"], "strokeWidth": 1.6, "strokeJoin": "round", "point": point}
+    y = {"field": "lag", "type": "quantitative", "axis": {"format": ",~r"}, "scale": {"zero": True}}
+    layers = [layer(reds, red, x=x, x2={"field": "end"}), layer(rows, line, x=x, y=y)]
     worst = f"at most {rows and max(row['lag'] for row in rows):,.3g} {unit}" if rows else "no run told one"
     note = f"in {unit}, the worst of each {_span(step)}" + (f" {_key('failed', 'failed or refused')}" if bad else "")
     words = f"Lag over time: {worst}; runs failed or were refused in {len(bad)} of {len(found)} spans of time."
-    return _figure(red + line, "Lag", note, words)
+    return _figure({"layer": layers}, "Lag", note, words)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-020
 def _stacked(
@@ -198,15 +205,15 @@ def _stacked(
     return [{**times, "what": name, "from": low, "to": top} for name, low, top in pieces if top > low]
 
 
-def _bars(found: list[dict[str, Any]], step: int, colours: dict[str, str]) -> Any:
+def _bars(found: list[dict[str, Any]], step: int, colours: dict[str, str]) -> dict[str, Any]:
     "Stacked bars as wide as a slot; `colours` are by name, from the bottom."
-    alt, x = _parts(found, step)
     rows = [piece for slot in found for piece in _stacked(slot, tuple(colours))]
-    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    scale = {"domain": list(colours), "range": list(colours.values())}
     most = min(4, max((piece["to"] for piece in rows), default=1))  # labels: there is no half file
-    y = alt.Y("from:Q", axis=alt.Axis(format="~s", tickCount=most))
-    bars = alt.Chart(alt.Data(values=rows)).mark_rect()
-    return bars.encode(x=x, x2="end:T", y=y, y2="to:Q", color=alt.Color("what:N", scale=scale, legend=None))
+    y = {"field": "from", "type": "quantitative", "axis": {"format": "~s", "tickCount": most}}
+    colour = {"field": "what", "type": "nominal", "scale": scale, "legend": None}
+    ends = {"x2": {"field": "end"}, "y2": {"field": "to"}}
+    return layer(rows, "rect", x=_time_axis(found, step), y=y, color=colour, **ends)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-021
 def _rows_chart(

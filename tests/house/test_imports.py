@@ -23,7 +23,7 @@ from dmscdc.state.registry import open_state
 pytestmark = pytest.mark.test
 
 HOME = Path(__file__).parents[2]
-HEAVY = "nbformat nbconvert papermill jsonschema pandas boto3 botocore altair sqlalchemy pyspark IPython nbclient jupyter_client duckdb"
+HEAVY = "nbformat nbconvert papermill jsonschema pandas boto3 botocore sqlalchemy pyspark IPython nbclient jupyter_client duckdb"
 ARROW = "pyarrow numpy"
 LOOK = '''
 import json, os, sys, traceback

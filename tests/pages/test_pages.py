@@ -333,7 +333,6 @@ def test_other_jobs_of_a_table_and_runs_about_no_table_are_shown_and_hide_no_fai
 
 
 def test_without_the_packages_that_draw_pages_are_written_and_say_so(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "altair", None)
     monkeypatch.setattr(charts.importlib.util, "find_spec", lambda name: None)
     for number in (1, 2):
         for line in (a_line("shop.a", number, random.Random(number)), a_pass(number)): RunLog(tmp_path).append(line)
