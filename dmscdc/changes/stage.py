@@ -22,7 +22,7 @@ from .read import GROUP, KIND, MOVE, NAME, ChangeFiles, quoted, read_changes, re
 from .schema import FILE, OP, OURS, ROW, UNLOGGED, WAY, Column, Schema, check_rows, ddl
 from .schema import open_raw
 from .schema import promised_nulls, read_raw
-from .tasks import Batches, check_sound, facts_in, facts_out, get_text, in_tasks, lake_values
+from .tasks import Batches, check_sound, facts_in, facts_out, get_text, in_tasks, is_small, lake_values
 from .tasks import numbers_in, put_text, unique_columns, with_access, write_table
 from ..errors import Refused, Unreadable
 from ..landing.files import for_shell
@@ -233,17 +233,20 @@ def odd_nulls(
     "The columns for which the number of nulls read differs from the footers."
     names, shares = [c.name for c in (OURS[0], *files.schema) if not c.of], _shares_of(files)
     staged = json.dumps([[(f.path, files.urls[f.path]) for f in files.footers if f.rows], names, shares])
-    told = in_tasks(spark, url, staged, shares, _ask_ends)
+    told = in_tasks(spark, url, staged, shares, _ask_ends, files.bytes)
     return [n for n in names if all(n in one for one in told) and sum(one[n] for one in told) != nulls.get(n, 0)]
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-023
 DIRECT = 128 << 20  # most bytes of changes, before compression, that one task folds alone
 
 
+def _direct(spark: SparkSession) -> int:  # bytes
+    return int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
+
+
 def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) -> FoldResult:
     "Fold and write, in one task or in shares."
-    direct = int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
-    shuffled = files.rows > 0 and files.bytes > direct
+    shuffled = files.rows > 0 and not is_small(files.bytes) and files.bytes > _direct(spark)
     if shuffled:
         folded, nulls = together(fold_shuffled(spark, files, Staging(out, how, ())))
     else:
@@ -251,7 +254,7 @@ def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) ->
         each = ((files.urls[f.path], f.path, *files.place[f.path], first.get(f.path, 0)) for f in files.footers)
         places = tuple(each)
         staged = encode_staging(Staging(out, how, places))
-        folded, nulls = together(in_tasks(spark, f"{out}.json", staged, 1, _fold_files))
+        folded, nulls = together(in_tasks(spark, f"{out}.json", staged, 1, _fold_files, files.bytes))
     all_files = f"{len(files.footers):,} files of this batch"
     if (read := folded.rows + folded.left_out) != files.rows:
         refuse_lost(spark, files)

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -29,13 +30,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Batches', 'UNREAD', 'AT_ONCE', 'BOUNDS', 'SPARK', 'in_tasks', 'with_access', 'numbers_in', 'facts_out', 'facts_in',
-           'put_text', 'get_text', 'lake_values', 'look_through', 'explained', 'check_sound', 'in_sentences', 'footer',
-           'nan_columns', 'write_table', 'unique_columns']
+__all__ = ['Batches', 'AT_ONCE', 'UNREAD', 'BOUNDS', 'SPARK', 'is_small', 'in_tasks', 'bounded_memory', 'with_access',
+           'numbers_in', 'facts_out', 'facts_in', 'put_text', 'get_text', 'lake_values', 'look_through', 'explained',
+           'check_sound', 'in_sentences', 'footer', 'nan_columns', 'write_table', 'unique_columns']
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #cell-006
 Batches = Iterator[pa.RecordBatch]
 _Piece = Callable[[Batches, str], Batches]  # numbers of pieces in, JSON lines out
+
+
+AT_ONCE = 8 << 20  # bytes; so much is worked on faster here than in tasks, unless DMSCDC_SMALL_BYTES says otherwise
+
+
+def is_small(
+    size: int | None,  # bytes; None: unknown
+) -> bool:
+    "Whether so much is worked on here."
+    return size is not None and size <= int(os.environ.get("DMSCDC_SMALL_BYTES", AT_ONCE))
 
 
 def in_tasks(
@@ -44,14 +55,41 @@ def in_tasks(
     content: str,  # the list
     count: int,  # how many pieces it has
     do: _Piece,
+    size: int | None = None,  # bytes of what all pieces read; None: unknown
 ) -> list[dict[str, Any]]:  # the facts of each piece
-    "Process the pieces of a list in at most a thousand tasks. Raises what a piece refuses."
+    "Process the pieces of a list: here if they are small, or in at most a thousand tasks. Raises what a piece refuses."
     if not count:
         return []
     put_text(url, content)
-    numbers = spark.range(0, count, 1, min(count, 1000))
     work = with_access(lambda batches: do(batches, url), url, content)
+    if is_small(size):
+        with bounded_memory():
+            every = pa.record_batch({"id": pa.array(range(count), pa.int64())})
+            return _checked(line for batch in work(iter([every])) for line in batch.column(0).to_pylist())
+    numbers = spark.range(0, count, 1, min(count, 1000))
     return facts_in(numbers.mapInArrow(work, "done string"))
+
+
+_ROOM = 2 << 30  # bytes of memory that small work may take; it is a bomb if it needs more
+
+
+@contextmanager
+def bounded_memory() -> Iterator[None]:
+    "A bound on the memory of this process, as Spark's tasks have it, where the platform has one."
+    if not os.path.exists("/proc/self/statm"):
+        yield
+        return
+    import resource
+
+    with open("/proc/self/statm") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    least = min(limit for limit in (soft, hard, now + _ROOM) if limit != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_AS, (least, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def with_access(
@@ -87,7 +125,12 @@ def facts_out(facts: Mapping[str, Any]) -> pa.RecordBatch:
 
 def facts_in(lines: DataFrame) -> list[dict[str, Any]]:  # one line of facts per row
     "The facts of all pieces. Raises the first refusal among them."
-    done = [json.loads(line["done"]) for line in lines.collect()]
+    return _checked(line["done"] for line in lines.collect())
+
+
+def _checked(lines: Iterable[str]) -> list[dict[str, Any]]:
+    "Lines of facts as they are, unless one is a refusal."
+    done = [json.loads(line) for line in lines]
     for facts in done:
         if "refused" in facts:
             raise ERRORS[facts["refused"]](facts["words"])
@@ -231,9 +274,6 @@ def explained(
     return Unreadable(f"{path}: Spark cannot read it: {_cause(error)}. {WAY}")
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #7c21e0a1
-AT_ONCE = 8 << 20  # bytes before compression; up to this size checking here is faster than in tasks
-
-
 def check_sound(
     spark: SparkSession,
     urls: Mapping[str, str],  # addresses of raw files, by their name in messages
@@ -247,7 +287,7 @@ def check_sound(
             look_through(*files[number])
             yield facts_out({})
 
-    if size <= AT_ONCE:
+    if is_small(size):
         for path, url in files:
             look_through(path, url)
         return

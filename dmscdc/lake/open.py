@@ -465,7 +465,8 @@ class OwnFiles(OpenTable):
         return stage_rows(self, transaction, write, load.rows)
 
     def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> PendingCommit:
-        self.check_session(spark)
+        if self.asks_session:
+            self.check_session(spark)
         self.check_layout(transaction)
         try:
             return stage_batch(self, spark, batch, transaction)

@@ -18,7 +18,7 @@ from ..changes.stage import Batch, batch_frame
 from .parquet.rewrite import key_scalar
 from .parquet.write import describe
 from .table import lake_columns
-from ..storage.filesystem import files_in, fs_and_path, read_url, spark_url
+from ..storage.filesystem import bytes_of, files_in, read_url, spark_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,8 +104,7 @@ def key_bounds(batch: Batch) -> dict[str, tuple[str, str]]:  # key column -> sma
 
 
 def _is_small(batch: Batch) -> bool:
-    sizes = (fs.get_file_info(path).size for fs, path in map(fs_and_path, files_in(batch.url)))
-    return sum(sizes) <= _SMALL
+    return bytes_of(files_in(batch.url)) <= _SMALL
 
 
 def _numbered(spark: SparkSession, batch: Batch, names: Sequence[str]) -> DataFrame:

@@ -22,7 +22,7 @@ from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_l
 from ..changes.schema import FILE, OP, OURS, ROW, Evolution, Footer, Schema, by_policy, check_case, check_same
 from ..changes.schema import ddl, evolve, read_footers
 from ..changes.stage import Batch, batch_frame, refuse_bad, stage
-from ..changes.tasks import check_sound
+from ..changes.tasks import check_sound, is_small
 from ..errors import LostRows, Refused, Unreadable
 from ..lake.table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Written
 from ..landing.files import RawFile, change_order, for_shell
@@ -31,6 +31,7 @@ from .plan import note_replaced
 from .raw_files import after_drop, changed_elsewhere, files_of, load_rows_aside, open_files
 from .raw_files import put_aside, read_by, rows_aside, unreadable, without_aside
 from .results import NAMED, LoadResult, OpenSession, PendingLoad, Task, note_too_fine
+from ..spark.session import SessionOnDemand
 from ..state.position import Position, reload_name
 from ..storage.filesystem import fs_and_path, new_fs_and_path, spark_url
 
@@ -655,8 +656,9 @@ def _rows_sent_again(
     if not batch.folded.highest or batch.folded.unproven:
         return []
     column, every = sequence_column(files), [OP, *(c.name for c in files.schema if not c.of)]
+    rows = _ordered(spark, files)
     nth = F.row_number().over(Window.partitionBy(*map(quoted, every)).orderBy(AT))
-    found = _ordered(spark, files).withColumn("_cdc_nth", nth).where("_cdc_nth > 1").select(FILE, ROW)
+    found = rows.withColumn("_cdc_nth", nth).where("_cdc_nth > 1").select(FILE, ROW)
     first = min(f.path.rpartition("/")[2] for f in files.footers)
     if some := [f for f in earlier if f.name < first]:
         opened = open_files(task, some, head)
@@ -736,13 +738,15 @@ def _prepare_batch(
     grown = _columns_after(task, head, footers)
     transaction = Transaction(head, {}, task.run, grown.schema, task.key, head.partition)
     staged = f"{task.lake.staging_dir(transaction)}/staged"
-    with clock.step("Spark's start"):
-        spark()
+    later = SessionOnDemand(spark)
+    if not is_small(sum(f.bytes for f in footers)):
+        with clock.step("Spark's start"):
+            spark()
     with clock.step("fold", sum(f.rows for f in footers)):
         chosen = change_files(footers, urls, grown.schema, kinds, task.key, _load_file(task, plan.after.load_files))
         without = hide_emptied({}, plan.after.emptied)
         chosen = replace(chosen, without={path: rows for path, rows in without.items() if path in urls})
-        batch = _fold_files(spark(), task, chosen, staged, plan.after.load_files, head.schema)
+        batch = _fold_files(later, task, chosen, staged, plan.after.load_files, head.schema)
         if batch.folded.bad and task.empties and (at := emptied_at(spark(), chosen)):
             return _prepare_emptied(spark, task, plan, head, files, at)
         _check_batch(task, chosen, batch)
@@ -751,13 +755,13 @@ def _prepare_batch(
         if resumed and task.key and _is_ordered(spark, task, head, (*resumed, *files)):
             every = sorted([*resumed, *files], key=lambda f: f.order)
             return _prepare_batch(spark, task, plan, head, every, {}, resumed)
-        sent_again = [] if task.key else _rows_sent_again(spark(), task, head, chosen, batch, resumed)
+        sent_again = [] if task.key else _rows_sent_again(later, task, head, chosen, batch, resumed)
         if not task.key:
-            same = _repeated(spark(), task, head, chosen, files)
+            same = _repeated(later, task, head, chosen, files)
             left = [*(same if task.doubles else []), *sent_again]
             known, asked = dict(before.window), (plan.instruction or {}).get("kind")
             is_again = asked in ("replay", "rewind") or any(f.path in known for f in footers)
-            batch, misses = _without_key(spark(), task, is_again, chosen, batch, left, staged)
+            batch, misses = _without_key(later, task, is_again, chosen, batch, left, staged)
         keyless = left_out_changes(spark(), chosen) if batch.folded.left_out else LeftOut()
     after = replace(plan.after, redone=before.redone)
     position = read_by(_with_high_watermark(after, before, batch, grown), opened, before)
@@ -769,7 +773,7 @@ def _prepare_batch(
     lists = replace(task, aside=task.aside or task.doubles or (task.repeats if sent_again or keyless.rows else ""))
     position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls, keyless)
     replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
-    pending = task.lake.apply(spark(), batch, replace(transaction, position=position.to_commit()))
+    pending = task.lake.apply(later, batch, replace(transaction, position=position.to_commit()))
 
     def result(written: Written) -> LoadResult:
         read = sum(g.rows for g in footers if kinds.get(g.path) != "again")

@@ -16,9 +16,11 @@ import sys
 import tempfile
 import threading
 import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import dmscdc
 from ..errors import PythonMismatch
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ['SESSION_SETTINGS', 'TASK_MEMORY', 'MINE', 'HOME', 'cores_of', 'memory_here', 'heap_of', 'task_memory', 'spark_conf',
            'log_option', 'class_archive', 'archive_option', 'package_zip', 'with_package', 'spare_collector',
            'own_python', 'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python', 'leave_server',
-           'submitted_session', 'open_session']
+           'submitted_session', 'open_session', 'SessionOnDemand']
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-006
 SESSION_SETTINGS = {  # for every session, also on a server that is not ours
@@ -454,3 +456,13 @@ def open_session(
     finally:
         if kept:
             os.environ["SPARK_REMOTE"] = kept
+
+# %% ../../notebooks/04_spark/02_session.ipynb #later-2
+class SessionOnDemand:
+    "A session that is opened when something of it is first asked for."
+
+    def __init__(self, open_it: Callable[[], SparkSession]):
+        self._open = cache(open_it)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._open(), name)

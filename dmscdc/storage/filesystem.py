@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ['NEEDED', 'OUR_JARS', 'is_bucket', 'split_url', 'opener_of', 'iso_time', 'parse_time', 'make_private',
            'private_opener', 'touch_private', 'is_own', 'client', 'code_of', 'Credentials', 'own_endpoint',
            'use_credentials', 'credentials', 'credentials_for', 'fs_and_path', 'new_fs_and_path', 'files_in',
-           'spark_url', 'read_url', 's3a_parts', 's3a_settings', 's3a_environment', 's3a', 'merge_conf']
+           'bytes_of', 'spark_url', 'read_url', 's3a_parts', 's3a_settings', 's3a_environment', 's3a', 'merge_conf']
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-006
 def is_bucket(url: Any  # a text, or a path
@@ -269,6 +269,11 @@ def files_in(url: str  # a folder
     fs, path = fs_and_path(url)
     found = fs.get_file_info(FileSelector(path, allow_not_found=True))
     return sorted(f"{url}/{one.base_name}" for one in found if one.is_file and one.base_name.endswith(".parquet"))
+
+
+def bytes_of(urls: Iterable[str]) -> int:
+    "Bytes of some files together."
+    return sum(fs.get_file_info(path).size for fs, path in map(fs_and_path, urls))
 
 
 def spark_url(url: str) -> str:

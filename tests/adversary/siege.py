@@ -34,8 +34,8 @@ from dmscdc.state.position import Position
 
 from engines import feed
 from told import GOOD, File, Row, Table, after, key_of, shown
+from ways import BOTH, take
 
-WAYS = {"direct": str(1 << 30), "shuffled": "0"}
 HANG = 240  # seconds after which one step counts as hanging; it takes a hundredth of that
 FOREIGN = ("Traceback", "org.apache", "java.", "Py4J", "SQLSTATE", "pyarrow.", "object is not", "object has no")  # a library's words
 KINDS = ("Error:", "Exception:")  # of errors, which may stand in a reason
@@ -148,7 +148,7 @@ class Siege:
     root: Path
     spark: Any
     tables: Sequence[Table]
-    ways: Sequence[str] = tuple(WAYS)
+    ways: Sequence[str] = BOTH
     troubles: list[Trouble] = field(default_factory=list)
     tried: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -181,7 +181,7 @@ class Siege:
                 for file in table.files:
                     if file.round == number: file.write(places[self.ways[0]].raw)
                 for way, place in places.items():
-                    self.spark.conf.set("spark.dmscdc.directBytes", WAYS[way])
+                    take(way, self.spark)
                     if number in table.tampered: table.tampered[number](place)
                     stood = files_in(place.folder) if number in table.said and table.said[number].spoiled else {}
                     with self.watched(table, way, f"pass {number}"): self.check(place, number, place.go(), stood)
@@ -228,7 +228,7 @@ class Siege:
     def ask(self, table: Table, places: dict[str, Place]) -> None:
         for number, question in enumerate(table.due):
             way = self.ways[(number + crc32(table.name.encode())) % len(self.ways)]  # of one table this, of another that
-            self.spark.conf.set("spark.dmscdc.directBytes", WAYS[way])
+            take(way, self.spark)
             with self.watched(table, way, question): getattr(self, question)(places[way])
 
     def history(self, place: Place) -> None:

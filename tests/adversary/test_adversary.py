@@ -12,9 +12,10 @@ import pytest
 import shapes
 from dmscdc.changes import stage as batch
 from seeds import seed_of
-from siege import WAYS, Siege
+from siege import Siege
 from tiers import sampled
 from told import Table
+from ways import BOTH, taken
 
 pytestmark = pytest.mark.proof
 
@@ -27,13 +28,12 @@ RANDOM = [shapes.drawn(SEED + n) for n in range(COUNT)]
 @pytest.fixture(scope="module", autouse=True)
 def ways(spark):
     "Batches are folded in the way that was set."
-    asked, taken = [], []
-    with pytest.MonkeyPatch.context() as patch:
-        for name, seen in (("fold_all", asked), ("fold_shuffled", taken)):
+    asked, shuffled = [], []
+    with pytest.MonkeyPatch.context() as patch, taken("here", spark):
+        for name, seen in (("fold_all", asked), ("fold_shuffled", shuffled)):
             patch.setattr(batch, name, lambda *given, fold=getattr(batch, name), seen=seen: seen.append(spark.conf.get("spark.dmscdc.directBytes")) or fold(*given))
         yield
-    assert bool(taken) == (WAYS["shuffled"] in asked) and set(taken) <= {WAYS["shuffled"]}, "batches were folded in another way than was set"
-    spark.conf.unset("spark.dmscdc.directBytes")
+    assert bool(shuffled) == ("0" in asked) and set(shuffled) <= {"0"}, "batches were folded in another way than was set"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def sieges(spark, tmp_path_factory):
 def check(siege: Siege, table: Table) -> None:
     if siege.troubles: pytest.fail("\n\n".join(map(str, siege.troubles)) + f"\n\nThe table:\n{table}", pytrace=False)
     assert siege.tried["pass"] == 2 * table.rounds, "every way and every round was looked at"
-    missed = [question for question in table.due if not any(siege.tried.get(f"{way} {question}") for way in WAYS)]
+    missed = [question for question in table.due if not any(siege.tried.get(f"{way} {question}") for way in BOTH)]
     assert not missed, "every answer was compared"
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def write(path: Path) -> None:
 
 
 def main(master: str, folder: Path) -> None:
+    os.environ["DMSCDC_SMALL_BYTES"] = "-1"
     name = "20181215-100000000.parquet"
     write(folder / name)
     settings = {"spark.dmscdc.directBytes": 0, "spark.sql.files.maxPartitionBytes": "2mb", "spark.executor.memory": "1g"}

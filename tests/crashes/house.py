@@ -152,7 +152,7 @@ class House:
         for name in ("points", "tasks") * (watch is not None): (home / f"{name}.log").unlink(missing_ok=True)
         return {
             "said": str(home / f"said-{session}.json"), "out": str(home / "out.txt"), "requests": str(home / "requests.log"),
-            "env": {"SPARK_REMOTE": session_url(server.url, session)},
+            "env": {"SPARK_REMOTE": session_url(server.url, session), "DMSCDC_SMALL_BYTES": "-1"},  # tasks are watched
             "watch": None if watch is None else {**watched, "log": str(home / "points.log"), **watch},
             "control": str(self.folder / "control.json"),
             "tasks": {"root": "/nowhere" if watch is None else watched.get("bucket", watched["root"]), "log": str(home / "tasks.log"), "do": "count", "at": 0, **(tasks or {})},

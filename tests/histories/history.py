@@ -270,7 +270,7 @@ class RowLife:
         for name in chosen or TABLES:
             told, waits = self.tables[name], self.waiting(name)
             held_back = [file for file in told.files if not file.path.exists()]
-            first = told.world.state.get(told.world.ref).position is None
+            first = not told.load or told.world.state.get(told.world.ref).position is None
             if not repeating and told.files and first: continue  # a first load gets all changes: of a task begun anew since, nothing tells
             if self.moment(name).rows and (repeating or not held_back): self.load_table(name, told, waits * repeating)
 

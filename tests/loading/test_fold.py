@@ -7,9 +7,9 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
-from dmscdc.changes.stage import DIRECT
 
 from tiers import sampled
+from ways import taken
 from world import World, closed, replayed
 
 pytestmark = pytest.mark.test
@@ -22,10 +22,11 @@ HISTORIES, FILES = 40, 9
 @contextmanager
 def split_files(spark, size="2kb"):
     "Let Spark read one file in several tasks, and bring the changes of a key together, as it does with many and large files."
-    names = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes", "spark.dmscdc.directBytes")
-    before = {n: spark.conf.get(n, str(DIRECT)) for n in names}
-    for n, value in zip(names, (size, "1b", "0")): spark.conf.set(n, value)
-    try: yield
+    names = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
+    before = {n: spark.conf.get(n) for n in names}
+    for n, value in zip(names, (size, "1b")): spark.conf.set(n, value)
+    try:
+        with taken("shuffled", spark): yield
     finally:
         for n, value in before.items(): spark.conf.set(n, value)
 

@@ -15,10 +15,10 @@ from dmscdc.changes.read import NAME
 from dmscdc.changes.schema import FILE, ROW
 
 from test_fold import split_files
-from ways import BOTH
+from ways import EACH
 from world import World, closed
 
-pytestmark = [pytest.mark.test, BOTH]
+pytestmark = [pytest.mark.test, EACH]
 
 SCHEMA = {"id": "int", "name": "string"}
 

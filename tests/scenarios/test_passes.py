@@ -121,11 +121,17 @@ def test_a_run_whose_lease_passed_on_commits_nothing(w):
     assert done.verdict == "failed" and "slow run has lost its lease" in done.words and w.lake_table.head() is None and not w.folder.exists()
 
 
+@pytest.fixture
+def in_spark(monkeypatch):
+    "Spark is asked for, and others act just then."
+    monkeypatch.setenv("DMSCDC_SMALL_BYTES", "-1")
+
+
 @pytest.mark.parametrize("meddle, words", [
     (lambda raw: (raw / f"{closed(1)}.parquet").write_bytes((raw / f"{closed(2)}.parquet").read_bytes()), "bytes and has"),
     (lambda raw: os.utime(raw / f"{closed(1)}.parquet", (1e9, 1e9)), "was put again"),
 ], ids=["other content", "put again"])
-def test_an_input_that_changes_during_the_run_voids_it_and_the_next_pass_takes_it_as_it_is(w, meddle, words):
+def test_an_input_that_changes_during_the_run_voids_it_and_the_next_pass_takes_it_as_it_is(w, in_spark, meddle, words):
     w.load([(1, "a"), (2, "b")])
     assert w.go().verdict == "ok"
     w.changes(1, [("U", 1, "one")]).changes(2, [("U", 2, "two"), ("U", 2, "a much longer text than before")])
@@ -147,7 +153,7 @@ def test_a_file_that_arrives_during_the_run_waits_for_the_next_pass(w):
     assert w.go().verdict == "ok" and w.lake("name") == [("c",)]
 
 
-def test_another_writer_between_plan_and_commit_fails_the_run_and_harms_nothing(w):
+def test_another_writer_between_plan_and_commit_fails_the_run_and_harms_nothing(w, in_spark):
     w.load([(1, "a")])
     assert w.go().verdict == "ok"
     w.changes(1, [("U", 1, "b"), ("I", 2, "c")])

@@ -13,6 +13,7 @@ from dmscdc.state.sqlite import SqliteState
 
 import duckdb
 from tiers import sampled
+from ways import taken
 
 pytestmark = pytest.mark.proof
 
@@ -27,8 +28,7 @@ def test_every_name_is_loaded_and_changed(tmp_path, spark, names, direct, monkey
     state, tables = SqliteState(tmp_path / "state.db"), [TableRef(*pair) for pair in (TABLES if names == "all" else TABLES[:6] + PATTERNS)]
     together, shuffled = [], batch.fold_shuffled
     monkeypatch.setattr(batch, "fold_shuffled", lambda *given: together.append(given) or shuffled(*given))
-    if not direct: spark.conf.set("spark.dmscdc.directBytes", "0")
-    try:
+    with taken("here" if direct else "shuffled", spark):
         for table in tables:
             folder = tmp_path / "landing" / table.schema / table.name
             folder.mkdir(parents=True)
@@ -36,8 +36,6 @@ def test_every_name_is_loaded_and_changed(tmp_path, spark, names, direct, monkey
             state.put_settings(table, key="id")
             done = process_table(str(table), str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path / 'state.db'}", settle=0, run="test", spark=lambda: spark)
             assert (done.verdict, done.commit, done.table) == ("ok", 2, str(table)), done.words
-    finally:
-        if not direct: spark.conf.unset("spark.dmscdc.directBytes")
     assert len(together) == (0 if direct else len(tables))
     for table in tables:
         _, files = ParquetTable(str(tmp_path / "lake"), table).plain()

@@ -18,7 +18,7 @@ from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
 from engines import as_of, feed
 from seeds import seed_of
-from ways import BOTH, way  # noqa: F401
+from ways import EACH, way  # noqa: F401
 from world import World, closed
 
 pytestmark = pytest.mark.test
@@ -90,7 +90,7 @@ STATEMENTS = {
 CASES = [*((what, ()) for what in STATEMENTS), ("a swap in one statement", (1,)), ("all move up", (3,)), ("all move down", (1, 3)), ("a rotation", (2,)), ("a chain", (1, 2)), ("twice moved up", (2, 6))]
 
 
-@BOTH
+@EACH
 def test_the_old_key_goes_and_the_new_one_comes(spark, way, tmp_path):
     "Each case has a source and a thousand keys of its own; where it is cut, a file ends and the next one begins."
     world, sources, files = World(tmp_path, spark, ITEM).set(key="id"), [Source(5, only_changed=way == "direct") for _ in CASES], [[]]

@@ -30,7 +30,7 @@ from ..table import SAMPLE, Clock, Commit, LoadFiles, PlainFile, Transaction, Up
 from ..table import to_facts
 from ...landing.files import TableRef
 from ...storage.log_store import open_store
-from ...storage.filesystem import files_in, read_url
+from ...storage.filesystem import bytes_of, files_in, read_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +59,8 @@ def copy_load(
 ) -> list[LakeFile]:
     "Copy load files into lake files aside."
     pieces = cut(load.footers, load.urls, load.number, target_bytes)
-    return copy_staged(staging, spark, pieces, max(1, int(target_bytes * load.rows / max(load.bytes, 1))))
+    a_file = max(1, int(target_bytes * load.rows / max(load.bytes, 1)))
+    return copy_staged(staging, spark, pieces, a_file, load.bytes)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-010
 def _to_work(
@@ -83,7 +84,8 @@ def _run_units(
 ) -> UnitResult:  # of all
     "Rewrite all units, one task each."
     url = f"{work.facts_out}/{'batch' if work.batch else 'gather'}.json"
-    lines = in_tasks(spark, url, encode_work(work), len(work.units), rewrite_numbers)
+    size = sum(sum(one.sizes) for one in work.units)
+    lines = in_tasks(spark, url, encode_work(work), len(work.units), rewrite_numbers, size)
     lists = ({n: tuple(v) if isinstance(v, list) else v for n, v in line.items()} for line in lines)
     return UnitResult.together(UnitResult(**line) for line in lists)
 
@@ -126,7 +128,8 @@ def _insert_in_tasks(
     pieces = tuple(files_in(work.batch))
     inserting = Inserting(replace(work, units=()), done.matched, pieces, done.moved)
     url = f"{work.facts_out}/insert.json"
-    lines = in_tasks(spark, url, encode_work(inserting), inserting.count, insert_numbers)
+    size = bytes_of((*pieces, *done.moved))
+    lines = in_tasks(spark, url, encode_work(inserting), inserting.count, insert_numbers, size)
     shown = UnitResult(sample=tuple(row for line in lines for row in line["sample"]))
     return described(staging, {name: name for line in lines for name in line["adds"]}), shown
 
@@ -342,7 +345,7 @@ def _stage_unmanaged(
     with clock.step("copy"):
         pieces = cut_folders(files, table.target_bytes)
         a_file = max(1, int(table.target_bytes * files.rows / max(files.bytes, 1)))
-        adds = copy_staged(staging, spark, pieces, a_file, keeps=True)
+        adds = copy_staged(staging, spark, pieces, a_file, files.bytes, keeps=True)
     with clock.step("check key"):
         check_adopted(staging, spark, adds)
     rows = count_rows(staging, None, adds, names, files.rows)

@@ -302,6 +302,7 @@ def copy_staged(
     spark: SparkSession,
     pieces: Sequence[Sequence[Part]],
     rows_a_file: int,  # at most
+    size: int,  # bytes of all pieces, before compression
     keeps: bool = False,  # `Op` of files that carry it
 ) -> list[LakeFile]:
     "Copy pieces of files to staged files, one task each."
@@ -310,7 +311,7 @@ def copy_staged(
     ids = tuple(staging.journal.ids.items())
     more = (staging.transaction.partition, keeps, ids, staging.transaction.op_column)
     copying = Copying(*common, tuple(map(tuple, pieces)), *more)
-    done = in_tasks(spark, f"{staging.facts}/copy.json", encode_copying(copying), len(pieces), copy_numbers)
+    done = in_tasks(spark, f"{staging.facts}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
     return described(staging, {name: name for line in done for name in line["adds"]})
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #5db72c8a
