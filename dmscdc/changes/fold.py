@@ -144,6 +144,7 @@ class FoldResult:
     late: int = 0  # changes of late files
     again: int = 0  # changes that are folded again
     met: int = 0  # keys that have both
+    repeats: int = 0  # changes of a key with the same change sequence as another one
     disorder: int = 0  # keys whose changes the sequence orders differently from the files
     against: list | None = None  # place of such a change, and file and row of the one before it
     unfit: list | None = None  # file, row, column and value that cannot name a folder
@@ -442,14 +443,21 @@ def _count_late(
 
 def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
     "Keys whose changes the sequence orders differently from the files, and two such rows."
-    by_name = places(changes)[chains.order] if how.sequence and len(chains.start) else np.zeros(0, np.int64)
-    falls = np.setdiff1d(np.flatnonzero(np.diff(by_name) < 0) + 1, chains.start)
+    if not how.sequence or not len(chains.start):
+        return {"disorder": 0, "against": None, "repeats": 0}
+    numbers = changes[how.sequence].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    is_again = np.diff(numbers[chains.order], prepend=-1) == 0  # a resumed task has sent the change again
+    is_again[chains.start] = False
+    by_name, stays = places(changes)[chains.order], np.flatnonzero(~is_again)
+    falls = np.setdiff1d(stays[1:][np.diff(by_name[stays]) < 0], chains.start)
+    repeats = int(is_again.sum())
     if not len(falls):
-        return {"disorder": 0, "against": None}
+        return {"disorder": 0, "against": None, "repeats": repeats}
     keys = np.unique(np.searchsorted(chains.start, falls, side="right"))
     one = falls[by_name[falls].argmin()]
-    first, then = changes.select([NAME, FILE, ROW]).take(chains.order[[one, one - 1]]).to_pylist()
-    return {"disorder": len(keys), "against": [*first.values(), then[FILE], then[ROW]]}
+    other = stays[np.searchsorted(stays, one) - 1]
+    first, then = changes.select([NAME, FILE, ROW]).take(chains.order[[one, other]]).to_pylist()
+    return {"disorder": len(keys), "against": [*first.values(), then[FILE], then[ROW]], "repeats": repeats}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #e70e9e98
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # the folder name of a null

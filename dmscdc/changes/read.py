@@ -5,10 +5,12 @@
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-003
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import reduce
 from operator import or_
 from urllib.parse import quote
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles', 'hide_emptied',
            'before_images', 'images_of_all', 'change_files', 'quoted', 'value_of', 'logs', 'read_group', 'read_changes',
            'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'is_text',
-           'sequence_column', 'check_key', 'check_ops']
+           'sequence_column', 'useless_sequence', 'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -100,16 +102,20 @@ def _has_values(path: str, url: str, names: Iterable[str]) -> bool:
 
 # %% ../../notebooks/05_changes/03_read.ipynb #af943b44
 _BEFORE = "BI_"  # before the name of a column: its value before an update
+_ADDED = 2  # columns that DMS adds as texts: the time of the commit, and by a rule the change sequence
 
 
 def images_of_all(
     schema: Schema,  # of the table
     files: Sequence[Schema],  # of change files
 ) -> dict[str, str]:  # column -> column of its value before an update; empty where not all are there
-    "The before images of all columns, if every file has them."
+    "The before images of all columns of the source, if every file has them; those that DMS adds have none."
     names = {c.name for c in schema}
-    source = [c.name for c in schema if not (c.name.startswith(_BEFORE) and c.name[len(_BEFORE) :] in names or c.of)]
-    found = {name: f"{_BEFORE}{name}" for name in source}
+    source = [c for c in schema if not (c.name.startswith(_BEFORE) and c.name[len(_BEFORE) :] in names or c.of)]
+    found = {c.name: f"{_BEFORE}{c.name}" for c in source}
+    without = [c for c in source if found[c.name] not in names]
+    if 0 < len(without) <= _ADDED and len(source) > len(without) and all(c.type == "string" for c in without):
+        found = {name: before for name, before in found.items() if before in names}
     carried = [{c.name for c in file} for file in files]
     return found if files and all(names >= {*found, *found.values()} for names in carried) else {}
 
@@ -421,6 +427,26 @@ def sequence_column(
     for path, url in (load or {}).items():
         likely = not_loaded(likely, path, url) if likely else []
     return likely[0] if len(likely) == 1 else ""
+
+
+def useless_sequence(
+    files: ChangeFiles,  # of one batch, without a change sequence column
+) -> str:  # "" for none
+    "A column with change sequences that do not order the changes, and why: they are numbers, or were cut."
+    first = next((f for f in files.footers if f.rows), None)
+    kinds = {c.name: c.type for c in first.schema if not c.of} if first else {}
+    named = [n for n, kind in kinds.items() if n.upper() == STANDARD or kind.partition("(")[0] in ("decimal", "double")]
+    if not named:
+        return ""
+    file, name = open_raw(files.urls[first.path], first.path), first.path.rpartition("/")[2]
+    row = next(read_pieces(file, first.path, named, range(file.num_row_groups), 1)).slice(0, 1).to_pylist()[0]
+    for column, value in row.items():
+        is_number = isinstance(value, (Decimal, float)) and math.isfinite(value)
+        if is_number and is_sequence(f"{value:.0f}", column, name):
+            return f"{column} is {kinds[column]}, and"
+        if column.upper() == STANDARD and value is not None and not is_sequence(value, column, name):
+            return f"{column} is {str(value)!r:.60} in the first row of {first.path}, and"
+    return ""
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-027
 def check_key(

@@ -42,7 +42,7 @@ class Staging:
 
     out: str  # the folder of the batch's files
     how: Folding
-    files: tuple[tuple[str, str, int, str, int], ...]  # as `read_file` takes them; () if Spark reads the rows
+    files: tuple[tuple, ...]  # as `read_file` takes them; () if Spark reads the rows
 
 
 def encode_staging(staging: Staging) -> str:
@@ -108,6 +108,7 @@ def read_file(
     group: int,
     kind: str,  # new, late or again
     first: int,  # number of the first row that counts
+    hidden: Sequence[int],  # others that do not
     schema: Schema,
     images: Mapping[str, str] | None = None,  # before images of the key, see `ChangeFiles`
 ) -> pa.Table:  # Op, the source's columns, file, row, base name, group, kind, move
@@ -118,7 +119,10 @@ def read_file(
     place = {name: pa.repeat(text, rows) for name, text in texts.items()}
     place |= {ROW: pa.array(np.arange(rows)), GROUP: pa.repeat(pa.scalar(group, pa.int32()), rows)}
     place |= {UNLOGGED: have[UNLOGGED]} if UNLOGGED in have.column_names else {}
-    changes = pa.table({**ours, **lake_values(have, schema, path), **place}).slice(first)
+    changes = pa.table({**ours, **lake_values(have, schema, path), **place})
+    changes = changes.slice(first)
+    if hidden:
+        changes = changes.filter(pc.invert(pc.is_in(changes[ROW], value_set=pa.array(hidden, pa.int64()))))
     return with_old_keys(changes, images) if images else changes
 
 
@@ -240,6 +244,11 @@ def odd_nulls(
 DIRECT = 128 << 20  # most bytes of changes, before compression, that one task folds alone
 
 
+def _hidden(files: ChangeFiles, path: str) -> tuple[int, list[int]]:  # as `read_file` takes them
+    rows = files.without.get(path, ())
+    return (rows.stop, []) if isinstance(rows, range) else (0, sorted(rows))
+
+
 def _direct(spark: SparkSession) -> int:  # bytes
     return int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
 
@@ -250,8 +259,7 @@ def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) ->
     if shuffled:
         folded, nulls = together(fold_shuffled(spark, files, Staging(out, how, ())))
     else:
-        first = {path: len(rows) for path, rows in files.without.items()}  # a batch leaves none out but the first
-        each = ((files.urls[f.path], f.path, *files.place[f.path], first.get(f.path, 0)) for f in files.footers)
+        each = ((files.urls[f.path], f.path, *files.place[f.path], *_hidden(files, f.path)) for f in files.footers)
         places = tuple(each)
         staged = encode_staging(Staging(out, how, places))
         folded, nulls = together(in_tasks(spark, f"{out}.json", staged, 1, _fold_files, files.bytes))

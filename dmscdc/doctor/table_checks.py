@@ -146,7 +146,12 @@ def operations(e: Evidence) -> Iterator[Finding]:
     listed = [(one.file.path, one.rows[OP].to_pylist()) for one in samples if OP in one.names]
     ops = [(path, row, op) for path, values in listed for row, op in enumerate(values) if (path, row) not in told]
     found = Counter(op for *_, op in ops)
-    bad = [(f"row {row + 1:,} of {path}", op) for path, row, op in ops if op not in OPS]
+    if emptied := [f"row {row + 1:,} of {path}" for path, row, op in ops if op == "T"]:
+        follows, set_it = e.item.when_gone == "empty", f"dmscdc table set {for_shell(e.name)}"
+        why = "The table loses its rows there" if follows else "Until somebody says what that means, its batch is refused"
+        mend = "" if follows else f"{set_it} --when-gone empty, or, if the rows of before shall stay, --bad-rows aside"
+        yield Finding("note" if follows else "error", e.name, f"{some(emptied)} says TRUNCATE ({OP} T)", why, mend)
+    bad = [(f"row {row + 1:,} of {path}", op) for path, row, op in ops if op not in (*OPS, "T")]
     if odd := [f"{place}: {OP} is {'null' if op is None else repr(op)}" for place, op in bad]:
         aside = e.item.bad_rows == "aside"
         why = f"Only I, U and D can be applied; {'such rows are put aside' if aside else 'the batch is refused'}"

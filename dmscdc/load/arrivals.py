@@ -80,7 +80,7 @@ def sort_out(files: Iterable[RawFile],  # change files in order
     def kind_of(file: RawFile) -> str:
         if file.order > top:
             return "new"
-        if position.emptied and file.order <= position.floor:
+        if position.emptied and file.order <= position.floor and not position.sequence:
             return "old"  # whenever it came: the table was emptied after it
         if file.identity in left_out:
             return "left_out"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import LeftOut, SetAside, left_out_changes
 from ..changes.read import NAME, STANDARD, ChangeFiles, change_files, check_key, check_ops, hide_emptied
 from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
+from ..changes.read import useless_sequence
 from ..changes.schema import FILE, OP, OURS, ROW, Evolution, Footer, Schema, by_policy, check_case, check_same
 from ..changes.schema import ddl, evolve, read_footers
 from ..changes.stage import Batch, batch_frame, refuse_bad, stage
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['partition_texts', 'after_load', 'prepare_load', 'replace_table', 'replaced_columns', 'note_left_out',
-           'note_unmatched', 'prepare_empty', 'emptied_at', 'emptied_table', 'prepare_changes', 'is_migration',
-           'ahead_of', 'migrated_schema', 'prepare_migration']
+           'note_unmatched', 'prepare_empty', 'Emptied', 'emptied_by', 'emptied_table', 'prepare_changes',
+           'is_migration', 'ahead_of', 'migrated_schema', 'prepare_migration']
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-008
 def _load_rows(
@@ -212,6 +213,15 @@ def _note_number(task: Task, schema: Schema) -> str:
         "order the changes. Let its rule in the task make it a string(50), then: "
         f"dmscdc table rewind {for_shell(task.table)} --reload"
     ) or ""
+
+
+def _note_useless(task: Task, files: ChangeFiles) -> str:
+    "The same of change files that are the first after a load."
+    why = useless_sequence(files)
+    return why and (
+        f"column {why} so does not order the changes; names of files do. Let its rule in the task make it a string(50), "
+        f"then: dmscdc table rewind {for_shell(task.table)} --reload"
+    )
 
 
 def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
@@ -659,32 +669,57 @@ def _rows_sent_again(
     rows = _ordered(spark, files)
     nth = F.row_number().over(Window.partitionBy(*map(quoted, every)).orderBy(AT))
     found = rows.withColumn("_cdc_nth", nth).where("_cdc_nth > 1").select(FILE, ROW)
-    first = min(f.path.rpartition("/")[2] for f in files.footers)
-    if some := [f for f in earlier if f.name < first]:
-        opened = open_files(task, some, head)
+    if earlier:
+        opened = open_files(task, earlier, head)
         known = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
         had = read_changes(spark, known).where(F.col(quoted(column)) >= batch.folded.lowest[0])
-        same = read_changes(spark, files).join(had.select(quoted(column)).distinct(), column, "left_semi")
+        had = had.groupBy(quoted(column)).agg(F.min(NAME).alias("_cdc_had"))
+        same = read_changes(spark, files).join(had, column).where(F.col("_cdc_had") < F.col(NAME))
         found = found.union(same.select(FILE, ROW)) if sequence_column(known) == column else found
     return sorted({(row[FILE], row[ROW]) for row in found.collect()})
 
 
-def _say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int) -> str:  # "" for none
+def _say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int, repeats: int) -> str:  # "" for none
     "What is said of changes that came again."
+    if repeats and not earlier:
+        return f"{count(repeats, 'change')} came twice with one change sequence, as a resumed task sends them"
     again = f"{some(files)} brought changes again that were applied before, of {count(keys, 'key')}"
     return f"{again}, as a resumed task does; the change sequence decided" if earlier else ""
 
 # %% ../../notebooks/08_load/05_loader.ipynb #emptied-2
-def emptied_at(
+@dataclass(frozen=True)
+class Emptied:
+    "Rows that say TRUNCATE."
+
+    last: tuple[str, int] | None  # file and row of the last one, in the order of files; None: all were said before
+    again: Mapping[str, frozenset[int]]  # path -> rows whose change sequence was applied before
+    disorder: bool = False  # a row before the last one has a later change sequence
+
+
+def emptied_by(
     spark: SparkSession,
     files: ChangeFiles,
-) -> tuple[str, int] | None:  # file and row
-    "The last change that says TRUNCATE, in the order of files."
+    sequence: str,  # column of the change sequence, "" for none
+    known: str,  # the highest that was applied
+) -> Emptied:
+    "What the rows with `Op` T say."
     from pyspark.sql import functions as F
 
-    found = read_changes(spark, files).where(F.col(OP) == "T").orderBy(F.desc(NAME), F.desc(FILE), F.desc(ROW))
-    row = found.select(FILE, ROW).first()
-    return (row[FILE], row[ROW]) if row else None
+    rows = read_changes(spark, files)
+    number = F.when(proves(sequence), F.col(quoted(sequence))) if sequence else F.lit(None).cast("string")
+    told = rows.select(NAME, FILE, ROW, OP, F.coalesce(number, F.lit("")).alias("number"))
+    found = [tuple(row) for row in told.where(F.col(OP) == "T").orderBy(NAME, FILE, ROW).collect()]
+    again: dict[str, set[int]] = {}
+    for _, path, row, _, text in found:
+        if text and text <= known:
+            again.setdefault(path, set()).add(row)
+    new = [one for one in found if one[2] not in again.get(one[1], ())]
+    if not new:
+        return Emptied(None, {path: frozenset(rows) for path, rows in again.items()})
+    name, path, row, _, text = new[-1]
+    before = F.struct(NAME, FILE, ROW) < F.struct(F.lit(name), F.lit(path), F.lit(row).cast("bigint"))
+    later = bool(text) and not told.where(before & (F.col("number") > text)).isEmpty()
+    return Emptied((path, row), {}, later)
 
 
 def emptied_table(spark: OpenSession, task: Task, head: Commit, position: Position) -> PendingCommit:
@@ -699,10 +734,17 @@ def emptied_table(spark: OpenSession, task: Task, head: Commit, position: Positi
 def _prepare_emptied(
     spark: OpenSession, task: Task, plan: Plan, head: Commit,
     files: Sequence[RawFile],  # of the batch, in order
-    at: tuple[str, int],  # file and row of the last TRUNCATE among them
+    told: Emptied,
 ) -> PendingLoad:
     "The table loses all rows, as its source did; what comes after is a batch of its own. Raises `Refused`."
+    at = told.last
     before, file = Position.from_json(head.position), next(f for f in files if f.path == at[0])
+    if before.base_files and file.time < min(f.time for f in before.base_files):
+        raise Refused(
+            f"{task.table}: row {at[1] + 1:,} of {file.path} empties the table (TRUNCATE), and the file was put before "
+            "the load, which has what came after it: nothing was applied. A load without the files of before: "
+            f"dmscdc table rewind {for_shell(task.table)} --reload --supersede"
+        )
     if not task.key and file.order <= change_order(before.last):
         raise Refused(
             f"{task.table}: row {at[1] + 1:,} of {file.path} empties the table (TRUNCATE) and came late: rows that "
@@ -720,8 +762,12 @@ def _prepare_emptied(
     words = f"{count(head.rows, 'row')} removed: row {at[1] + 1:,} of {file.path} says TRUNCATE (--when-gone empty)"
     if needless:
         words = f"{words}; {count(len(needless))} before it not needed ({some(needless)})"
-    pending = emptied_table(spark, task, head, stands)
-    return PendingLoad(pending, lambda written: LoadResult(written, message=words), left)
+    pending, notes = emptied_table(spark, task, head, stands), ()
+    if told.disorder:
+        notes = (f"{file.path}: rows before the TRUNCATE in row {at[1] + 1:,} have later change sequences; the order of "
+                 f"rows decided. A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload",)
+    done = lambda written: LoadResult(replace(written, deleted=head.rows), message=words, notes=notes, doubts=notes)
+    return PendingLoad(pending, done, left)
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-028
 def _prepare_batch(
@@ -747,8 +793,14 @@ def _prepare_batch(
         without = hide_emptied({}, plan.after.emptied)
         chosen = replace(chosen, without={path: rows for path, rows in without.items() if path in urls})
         batch = _fold_files(later, task, chosen, staged, plan.after.load_files, head.schema)
-        if batch.folded.bad and task.empties and (at := emptied_at(spark(), chosen)):
-            return _prepare_emptied(spark, task, plan, head, files, at)
+        if batch.folded.bad and task.empties:
+            order = _change_sequence(task, chosen, plan.after.load_files)
+            told = emptied_by(spark(), chosen, order, Position.from_json(head.position).sequence or "")
+            if told.last:
+                return _prepare_emptied(spark, task, plan, head, files, told)
+            if told.again:
+                chosen = replace(chosen, without=told.again)
+                batch = _fold_files(later, task, chosen, f"{staged}/again", plan.after.load_files, head.schema)
         _check_batch(task, chosen, batch)
         before, same, misses = Position.from_json(head.position), [], 0
         resumed = [] if earlier or whole else _sent_before(task, before, batch, files)
@@ -762,6 +814,7 @@ def _prepare_batch(
             known, asked = dict(before.window), (plan.instruction or {}).get("kind")
             is_again = asked in ("replay", "rewind") or any(f.path in known for f in footers)
             batch, misses = _without_key(later, task, is_again, chosen, batch, left, staged)
+        useless = "" if batch.folded.highest or before.applied != (0, 0) else _note_useless(task, chosen)
         keyless = left_out_changes(spark(), chosen) if batch.folded.left_out else LeftOut()
     after = replace(plan.after, redone=before.redone)
     position = read_by(_with_high_watermark(after, before, batch, grown), opened, before)
@@ -783,17 +836,17 @@ def _prepare_batch(
         notes = (*notes, *_note_renamed(spark, task, head, grown, footers))
         first = [path for path, _ in same if path not in dict(before.window)]  # else it was said
         doubled = [] if task.doubles else _note_repeated(task, len(first))
-        notes = (*filter(None, [note, replaced]), *notes, *doubled, *_note_missed(task, misses))
+        notes = (*filter(None, [note, replaced, useless]), *notes, *doubled, *_note_missed(task, misses))
         applied = files_of(files, footers, kinds, batch.folded.by_file)
         seconds = clock.seconds | written.seconds
-        doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch), replaced]))
+        doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch), replaced, useless]))
         parts = {"aside": sum(row.row is not None and kinds.get(row.path) != "again" for row in bad),
                  "left_out": sum(many for path, many in keyless.counts.items() if kinds.get(path) != "again"),
                  "moved": batch.folded.renamed, "unlogged": batch.folded.unlogged,
                  "not_applied": tuple([*bad, *keyless.rows][:NAMED])}
         keys = batch.folded.keys
         slow = f"written by the format itself, which takes longer: {written.by_format}" if written.by_format else ""
-        parts["message"] = "; ".join(filter(None, [_say_resumed(earlier, plan.changes, batch.folded.met), slow]))
+        parts["message"] = "; ".join(filter(None, [_say_resumed(earlier, plan.changes, batch.folded.met, batch.folded.repeats), slow]))
         return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
 
     return PendingLoad(pending, result)
