@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import and_, or_
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from dmscdc.changes.read import ChangeFiles
 
 # %% auto #0
-__all__ = ['WHOLE', 'KEYLESS', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside', 'good_rows',
-           'is_same_but_aside', 'dropped', 'aside_words', 'note_aside', 'bad_changes', 'check_number', 'is_applicable',
-           'bad_load_rows', 'LeftOut', 'left_out_changes']
+__all__ = ['WHOLE', 'SENT_AGAIN', 'KEYLESS', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside', 'good_rows',
+           'is_same_but_aside', 'name_list', 'missing', 'dropped', 'aside_words', 'note_aside', 'bad_changes',
+           'check_number', 'is_applicable', 'bad_load_rows', 'LeftOut', 'left_out_changes']
 
 # %% ../../notebooks/05_changes/11_quarantine.ipynb #890f2620
 WHOLE = -1  # how many rows of a file are put aside: all, because it cannot be read
@@ -130,6 +131,26 @@ def is_same_but_aside(
     return any(line["good"] == good_rows(url, path, aside) for line in mine if "good" in line)
 
 # %% ../../notebooks/05_changes/11_quarantine.ipynb #b8f70cff
+SENT_AGAIN = "its change sequence was applied before: a resumed task has sent it again"  # why a row is left out
+_REPEATS = "-repeats.jsonl"  # the end of a list of such rows: the table has them
+
+
+def name_list(
+    commit: int,
+    rows: Iterable[SetAside],
+) -> str:  # of a new list
+    "The name of a commit's list."
+    is_again = all(row.reason == SENT_AGAIN for row in rows)
+    return f"{commit:08d}-{secrets.token_hex(4)}{_REPEATS if is_again else '.jsonl'}"
+
+
+def missing(
+    kept: Mapping[str, Sequence],  # of a commit
+) -> dict[str, Sequence]:
+    "What is put aside and not in the table."
+    return {path: found for path, found in kept.items() if not found[1].endswith(_REPEATS)}
+
+
 def dropped(
     kept: Mapping[str, Sequence],  # of the newest commit
     asked: Mapping | None,  # the instruction that is carried out
@@ -137,7 +158,8 @@ def dropped(
     "What is still put aside after an instruction: a person may drop files, or all."
     if not asked or asked["kind"] != "drop":
         return dict(kept)
-    return {path: found for path, found in kept.items() if asked.get("files") and path not in asked["files"]}
+    gone = {path for path in missing(kept) if not asked.get("files") or path in asked["files"]}
+    return {path: found for path, found in kept.items() if path not in gone}
 
 
 def aside_words(kept: Mapping[str, Sequence]) -> str:
@@ -155,6 +177,7 @@ def note_aside(
     kept: Mapping[str, Sequence],  # of the newest commit
 ) -> str:  # "" if nothing is put aside
     "What a person must know of a table that lacks rows."
+    kept = missing(kept)
     if not kept:
         return ""
     first, name = next(iter(kept)), for_shell(table)

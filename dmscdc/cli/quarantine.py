@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from ..changes.quarantine import WHOLE, SetAside, aside_folder, aside_words, read_aside
+from ..changes.quarantine import WHOLE, SetAside, aside_folder, aside_words, missing, read_aside
 from .options import Json, Name, show_json, show_line, show_table, with_config
 from ..errors import BadSetting, UnknownTable
 from ..landing.files import TableRef, for_shell, printable
@@ -65,7 +65,7 @@ def quarantine_list(
     "The tables that lack rows."
     rows = []
     for item in open_state(config.state, config.landing, ask=True).items():
-        if kept := _kept(item, config):
+        if kept := missing(_kept(item, config)):
             numbers = [number for number, _ in kept.values()]
             whole = numbers.count(WHOLE)
             number = {"rows": sum(numbers) + whole, "files": len(kept) - whole, "unreadable": whole}
@@ -102,7 +102,7 @@ def _chosen(
     files: list[str],  # as typed; none for all
 ) -> list[str]:  # paths
     "Files of a table that have something put aside. Raises `BadSetting`."
-    kept, name = _kept(item, config), for_shell(item.table)
+    kept, name = missing(_kept(item, config)), for_shell(item.table)
     if not kept:
         raise BadSetting(f"{item.table}: nothing is put aside. Tables with rows put aside: dmscdc quarantine list")
     found = {file: [path for path in kept if file in (path, path.rpartition("/")[2])] for file in files}

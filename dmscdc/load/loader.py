@@ -16,7 +16,7 @@ from ..changes.difference import Difference, stage_difference
 from ..changes.equal_rows import AT, doubles, stage_met
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
-from ..changes.quarantine import LeftOut, SetAside, left_out_changes
+from ..changes.quarantine import SENT_AGAIN, LeftOut, SetAside, left_out_changes
 from ..changes.read import NAME, STANDARD, ChangeFiles, change_files, check_key, check_ops, hide_emptied
 from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
 from ..changes.read import useless_sequence
@@ -627,9 +627,6 @@ def _batch_notes(
     return tuple(filter(None, [*notes, _note_sequence(task, base, batch), *keys, fine]))
 
 # %% ../../notebooks/08_load/05_loader.ipynb #63a1985c
-_SENT_AGAIN = "its change sequence was applied before: a resumed task has sent it again"
-
-
 def _sent_before(
     task: Task, before: Position, batch: Batch, files: Sequence[RawFile]
 ) -> list[RawFile]:  # in order; none where nothing was, or where not all of them are known
@@ -822,7 +819,7 @@ def _prepare_batch(
     others = changed_elsewhere(task, before, files, urls)
     batch_paths = {*kinds, *whole, *urls}
     bad += [SetAside(path, row, "equal to a row of the load (--duplicates drop)") for path, row in same if task.doubles]
-    bad += [SetAside(path, row, _SENT_AGAIN) for path, row in sent_again]
+    bad += [SetAside(path, row, SENT_AGAIN) for path, row in sent_again]
     lists = replace(task, aside=task.aside or task.doubles or (task.repeats if sent_again or keyless.rows else ""))
     position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls, keyless)
     replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
@@ -846,7 +843,10 @@ def _prepare_batch(
                  "not_applied": tuple([*bad, *keyless.rows][:NAMED])}
         keys = batch.folded.keys
         slow = f"written by the format itself, which takes longer: {written.by_format}" if written.by_format else ""
-        parts["message"] = "; ".join(filter(None, [_say_resumed(earlier, plan.changes, batch.folded.met, batch.folded.repeats), slow]))
+        again = _say_resumed(earlier, plan.changes, batch.folded.met, batch.folded.repeats)
+        if sent_again:
+            again = f"{count(len(sent_again), 'row')} left out that a resumed task has sent again"
+        parts["message"] = "; ".join(filter(None, [again, slow]))
         return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
 
     return PendingLoad(pending, result)

@@ -5,7 +5,6 @@
 # %% ../../notebooks/08_load/04_raw_files.ipynb #eb1d6de1
 from __future__ import annotations
 
-import secrets
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, needs_p
 from ..changes.derived import with_computed
 from ..changes.quarantine import LeftOut, SetAside, bad_changes, bad_load_rows, check_number, count_aside
 from ..changes.quarantine import WHOLE, aside_words, dropped, good_rows, is_applicable, is_same_but_aside
-from ..changes.quarantine import write_aside
+from ..changes.quarantine import SENT_AGAIN, name_list, write_aside
 from ..changes.read import ChangeFiles
 from ..changes.schema import Footer, open_raw, promised_nulls, read_footers
 from ..changes.stage import Batch
@@ -158,13 +157,14 @@ def put_aside(
     again |= {file.path: "" for file in others}
     position = read_again(position, again, (head.number if head else 0) + 1) if again else position
     if rows or left.rows:
-        name, every = f"{(head.number if head else 0) + 1:08d}-{secrets.token_hex(4)}.jsonl", [*rows, *left.rows]
+        every = [*rows, *left.rows]
+        name = name_list((head.number if head else 0) + 1, every)
         write_aside(f"{task.aside}/{name}", every, _good_of(rows, urls or {}))
         kept |= count_aside(every, name, left.unlisted)
-    if rows:
-        first, see = rows[0], f"dmscdc quarantine show {for_shell(task.table)}"
+    if lacking := [row for row in rows if row.reason != SENT_AGAIN]:
+        first, see = lacking[0], f"dmscdc quarantine show {for_shell(task.table)}"
         where = first.path if first.row is None else f"row {first.row + 1:,} of {first.path}"
-        many = aside_words(count_aside(rows, name))
+        many = aside_words(count_aside(lacking, name))
         note = f"{many} put aside: {where}: {first.reason.rstrip('.')}. All of them: {see}"
     return replace(position, aside=kept), note
 

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
+from dmscdc.capture.writer import DmsSettings
 from dmscdc.errors import NoPast
 from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import audit_row
@@ -130,3 +131,17 @@ def test_a_moment_before_the_truncate_is_not_told(tmp_path, spark):
     assert one.go().verdict == "ok"
     with pytest.raises(NoPast, match="was before row 1 of .* which emptied the table"):
         as_of(spark, line(one), ["id"], at=datetime(2018, 12, 15, 10, 0, 2, tzinfo=timezone.utc))
+
+
+def numbered(*numbers: int): return [f"20181215100000{number:021d}" for number in numbers]
+
+
+def test_a_truncate_that_a_resumed_task_sends_again_empties_nothing_and_one_before_the_load_is_refused(tmp_path, spark):
+    more = {"settings": DmsSettings(sequence_column="seq")}
+    one = World(tmp_path, spark, ITEM).set(key="id", when_gone="empty").load([(1, "lamp")]).changes(1, [T, ("I", 6, "rug"), ("I", 7, "mat")], sequences=numbered(7, 8, 9), **more)
+    assert one.go().verdict == "ok" and rows(one) == [(6, "rug"), (7, "mat")]
+    one.changes(3, [T], sequences=numbered(7), **more)
+    assert one.go().verdict in ("ok", "attention") and rows(one) == [(6, "rug"), (7, "mat")]
+    early = World(tmp_path / "early", spark, ITEM).set(key="id", when_gone="empty").changes(1, [T], time=datetime(2018, 12, 15, 10, 0, 2, tzinfo=timezone.utc)).load([(1, "lamp")], time=datetime(2018, 12, 15, 10, 5, tzinfo=timezone.utc))
+    refused = early.go()
+    assert refused.verdict == "refused" and "put before the load" in refused.words and "--supersede" in refused.words and rows(early) == [(1, "lamp")]

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from typer.testing import CliRunner
 
+from dmscdc.capture.writer import DmsSettings
 from dmscdc.cli.main import app
 from dmscdc.service.config import write_config
 from readers import FORMAT
@@ -38,10 +39,10 @@ def lake(one: World) -> Counter: return Counter((row["item"], row["price"]) for 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_lake_has_each_row_as_often_as_the_source(one, seed):
-    luck = random.Random(seed)
+    luck, task = random.Random(seed), DmsSettings(sequence_column="seq" * seed)  # which has no before image
     drawn = lambda: (luck.choice(["lamp", "desk", None]), luck.choice([1, 2, None]))  # noqa: E731
     source = [drawn() for _ in range(8)]
-    one.load(source, time=DAWN)
+    one.load(source, time=DAWN, settings=task)
     typed(one, "table", "set", "shop.item", "--insert-only", "--format", FORMAT)
     assert one.go().verdict == "ok"
     for file in range(1, 5):
@@ -53,7 +54,7 @@ def test_the_lake_has_each_row_as_often_as_the_source(one, seed):
             if op == "I": source.append(new)
             elif op == "U": source[place] = new
             else: del source[place]
-        one.changes(file, lines, BOTH)
+        one.changes(file, lines, BOTH, settings=task)
         done = one.go()
         assert done.verdict == "ok", done.words
         assert lake(one) == Counter(source) and one.lake_table.head().rows == len(source)
