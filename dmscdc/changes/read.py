@@ -449,6 +449,12 @@ def useless_sequence(
     return ""
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-027
+def _alike(name: str, footer: Footer) -> str:
+    "A column that differs in letter case only, in words; empty for none."
+    found = next((c.name for c in footer.schema if c.name.lower() == name.lower()), "")
+    return f" but {found}: let the task give both one letter case (a rule), and reload the table" if found else ""
+
+
 def check_key(
     table: str,  # for messages
     schema: Schema,  # the source's columns
@@ -466,7 +472,7 @@ def check_key(
         for f in footers:
             if k not in [c.name for c in f.schema]:
                 raise Refused(
-                    f"{table}: {f.path} does not carry the key column {k}; "
+                    f"{table}: {f.path} does not carry the key column {k}{_alike(k, f)}; "
                     "a change without its key cannot be applied"
                 )
 
@@ -480,6 +486,13 @@ def check_ops(
         names = [c.name for c in f.schema]
         if f.rows and OP not in names:
             like = [n for n in names if n.upper() == OP.upper()]
+            if like and (first := names.index(like[0])) == 0:
+                raise Refused(
+                    f"{table}: {f.path} has no column {OP}, but {names[first]} in its place: another program wrote the "
+                    f"file anew, or the column is the source's. Where it says what each row did, let it be called "
+                    f"{OP}, as DMS writes it; then: dmscdc pass --only {for_shell(table)}",
+                    f.rows,
+                )
             but = f" ({', '.join(like)} is a column of the source)" if like else ""
             raise Refused(
                 f"{table}: {f.path} has no column {OP}{but}, so what its rows did is not known. DMS leaves it out with "

@@ -148,7 +148,7 @@ def operations(e: Evidence) -> Iterator[Finding]:
     found = Counter(op for *_, op in ops)
     if emptied := [f"row {row + 1:,} of {path}" for path, row, op in ops if op == "T"]:
         follows, set_it = e.item.when_gone == "empty", f"dmscdc table set {for_shell(e.name)}"
-        why = "The table loses its rows there" if follows else "Until somebody says what that means, its batch is refused"
+        why = "The table loses its rows there" if follows else "Its batch is refused until somebody says what it means"
         mend = "" if follows else f"{set_it} --when-gone empty, or, if the rows of before shall stay, --bad-rows aside"
         yield Finding("note" if follows else "error", e.name, f"{some(emptied)} says TRUNCATE ({OP} T)", why, mend)
     bad = [(f"row {row + 1:,} of {path}", op) for path, row, op in ops if op not in (*OPS, "T")]

@@ -156,7 +156,7 @@ def undecided(
     moved: frozenset[str] = frozenset(),
 ) -> list[str]:
     "A sentence where only a person can say what a load is, and what this answer takes it for."
-    ask = f"`dmscdc plan {for_shell(table)}` says how to decide"
+    ask = f"`dmscdc plan --only {for_shell(table)}` says how to decide"
     if load and _is_first(position) and (doubt := _first(load, changes, moved).doubt):
         return [f"{table}: nobody has decided about its first load: {doubt}. This answer leaves them out; {ask}"]
     if position and load and not stands_on(position, load) and is_copy(load, position.load_files):
@@ -257,7 +257,7 @@ def _overwritten(
     "A sentence where the present load has overwritten earlier ones, or a TRUNCATE all rows."
     if emptied:
         row = f"row {emptied[1] + 1:,} of {emptied[0]}"
-        told = "of what was there before only changes in earlier files are told"
+        told = "rows of before are not told, though files may name them: only changes in earlier files are"
         return [f"{table}: {row} has emptied the table (TRUNCATE); {told}"]
     if number < 2 and not before:
         return []

@@ -17,7 +17,7 @@ from ..changes.equal_rows import AT, doubles, stage_met
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import SENT_AGAIN, LeftOut, SetAside, left_out_changes
-from ..changes.read import NAME, STANDARD, ChangeFiles, change_files, check_key, check_ops, hide_emptied
+from ..changes.read import MOVE, NAME, STANDARD, ChangeFiles, change_files, check_key, check_ops, hide_emptied
 from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
 from ..changes.read import useless_sequence
 from ..changes.schema import FILE, OP, OURS, ROW, Evolution, Footer, Schema, by_policy, check_case, check_same
@@ -219,8 +219,8 @@ def _note_useless(task: Task, files: ChangeFiles) -> str:
     "The same of change files that are the first after a load."
     why = useless_sequence(files)
     return why and (
-        f"column {why} so does not order the changes; names of files do. Let its rule in the task make it a string(50), "
-        f"then: dmscdc table rewind {for_shell(task.table)} --reload"
+        f"column {why} so does not order the changes; names of files do. Let its rule in the task make it a "
+        f"string(50), then: dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
 
@@ -417,9 +417,9 @@ def _note_repeated(task: Task, many: int) -> list[str]:
         return []
     are = "is" if many == 1 else "are"
     return [
-        f"{count(many, 'inserted row')} {are} equal to rows of the load and came shortly after it: probably they were "
-        f"inserted during the load and are in both. They are kept. To leave them out: dmscdc table set "
-        f"{for_shell(task.table)} --duplicates drop, then dmscdc table rewind {for_shell(task.table)} --reload"
+        f"{count(many, 'inserted row')} {are} equal to rows of the load, in files closed until 15 minutes after it: "
+        f"probably they were in the table when it was read, and are in both. They are kept. To leave them out: dmscdc "
+        f"table set {for_shell(task.table)} --duplicates drop, then dmscdc table rewind {for_shell(task.table)} --reload"
     ]
 
 
@@ -654,6 +654,31 @@ def _is_ordered(spark: OpenSession, task: Task, head: Commit, files: Sequence[Ra
     return bool(column) and read_changes(spark(), chosen).where(~proves(column)).isEmpty()
 
 
+def _never_seen(
+    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, earlier: Sequence[RawFile], known: str
+) -> int:
+    "Changes whose sequence is not above the highest one applied, and that earlier files do not have."
+    from pyspark.sql import functions as F
+
+    column = sequence_column(files)
+    opened = open_files(task, earlier, head)
+    before = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
+    rows, had = read_changes(spark, files), read_changes(spark, before)
+    if MOVE in rows.columns:
+        rows = rows.where(F.col(MOVE) != "out")
+    low = rows.where(F.col(quoted(column)) <= known)
+    return low.join(had.select(quoted(column)).distinct(), column, "left_anti").count()
+
+
+def _note_strange(task: Task, files: Sequence[RawFile], many: int) -> str:  # "" for none
+    "What is said of changes that come after later ones, and were never applied."
+    return many and (
+        f"{count(many, 'change')} of {some(files)} {'has' if many == 1 else 'have'} change sequences below what was "
+        "applied, and no file has had them: two tasks may write to one folder. The sequence decided. A reload makes it "
+        f"certain: dmscdc table rewind {for_shell(task.table)} --reload"
+    ) or ""
+
+
 def _rows_sent_again(
     spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch, earlier: Sequence[RawFile]
 ) -> list[tuple[str, int]]:  # path and row
@@ -761,8 +786,8 @@ def _prepare_emptied(
         words = f"{words}; {count(len(needless))} before it not needed ({some(needless)})"
     pending, notes = emptied_table(spark, task, head, stands), ()
     if told.disorder:
-        notes = (f"{file.path}: rows before the TRUNCATE in row {at[1] + 1:,} have later change sequences; the order of "
-                 f"rows decided. A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload",)
+        notes = (f"{file.path}: rows before the TRUNCATE in row {at[1] + 1:,} have later change sequences; the order "
+                 f"of rows decided. A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload",)
     done = lambda written: LoadResult(replace(written, deleted=head.rows), message=words, notes=notes, doubts=notes)
     return PendingLoad(pending, done, left)
 
@@ -770,6 +795,7 @@ def _prepare_emptied(
 def _prepare_batch(
     spark: OpenSession, task: Task, plan: Plan, head: Commit, files: Sequence[RawFile], whole: Mapping[str, str],
     earlier: Sequence[RawFile] = (),  # applied files of which a resumed task has sent changes again
+    strange: int = 0,  # changes from before those applied, that no file has had
 ) -> PendingLoad:
     "Fold files onto the table, without those that are put aside as a whole."
     clock, kinds = Clock(), {f.path: "late" for f in plan.late} | {f.path: "again" for f in (*plan.reapplied, *earlier)}
@@ -803,7 +829,8 @@ def _prepare_batch(
         resumed = [] if earlier or whole else _sent_before(task, before, batch, files)
         if resumed and task.key and _is_ordered(spark, task, head, (*resumed, *files)):
             every = sorted([*resumed, *files], key=lambda f: f.order)
-            return _prepare_batch(spark, task, plan, head, every, {}, resumed)
+            strange = _never_seen(later, task, head, chosen, resumed, before.sequence or "")
+            return _prepare_batch(spark, task, plan, head, every, {}, resumed, strange)
         sent_again = [] if task.key else _rows_sent_again(later, task, head, chosen, batch, resumed)
         if not task.key:
             same = _repeated(later, task, head, chosen, files)
@@ -833,7 +860,8 @@ def _prepare_batch(
         notes = (*notes, *_note_renamed(spark, task, head, grown, footers))
         first = [path for path, _ in same if path not in dict(before.window)]  # else it was said
         doubled = [] if task.doubles else _note_repeated(task, len(first))
-        notes = (*filter(None, [note, replaced, useless]), *notes, *doubled, *_note_missed(task, misses))
+        notes = (*filter(None, [_note_strange(task, plan.changes, strange), useless]), *notes)
+        notes = (*filter(None, [note, replaced]), *notes, *doubled, *_note_missed(task, misses))
         applied = files_of(files, footers, kinds, batch.folded.by_file)
         seconds = clock.seconds | written.seconds
         doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch), replaced, useless]))

@@ -77,9 +77,9 @@ def note_too_late(case: Situation, files: Sequence[RawFile]) -> str:
     replay, accept = case.command("replay", some(f.path for f in files[:1])), case.command("accept")
     if case.before.emptied and all(f.order <= case.before.floor for f in files):
         path, row = case.before.emptied
-        return (f"arrived after the table was emptied by row {row + 1:,} of {path}, sorts before it, and was not applied: "
-                f"{some(files)}. If its changes are later ones, {case.command('rewind', '--reload')} takes them; {accept} "
-                "leaves them out")
+        return (f"arrived after the table was emptied by row {row + 1:,} of {path}, sorts before it, and was not "
+                f"applied: {some(files)}. If its changes are later ones, {case.command('rewind', '--reload')} takes "
+                f"them; {accept} leaves them out")
     return (f"arrived too late, before the look-back window (from {start}), and not applied: {some(files)}. "
             f"{replay} applies such a file and again what follows it; {accept} leaves them out")
 

@@ -51,8 +51,8 @@ def test_a_row_that_cannot_be_applied_refuses_the_batch(world, rows, words):
     ([("U", 1, "a", 1.5)], {**SCHEMA, "price": "double"}, {}, f"column price of {BAD}.parquet is double, the lake holds decimal(10,2)"),
     ([("U", 1, 7, "1", "x")], {**SCHEMA, "site": "int", "new": "string"}, {}, f"column site of {BAD}.parquet is int, the lake holds string"),
     ([(1, "a", "1")], SCHEMA, {"op": False}, f"{BAD}.parquet has no column Op, so what its rows did is not known. DMS leaves it out with CdcInsertsOnly=true; if so, every row is an insert"),
-    ([("I", 1, "a", "1")], {"OP": "string", **SCHEMA}, {"op": False}, f"{BAD}.parquet has no column Op (OP is a column of the source)"),
-    ([("I", 1, "a", "1")], {"op": "string", **SCHEMA}, {"op": False}, f"{BAD}.parquet has no column Op (op is a column of the source)"),
+    ([("I", 1, "a", "1")], {"OP": "string", **SCHEMA}, {"op": False}, f"{BAD}.parquet has no column Op, but OP in its place"),
+    ([("I", 1, "a", "1")], {"op": "string", **SCHEMA}, {"op": False}, f"{BAD}.parquet has no column Op, but op in its place"),
     ([(1, 1, "a", "1")], {"Op": "int", **SCHEMA}, {"op": False}, f"{BAD}.parquet: column Op is int; a text was expected, I, U or D"),
 ], ids=["missing key column", "int to string", "decimal to string", "decimal to double", "one of two", "file without Op", "OP", "op", "Op of numbers"])
 def test_a_file_whose_columns_do_not_fit_refuses_the_batch(world, rows, schema, more, words):
