@@ -419,7 +419,8 @@ def _note_repeated(task: Task, many: int) -> list[str]:
     return [
         f"{count(many, 'inserted row')} {are} equal to rows of the load, in files closed until 15 minutes after it: "
         f"probably they were in the table when it was read, and are in both. They are kept. To leave them out: dmscdc "
-        f"table set {for_shell(task.table)} --duplicates drop, then dmscdc table rewind {for_shell(task.table)} --reload"
+        f"table set {for_shell(task.table)} --duplicates drop, then "
+        f"dmscdc table rewind {for_shell(task.table)} --reload"
     ]
 
 
