@@ -16,7 +16,7 @@ from .read import ChangeFiles, quoted, read_changes
 from ..errors import Refused, Unreadable
 from ..landing.files import for_shell
 from .schema import FILE, ROW, Column, Footer, Schema, arrow_type, check_rows, open_raw, read_raw
-from .tasks import lake_values, with_access
+from .tasks import bounded_memory, is_small, lake_values, with_access
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, Row, SparkSession
@@ -96,9 +96,13 @@ def are_apart(
                 none = pa.nulls(1, arrow_type(kind))
                 yield pa.record_batch({"nulls": [1], "keys": [0], "low": none, "high": none, "refused": [""]})
 
-    numbers = spark.range(0, len(files), 1, min(len(files), 1000))
-    facts = f"nulls bigint, keys bigint, low {kind}, high {kind}, refused string"
-    rows = numbers.mapInArrow(with_access(look, *urls.values()), facts).collect()
+    if is_small(sum(f.bytes for f in files)):
+        with bounded_memory():
+            rows = pa.Table.from_batches(look(iter([pa.record_batch({"id": range(len(files))})]))).to_pylist()
+    else:
+        numbers = spark.range(0, len(files), 1, min(len(files), 1000))
+        facts = f"nulls bigint, keys bigint, low {kind}, high {kind}, refused string"
+        rows = numbers.mapInArrow(with_access(look, *urls.values()), facts).collect()
     if words := next((row["refused"] for row in rows if row["refused"]), ""):
         raise Unreadable(words)
     return are_ranges_apart(rows) and sum(row["keys"] for row in rows) == sum(f.rows for f in files)

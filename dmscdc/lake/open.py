@@ -459,7 +459,8 @@ class OwnFiles(OpenTable):
         return not transaction.partition
 
     def copy(self, spark: SparkSession, load: LoadFiles, transaction: Transaction) -> ParquetCommit:
-        self.check_session(spark)
+        if self.asks_session:
+            self.check_session(spark)
         self.check_layout(transaction)
         write = partial(copy_load, spark=spark, load=load, target_bytes=self.target_bytes)
         return stage_rows(self, transaction, write, load.rows)

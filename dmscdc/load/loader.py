@@ -234,12 +234,13 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
     if task.schema_policy == "strict":
         check_same(str(task.table), replaced_columns(head, schema))
     _check_columns(task, schema, footers)
-    load = change_files(footers, urls, schema)
-    with clock.step("Spark's start"):
-        spark()
-    with clock.step("check key", sum(f.rows for f in footers)):
-        aside = load_rows_aside(spark(), task, load, opened.bad)
-        _check_rows(spark(), task, load, aside)
+    load, later = change_files(footers, urls, schema), SessionOnDemand(spark)
+    if not is_small(load.bytes):
+        with clock.step("Spark's start"):
+            spark()
+    with clock.step("check key", load.rows):
+        aside = load_rows_aside(spark, task, load, opened.bad)
+        _check_rows(later, task, load, aside)
     position = read_by(after_load(plan) if plan.changes else plan.after, opened)
     position, note = put_aside(task, position, head, Position(), (), aside)
     settings = (schema, task.key, task.partition)
@@ -248,7 +249,7 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
         with clock.step("compare with the table", load.rows):
             found = _difference(spark(), task, plan, transaction, load, len(aside))
         return _pending_difference(spark(), task, plan, transaction, found, load, clock, note, aside)
-    pending = replace_table(spark(), task, transaction, load, plan.load_number, len(aside))
+    pending = replace_table(later, task, transaction, load, plan.load_number, len(aside))
 
     def result(written: Written) -> LoadResult:
         files = files_of(plan.load, footers, {f.path: "load" for f in plan.load})

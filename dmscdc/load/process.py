@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # %% auto #0
 __all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'steps_of', 'check_ready', 'problem_of', 'carry_out',
@@ -35,6 +34,9 @@ from ..spark.session import open_session
 from ..state.items import State, TableItem
 from ..state.registry import open_state
 from ..state.position import Position, reload_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # %% ../../notebooks/08_load/08_process.ipynb #cell-020
 def check_inputs(landing: FolderLanding, plan: Plan) -> None:
@@ -149,7 +151,7 @@ def problem_of(
 
 # %% ../../notebooks/08_load/08_process.ipynb #33521ef6
 def carry_out(
-    spark: OpenSession | None,  # called only when there is something to load; None: one of our own
+    session: OpenSession,  # called only when something needs it
     task: Task,
     plan: Plan,
     table_state: TableState,
@@ -157,7 +159,6 @@ def carry_out(
     renew: Callable[[], Any],  # the lease; or raises `LeaseLost`
 ) -> Iterator[LoadResult]:  # one a commit, as soon as it is made
     "Each step of the plan: prepare, check, commit, save."
-    session = cache(spark or (lambda: open_session(places=_places_of(task, plan), format=table_state.item.format)))
     head, saved = table_state.head, table_state.item.commit
     steps = steps_of(plan, head)
     while steps:
@@ -216,6 +217,14 @@ def process_table(
     source = open_landing(landing)
     table_state, plan, problem, catalogued = None, Plan(ref), None, SyncResult()
     committed: list[LoadResult] = []
+    opened: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        if not opened:
+            ours = {"places": _places_of(task, plan), "format": table_state.item.format}
+            opened.append(spark() if spark else open_session(**ours))
+        return opened[0]
+
     try:
         with leased(store, ref, owner, fence) as renew:
             with clock.step("settle and plan"):
@@ -225,14 +234,14 @@ def process_table(
             source = _with_archive(source, archive, plan)
             task = _task_of(table_state, source, lake, run)
             try:
-                for result in carry_out(spark, task, plan, table_state, store, renew):
+                for result in carry_out(session, task, plan, table_state, store, renew):
                     committed.append(result)
             finally:  # a load may have been committed before the changes were refused
                 if committed or not table_state.lost:
                     catalogued = sync_table(catalog, table_state.lake)
     except Exception as error:
         problem = problem_of(error, source, plan, table_state, committed, run)
-    return processed(plan, table_state, committed, problem, clock, catalogued, mask)
+    return processed(plan, table_state, committed, problem, clock, catalogued, mask, bool(opened))
 
 # %% ../../notebooks/08_load/08_process.ipynb #cell-036
 def _with_archive(

@@ -26,7 +26,7 @@ from .results import OpenSession, Task
 from ..state.position import Position, read_again
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 # %% auto #0
 __all__ = ['OpenFiles', 'open_files', 'read_by', 'files_of', 'load_rows_aside', 'without_aside', 'rows_aside', 'unreadable',
@@ -97,7 +97,7 @@ def files_of(
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #7eec50b6
 def load_rows_aside(
-    spark: SparkSession, task: Task, load: ChangeFiles, bad: Sequence[BadRow]
+    spark: OpenSession, task: Task, load: ChangeFiles, bad: Sequence[BadRow]
 ) -> list[SetAside]:
     "The rows of a load that are put aside; looked for only where there are any. Raises `Refused`."
     if not task.aside:
@@ -106,7 +106,7 @@ def load_rows_aside(
     if not bad and all(number == 0 for found in nulls for number in found.values()):
         return []
     known = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
-    rows = [known.get((row.path, row.row), row) for row in bad_load_rows(spark, load, task.key)]
+    rows = [known.get((row.path, row.row), row) for row in bad_load_rows(spark(), load, task.key)]
     check_number(task.table, rows)
     return rows
 

@@ -251,6 +251,7 @@ class Processed:
     sample: tuple[Mapping[str, Any], ...] = ()  # some changed rows, see `masked`
     not_applied: tuple[Mapping[str, Any], ...] = ()  # file, row (from 1, None: the whole file), reason; the first NAMED
     losses: tuple[str, ...] = ()  # what the source has and the files have not, a sentence each
+    spark: bool = True  # it has asked for a session of Spark
 
     @property
     def applied(self) -> list[str]:
@@ -355,6 +356,7 @@ def processed(
     table_state: TableState | None,  # None: it did not come so far
     done: Sequence[LoadResult], problem: DmscdcError | None, clock: Clock, catalogued: SyncResult,
     mask: str = "",  # patterns of columns whose values are not shown
+    spark: bool = True,  # a session was asked for
 ) -> Processed:
     "Everything a report shows."
     head, table = table_state.lake.head() if table_state else None, str(plan.table)
@@ -378,7 +380,7 @@ def processed(
         rows_before=table_state.head.rows if table_state and table_state.head else None,
         sample=masked([row for load in loads for row in load.written.sample], mask),
         not_applied=tuple(named(row) for load in loads for row in load.not_applied)[:NAMED],
-        losses=tuple(table_state.item.status.get("losses") or ()) if table_state else (),
+        losses=tuple(table_state.item.status.get("losses") or ()) if table_state else (), spark=spark,
     )
 
 # %% ../../notebooks/08_load/03_results.ipynb #e906d218

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -39,11 +40,14 @@ from ..state.registry import open_state
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['TableStatus', 'state_of', 'input_mark', 'refusal_words', 'paused_words', 'busy_words', 'problem_words', 'read_status',
-           'columns_ahead', 'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws', 'read_statuses',
-           'is_mended', 'status_row']
+__all__ = ['FEW', 'TableStatus', 'state_of', 'input_mark', 'refusal_words', 'paused_words', 'busy_words', 'problem_words',
+           'read_status', 'columns_ahead', 'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws',
+           'read_statuses', 'is_mended', 'status_row']
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-006
+FEW = 1 << 20  # bytes of files, which are worked on without Spark if the last run could do without
+
+
 @dataclass(frozen=True)
 class TableStatus:
     "One table as a pass finds it."
@@ -68,8 +72,11 @@ class TableStatus:
 
     @property
     def needs_spark(self) -> bool:
-        "Whether there is something to load; updating the catalogue needs no Spark."
-        return not self.plan.is_empty
+        "Whether a run will most likely ask for Spark; if it does against all odds, its notebook starts one."
+        plain = self.item.format != "hudi" and not self.item.partition  # Spark lays out others
+        used = self.item.status.get("spark", not plain)
+        few = min(FEW, int(os.environ.get("DMSCDC_SMALL_BYTES", FEW)))
+        return not self.plan.is_empty and (used or self.bytes > few)
 
     @property
     def bytes(self) -> int:

@@ -445,6 +445,7 @@ def noted(
     "Save the run's result in the state and return the table's outcome."
     table, done = status.table, run.records.get("processed") or {}
     told = {"catalog": mark} if (mark := (done.get("catalog") or {}).get("mark")) else {}
+    told |= {"spark": done["spark"]} if "spark" in done else {}
     said = {"last_verdict": run.verdict, "last_words": run.words[:1_000], "last_run": run.id, "lag": done.get("lag")}
     workers.state.note_run(table, {**said, "refused": _refused_input(workers, status, run), **told})
     words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words

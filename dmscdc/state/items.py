@@ -179,7 +179,7 @@ _ITEM_KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str,
                "commit": int, "instruction": (dict, _NONE), "intent": (dict, _NONE), "status": dict, "csv": dict}
 _STATUS_KINDS = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
                  "refused": (dict, _NONE), "full_at": _NUMBER, "doubts": list, "accepted": int,
-                 "stream": dict, "proof": (dict, _NONE), "losses": list}
+                 "stream": dict, "proof": (dict, _NONE), "losses": list, "spark": bool}
 _POSITION_KINDS = {"load": int, "last": str, "window_start": str, "shrunk": bool, "listed_at": _NUMBER, "cut": str,
                    "emptied": (tuple, _NONE)}
 _FILE_KINDS = {"path": str, "size": int, "time": _NUMBER}
@@ -331,7 +331,7 @@ def without_instruction(item: TableItem, commit: int  # the table's newest commi
 
 # %% ../../notebooks/06_state/02_items.ipynb #2a8c3ff3
 STATUS_FIELDS = ("seen_at", "last_verdict", "last_words", "last_run", "lag", "catalog", "refused", "full_at", "doubts",
-                 "accepted", "stream", "proof", "losses")
+                 "accepted", "stream", "proof", "losses", "spark")
 
 
 def with_status(item: TableItem, status: Mapping  # some of `STATUS_FIELDS`

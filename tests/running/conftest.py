@@ -26,3 +26,11 @@ def a_job(tmp_path_factory):
 def says():
     "The source of a cell that records a verdict."
     return lambda word, words="as expected": f'record("verdict", {{"verdict": "{word}", "words": "{words}", "command": "run it again"}})'
+
+
+@pytest.fixture(scope="module", autouse=True)
+def in_spark():
+    "Tables are asked for a Spark, however small they are: it is what is looked at."
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMSCDC_SMALL_BYTES", "-1")
+        yield

@@ -47,7 +47,7 @@ def test_a_reload_applies_changes_that_lie_in_the_archive(tmp_path, spark, copy)
     assert w.lake("id, name, _cdc_file") == [(1, "older", f"{OLD}.parquet"), (3, "newer", f"{NEW}.parquet")]
 
 
-def test_a_file_of_the_archive_that_changes_during_the_run_voids_it(tmp_path, spark):
+def test_a_file_of_the_archive_that_changes_during_the_run_voids_it(tmp_path, spark, in_spark):
     w = loaded(tmp_path, spark)
     assert w.go().verdict == "ok"
     archive = archived(w)

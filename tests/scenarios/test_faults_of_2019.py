@@ -106,7 +106,7 @@ def test_load_started_before_all_its_parts_are_there__it_waits(w):
     assert w.go(settle=300).verdict == "ok" and w.lake("id, name") == [(1, "a"), (2, "B")]
 
 
-def test_files_that_arrive_during_the_run_read_twice__they_wait_for_the_next(w):
+def test_files_that_arrive_during_the_run_read_twice__they_wait_for_the_next(w, in_spark):
     w.load([(1, "a")]).changes(1, [("I", 2, "b")])
     def arriving():
         if not (w.raw / f"{closed(2)}.parquet").exists():

@@ -111,7 +111,7 @@ def test_while_another_holds_the_lease_nothing_is_done_and_its_holder_is_named(w
     assert w.go().verdict == "ok" and w.state.holder(w.ref) is None, "our own is given back"
 
 
-def test_a_run_whose_lease_passed_on_commits_nothing(w):
+def test_a_run_whose_lease_passed_on_commits_nothing(w, in_spark):
     w.load([(1, "a")])
     lease = w.state.acquire(w.ref, "slow run", 600)
     def late():
@@ -119,12 +119,6 @@ def test_a_run_whose_lease_passed_on_commits_nothing(w):
         return w.spark
     done = w.go(owner="slow run", fence=lease.fence, spark=late)
     assert done.verdict == "failed" and "slow run has lost its lease" in done.words and w.lake_table.head() is None and not w.folder.exists()
-
-
-@pytest.fixture
-def in_spark(monkeypatch):
-    "Spark is asked for, and others act just then."
-    monkeypatch.setenv("DMSCDC_SMALL_BYTES", "-1")
 
 
 @pytest.mark.parametrize("meddle, words", [
@@ -144,7 +138,7 @@ def test_an_input_that_changes_during_the_run_voids_it_and_the_next_pass_takes_i
     assert w.go().verdict == "ok" and w.lake("id, name")[1] == (2, "a much longer text than before")
 
 
-def test_a_file_that_arrives_during_the_run_waits_for_the_next_pass(w):
+def test_a_file_that_arrives_during_the_run_waits_for_the_next_pass(w, in_spark):
     w.load([(1, "a")]).changes(1, [("U", 1, "b")])
     def later():
         if not (w.raw / f"{closed(2)}.parquet").exists(): w.changes(2, [("U", 1, "c")])
@@ -178,7 +172,7 @@ def test_other_keys_and_partitions_wait_for_a_reload(w):
     assert done.verdict == "ok" and w.lake("id, name") == [(1, "a"), (2, "b"), (3, "c")] and all(f.startswith("name=") for f in w.files())
 
 
-def test_a_run_by_hand_holds_its_lease_for_as_long_as_a_step_may_take(spark, tmp_path):
+def test_a_run_by_hand_holds_its_lease_for_as_long_as_a_step_may_take(spark, tmp_path, in_spark):
     world, left = World(tmp_path, spark, {"id": "int"}).set(key="id").load([(1,)]), []
 
     def session():
