@@ -741,7 +741,8 @@ def emptied_by(
     if not new:
         return Emptied(None, {path: frozenset(rows) for path, rows in again.items()})
     name, path, row, _, text = new[-1]
-    before = F.struct(NAME, FILE, ROW) < F.struct(F.lit(name), F.lit(path), F.lit(row).cast("bigint"))
+    last = F.lit(name).alias(NAME), F.lit(path).alias(FILE), F.lit(row).cast("bigint").alias(ROW)
+    before = F.struct(NAME, FILE, ROW) < F.struct(*last)
     later = bool(text) and not told.where(before & (F.col("number") > text)).isEmpty()
     return Emptied((path, row), {}, later)
 
