@@ -13,7 +13,7 @@ from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.lake.table import LakeTable, open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
-from dmscdc.load.results import Processed
+from dmscdc.load.results import COUNTED, Processed, balance_of
 from dmscdc.state.items import TableItem
 from dmscdc.state.sqlite import SqliteState
 
@@ -82,7 +82,9 @@ class World:
     def go(self, **more: Any) -> Processed:
         "One table done once."
         given = {"settle": 0, "run": "test", "spark": lambda: self.spark, "format": FORMAT, **more}
-        return process_table(*self.places, **given)
+        done = process_table(*self.places, **given)
+        assert balance_of(done.rows) == 0 and done.rows["keys"] == sum(done.rows[name] for name in COUNTED), done.rows  # as the job's notebook does
+        return done
 
     def idle(self, **more: Any) -> Processed:
         "The same, where no Spark may be asked for."

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles', 'hide_emptied',
-           'before_images', 'images_of_all', 'change_files', 'quoted', 'value_of', 'logs', 'read_group', 'read_changes',
-           'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded', 'is_text',
-           'sequence_column', 'useless_sequence', 'check_key', 'check_ops']
+           'before_images', 'images_of_all', 'added_column', 'change_files', 'quoted', 'value_of', 'logs', 'read_group',
+           'read_changes', 'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded',
+           'is_text', 'sequence_column', 'useless_sequence', 'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -102,22 +102,30 @@ def _has_values(path: str, url: str, names: Iterable[str]) -> bool:
 
 # %% ../../notebooks/05_changes/03_read.ipynb #af943b44
 _BEFORE = "BI_"  # before the name of a column: its value before an update
-_ADDED = 2  # columns that DMS adds as texts: the time of the commit, and by a rule the change sequence
 
 
 def images_of_all(
     schema: Schema,  # of the table
     files: Sequence[Schema],  # of change files
+    added: Collection[str] = (),  # columns that DMS adds, which have none: its change sequence
 ) -> dict[str, str]:  # column -> column of its value before an update; empty where not all are there
-    "The before images of all columns of the source, if every file has them; those that DMS adds have none."
+    "The before images of all columns of the source, if every file has them."
     names = {c.name for c in schema}
-    source = [c for c in schema if not (c.name.startswith(_BEFORE) and c.name[len(_BEFORE) :] in names or c.of)]
-    found = {c.name: f"{_BEFORE}{c.name}" for c in source}
-    without = [c for c in source if found[c.name] not in names]
-    if 0 < len(without) <= _ADDED and len(source) > len(without) and all(c.type == "string" for c in without):
-        found = {name: before for name, before in found.items() if before in names}
+    source = [c.name for c in schema if not (c.name.startswith(_BEFORE) and c.name[len(_BEFORE) :] in names or c.of)]
+    found = {name: f"{_BEFORE}{name}" for name in source if name not in added}
     carried = [{c.name for c in file} for file in files]
     return found if files and all(names >= {*found, *found.values()} for names in carried) else {}
+
+
+def added_column(
+    schema: Schema,  # of the table
+    sequence: str | None,  # the highest change sequence that it has applied; "" or None for none
+) -> tuple[str, ...]:
+    "The change sequence of a table with before images: the one text without an image, where changes have a sequence."
+    names = {c.name for c in schema}
+    texts = [c.name for c in schema if c.type == "string" and not c.of and not c.name.startswith(_BEFORE)]
+    without = [name for name in texts if f"{_BEFORE}{name}" not in names]
+    return tuple(without) if sequence and len(without) == 1 else ()
 
 # %% ../../notebooks/05_changes/03_read.ipynb #dcdd47c9
 def change_files(
@@ -435,7 +443,8 @@ def useless_sequence(
     "A column with change sequences that do not order the changes, and why: they are numbers, or were cut."
     first = next((f for f in files.footers if f.rows), None)
     kinds = {c.name: c.type for c in first.schema if not c.of} if first else {}
-    named = [n for n, kind in kinds.items() if n.upper() == STANDARD or kind.partition("(")[0] in ("decimal", "double")]
+    numbers = [n for n, kind in kinds.items() if kind.partition("(")[0] in ("decimal", "double")]
+    named = [n for n in kinds if n in numbers or n.upper() == STANDARD]
     if not named:
         return ""
     file, name = open_raw(files.urls[first.path], first.path), first.path.rpartition("/")[2]
@@ -486,9 +495,9 @@ def check_ops(
         names = [c.name for c in f.schema]
         if f.rows and OP not in names:
             like = [n for n in names if n.upper() == OP.upper()]
-            if like and (first := names.index(like[0])) == 0:
+            if like and like[0] == names[0]:
                 raise Refused(
-                    f"{table}: {f.path} has no column {OP}, but {names[first]} in its place: another program wrote the "
+                    f"{table}: {f.path} has no column {OP}, but {like[0]} in its place: another program wrote the "
                     f"file anew, or the column is the source's. Where it says what each row did, let it be called "
                     f"{OP}, as DMS writes it; then: dmscdc pass --only {for_shell(table)}",
                     f.rows,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,7 @@ def in_tasks(
     return facts_in(numbers.mapInArrow(work, "done string"))
 
 
+_ALONE = threading.RLock()
 _ROOM = 2 << 30  # bytes of memory that small work may take; it is a bomb if it needs more
 
 
@@ -81,15 +83,16 @@ def bounded_memory() -> Iterator[None]:
         return
     import resource
 
-    with open("/proc/self/statm") as file:
-        now = int(file.read().split()[0]) * resource.getpagesize()
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    least = min(limit for limit in (soft, hard, now + _ROOM) if limit != resource.RLIM_INFINITY)
-    resource.setrlimit(resource.RLIMIT_AS, (least, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    with _ALONE:  # threads share the bound, and each puts back what it found
+        with open("/proc/self/statm") as file:
+            now = int(file.read().split()[0]) * resource.getpagesize()
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        least = min(limit for limit in (soft, hard, now + _ROOM) if limit != resource.RLIM_INFINITY)
+        resource.setrlimit(resource.RLIMIT_AS, (least, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def with_access(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..changes.read import images_of_all, quoted
+from ..changes.read import added_column, images_of_all, quoted
 from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, stored_names
 from ..changes.schema import time_from
 from ..errors import NoPast
@@ -339,7 +339,7 @@ def _beside(
 ) -> tuple[str, str, tuple[Difference, ...]]:
     "Files and lake compared."
     rows = [row for row in rows if row.file in {*line.files}]
-    if not head.key and images_of_all(head.schema, [head.schema]):
+    if not head.key and _keyless(head) is Keyless.EQUAL_ROW:
         return OPEN, "without a key an update or delete takes one equal row, whichever file brought it", ()
     left = [row for row in rows if row.op in ("U", "D")]
     if not head.key and left:
@@ -400,8 +400,10 @@ def keys_with(
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-034
 def _keyless(head: Commit | None) -> Keyless:
-    is_told = bool(head) and bool(images_of_all(head.schema, [head.schema]))
-    return Keyless.EQUAL_ROW if is_told else Keyless.LEFT_OUT
+    if not head:
+        return Keyless.LEFT_OUT
+    added = added_column(head.schema, Position.from_json(head.position).sequence)
+    return Keyless.EQUAL_ROW if images_of_all(head.schema, [head.schema], added) else Keyless.LEFT_OUT
 
 
 def audit_row(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..changes.read import OPS, images_of_all
+from ..changes.read import OPS, added_column, images_of_all
 from ..changes.schema import OP, ROW, Schema, arrow_type
 from ..errors import BadKey
 from .changelog import Changelog, changelog_files
@@ -51,7 +51,8 @@ def _steps_without_key(
     conditions: Sequence[Condition] = (),
 ) -> Iterator[tuple[dict[str, Any], RowChange]]:  # its values without nulls
     "The rows of files of a table without a key, each of them a row of its own."
-    keyless = Keyless.EQUAL_ROW if images_of_all(schema, [schema]) else Keyless.LEFT_OUT
+    added = added_column(schema, past.position.sequence if past.position else "")
+    keyless = Keyless.EQUAL_ROW if images_of_all(schema, [schema], added) else Keyless.LEFT_OUT
     for file in files:
         rows = rows_of(past, file, schema)
         if not {one.column for one in conditions} <= set(rows.column_names):

@@ -31,7 +31,7 @@ from .arrivals import Plan, advance, count, some
 from .plan import note_replaced
 from .raw_files import after_drop, changed_elsewhere, files_of, load_rows_aside, open_files
 from .raw_files import put_aside, read_by, rows_aside, unreadable, without_aside
-from .results import NAMED, LoadResult, OpenSession, PendingLoad, Task, note_too_fine
+from .results import COUNTED, NAMED, LoadResult, OpenSession, PendingLoad, Task, note_too_fine
 from ..spark.session import SessionOnDemand
 from ..state.position import Position, reload_name
 from ..storage.filesystem import fs_and_path, new_fs_and_path, spark_url
@@ -391,7 +391,8 @@ def _without_key(
     "The batch of a table without a key: updates and deletes applied to equal rows, and without what repeats the load."
     from pyspark.sql import functions as F
 
-    images = images_of_all(files.schema, [f.schema for f in files.footers]) if batch.folded.left_out else {}
+    added = [sequence_column(files)]
+    images = images_of_all(files.schema, [f.schema for f in files.footers], added) if batch.folded.left_out else {}
     hidden = {path: frozenset(row for one, row in left if one == path) for path, _ in left}
     if images and is_again:
         raise Refused(
@@ -717,34 +718,44 @@ class Emptied:
 
     last: tuple[str, int] | None  # file and row of the last one, in the order of files; None: all were said before
     again: Mapping[str, frozenset[int]]  # path -> rows whose change sequence was applied before
+    sequence: str = ""  # of the last one
     disorder: bool = False  # a row before the last one has a later change sequence
 
 
 def emptied_by(
     spark: SparkSession,
+    table: str,  # for messages
     files: ChangeFiles,
     sequence: str,  # column of the change sequence, "" for none
     known: str,  # the highest that was applied
 ) -> Emptied:
-    "What the rows with `Op` T say."
+    "What the rows with `Op` T say. Raises `Refused` for too many of them."
     from pyspark.sql import functions as F
 
     rows = read_changes(spark, files)
     number = F.when(proves(sequence), F.col(quoted(sequence))) if sequence else F.lit(None).cast("string")
     told = rows.select(NAME, FILE, ROW, OP, F.coalesce(number, F.lit("")).alias("number"))
-    found = [tuple(row) for row in told.where(F.col(OP) == "T").orderBy(NAME, FILE, ROW).collect()]
+    found = told.where(F.col(OP) == "T").orderBy(NAME, FILE, ROW).drop(OP).limit(_TRUNCATES + 1).collect()
+    if len(found) > _TRUNCATES:
+        raise Refused(f"{table}: more than {_TRUNCATES:,} rows of this batch say TRUNCATE; nothing was applied")
     again: dict[str, set[int]] = {}
-    for _, path, row, _, text in found:
-        if text and text <= known:
-            again.setdefault(path, set()).add(row)
-    new = [one for one in found if one[2] not in again.get(one[1], ())]
+    new = []
+    for one in found:
+        if one["number"] and one["number"] <= known:
+            again.setdefault(one[FILE], set()).add(one[ROW])
+        else:
+            new.append(one)
+            known = max(known, one["number"])
     if not new:
         return Emptied(None, {path: frozenset(rows) for path, rows in again.items()})
-    name, path, row, _, text = new[-1]
+    name, path, row, text = new[-1]
     last = F.lit(name).alias(NAME), F.lit(path).alias(FILE), F.lit(row).cast("bigint").alias(ROW)
     before = F.struct(NAME, FILE, ROW) < F.struct(*last)
     later = bool(text) and not told.where(before & (F.col("number") > text)).isEmpty()
-    return Emptied((path, row), {}, later)
+    return Emptied((path, row), {}, text, later)
+
+
+_TRUNCATES = 10_000  # rows of a batch
 
 
 def emptied_table(spark: OpenSession, task: Task, head: Commit, position: Position) -> PendingCommit:
@@ -778,7 +789,7 @@ def _prepare_emptied(
         )
     after = plan.after
     stands = Position(load=before.load + 1, load_files=after.load_files, cut=after.cut, emptied=at, applied=(0, 0),
-                      left_out=after.left_out, listed_at=after.listed_at, sequence=before.sequence,
+                      left_out=after.left_out, listed_at=after.listed_at, sequence=max(before.sequence or "", told.sequence),
                       absent=before.absent, csv=before.csv)
     rest = tuple(f for f in files if f.order >= file.order)
     left = replace(plan, before=stands, load_number=stands.load, after=advance(stands, rest), changes=rest, late=(),
@@ -791,8 +802,8 @@ def _prepare_emptied(
     if told.disorder:
         notes = (f"{file.path}: rows before the TRUNCATE in row {at[1] + 1:,} have later change sequences; the order "
                  f"of rows decided. A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload",)
-    done = lambda written: LoadResult(replace(written, deleted=head.rows), message=words, notes=notes, doubts=notes)
-    return PendingLoad(pending, done, left)
+    gone = {"keys": head.rows, "message": words, "notes": notes, "doubts": notes}
+    return PendingLoad(pending, lambda written: LoadResult(replace(written, deleted=head.rows), **gone), left)
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-028
 def _prepare_batch(
@@ -816,16 +827,17 @@ def _prepare_batch(
             spark()
     with clock.step("fold", sum(f.rows for f in footers)):
         chosen = change_files(footers, urls, grown.schema, kinds, task.key, _load_file(task, plan.after.load_files))
-        without = hide_emptied({}, plan.after.emptied)
-        chosen = replace(chosen, without={path: rows for path, rows in without.items() if path in urls})
+        emptied = plan.after.emptied if plan.after.emptied and plan.after.emptied[0] in urls else None
+        chosen = replace(chosen, without=hide_emptied({}, emptied))
         batch = _fold_files(later, task, chosen, staged, plan.after.load_files, head.schema)
         if batch.folded.bad and task.empties:
             order = _change_sequence(task, chosen, plan.after.load_files)
-            told = emptied_by(spark(), chosen, order, Position.from_json(head.position).sequence or "")
+            known = Position.from_json(head.position).sequence or ""
+            told = emptied_by(spark(), str(task.table), chosen, order, known)
             if told.last:
                 return _prepare_emptied(spark, task, plan, head, files, told)
             if told.again:
-                chosen = replace(chosen, without=told.again)
+                chosen = replace(chosen, without=hide_emptied(told.again, emptied))
                 batch = _fold_files(later, task, chosen, f"{staged}/again", plan.after.load_files, head.schema)
         _check_batch(task, chosen, batch)
         before, same, misses = Position.from_json(head.position), [], 0
@@ -873,6 +885,8 @@ def _prepare_batch(
                  "moved": batch.folded.renamed, "unlogged": batch.folded.unlogged,
                  "not_applied": tuple([*bad, *keyless.rows][:NAMED])}
         keys = batch.folded.keys
+        if batch.replaces:  # a file that is applied again speaks of the rows that it no longer holds, too
+            keys = sum(getattr(written, name) for name in COUNTED)
         slow = f"written by the format itself, which takes longer: {written.by_format}" if written.by_format else ""
         again = _say_resumed(earlier, plan.changes, batch.folded.met, batch.folded.repeats)
         if sent_again:

@@ -71,8 +71,8 @@ def prepare_emptied(spark: OpenSession, task: Task, plan: Plan, head: Commit) ->
     position = replace(plan.after, absent=before.absent, csv=before.csv)
     pending = emptied_table(spark, task, head, position)
     rows = f"{head.rows:,} row{'s' * (head.rows != 1)} removed"
-    words = f"{rows}: {plan.empties}"
-    return PendingLoad(pending, lambda written: LoadResult(replace(written, deleted=head.rows), message=words))
+    gone = {"keys": head.rows, "message": f"{rows}: {plan.empties}"}
+    return PendingLoad(pending, lambda written: LoadResult(replace(written, deleted=head.rows), **gone))
 
 
 def steps_of(plan: Plan, head: Commit | None) -> list[Callable[..., PendingLoad]]:

@@ -142,6 +142,8 @@ def test_a_truncate_that_a_resumed_task_sends_again_empties_nothing_and_one_befo
     assert one.go().verdict == "ok" and rows(one) == [(6, "rug"), (7, "mat")]
     one.changes(3, [T], sequences=numbered(7), **more)
     assert one.go().verdict in ("ok", "attention") and rows(one) == [(6, "rug"), (7, "mat")]
+    one.changes(5, [T, ("I", 8, "bed")], sequences=numbered(20, 21), **more).changes(6, [T], sequences=numbered(20), **more)  # in one pass
+    assert one.go().verdict in ("ok", "attention") and rows(one) == [(8, "bed")]
     early = World(tmp_path / "early", spark, ITEM).set(key="id", when_gone="empty").changes(1, [T], time=datetime(2018, 12, 15, 10, 0, 2, tzinfo=timezone.utc)).load([(1, "lamp")], time=datetime(2018, 12, 15, 10, 5, tzinfo=timezone.utc))
     refused = early.go()
     assert refused.verdict == "refused" and "put before the load" in refused.words and "--supersede" in refused.words and rows(early) == [(1, "lamp")]

@@ -63,6 +63,13 @@ def test_the_lake_has_each_row_as_often_as_the_source(one, seed):
     assert all(one_["lake"]["verdict"] != "differs" for one_ in life)
 
 
+def test_a_column_of_the_source_without_a_before_image_is_not_taken_for_one_that_dms_adds(tmp_path, spark):
+    one = World(tmp_path, spark, {**ITEM, "note": "string"}).set(insert_only=True).load([("lamp", 1, "mine"), ("lamp", 1, "yours")], time=DAWN)
+    one.changes(1, [("D", "lamp", 1, "yours", None, None)], {**ITEM, "note": "string", **{name: kind for name, kind in BOTH.items() if name not in ITEM}})
+    done = one.go()
+    assert done.verdict == "attention" and done.rows["left_out"] == 1 and len(one.lake("item")) == 2
+
+
 def test_what_meets_no_equal_row_is_counted_and_changes_without_before_images_are_left_out_as_before(one):
     one.load([("lamp", 1)], time=DAWN).set(insert_only=True).go()
     one.changes(1, [("D", "desk", 9, None, None), ("U", "lamp", 2, "lamp", 1), ("U", "tent", 5, "sofa", 5)], BOTH)
