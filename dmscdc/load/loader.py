@@ -789,8 +789,8 @@ def _prepare_emptied(
         )
     after = plan.after
     stands = Position(load=before.load + 1, load_files=after.load_files, cut=after.cut, emptied=at, applied=(0, 0),
-                      left_out=after.left_out, listed_at=after.listed_at, sequence=max(before.sequence or "", told.sequence),
-                      absent=before.absent, csv=before.csv)
+                      left_out=after.left_out, listed_at=after.listed_at, absent=before.absent, csv=before.csv,
+                      sequence=max(before.sequence or "", told.sequence))
     rest = tuple(f for f in files if f.order >= file.order)
     left = replace(plan, before=stands, load_number=stands.load, after=advance(stands, rest), changes=rest, late=(),
                    reapplied=())
