@@ -109,5 +109,5 @@ def test_a_table_whose_jars_are_not_the_listed_ones_fails_before_java_starts(rep
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "landing/shop/product/LOAD00000001.parquet")
     write_config(tmp_path, landing="landing", lake="lake", settle=0, format="iceberg")
     assert subprocess.run([CLI, "table", "set", "shop.product", "--key", "id"], cwd=tmp_path).returncode == 0
-    done = subprocess.run([CLI, "pass"], cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ, "JAVA_HOME": "/nowhere"})
+    done = subprocess.run([CLI, "pass"], cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ, "JAVA_HOME": "/nowhere", "DMSCDC_SMALL_BYTES": "0"})
     assert done.stdout == "1 table: 1 failed\n" and f"shop.product: failed, JarMissing: {wanted.name} from file:" in done.stderr, done
