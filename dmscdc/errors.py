@@ -74,7 +74,7 @@ class NotADmsName(DmscdcError, ValueError, exit_code=2, mend="move the file away
     "The base name is none that DMS gives to a load file or a change file."
 
 
-class LandingEmpty(DmscdcError, LookupError, verdict="attention", exit_code=3, mend="check landing and include"):
+class LandingEmpty(DmscdcError, LookupError, verdict="attention", exit_code=3, mend="landing or include"):
     "The landing holds no file of DMS where one was expected."
 
 

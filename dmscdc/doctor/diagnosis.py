@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, NotADmsName, UnknownTable
 from ..lake.table import open_lake
 from ..landing.files import FolderLanding, Listing, TableRef, for_shell, landing_command, parse_name
-from ..landing.files import printable
+from ..landing.files import printable, too_deep
 from ..landing.s3 import THREADS, Bucket, BucketLanding, Landing, open_landing
 from ..landing.transactions import transactions_from
 from ..load.arrivals import count, some
@@ -59,12 +59,14 @@ def tables_to_examine(
 
 
 def _unread(landing: Landing) -> list[Finding]:
-    "Schemas whose tables could not be looked for, and folders that can be none."
+    "Schemas whose tables could not be looked for, folders that can be none, and files too deep for any table."
     why, mend = "Its tables are not seen by any pass", "rights to list it"
     found = [Finding("warning", f"schema {schema}", words, why, mend) for schema, words in landing.unread.items()]
     why, way = "No pass looks into it", "another name (rename-table or rename-schema in the task), or another place"
     odd = landing.odd.items()
-    return found + [Finding("warning", f"folder '{printable(name)}'", what, why, way) for name, what in odd]
+    found += [Finding("warning", f"folder '{printable(name)}'", what, why, way) for name, what in odd]
+    deep = (too_deep(str(place.root), path) for place in landing.places for path in islice(place.deep, 10))
+    return found + [Finding("warning", "landing", what, "No pass reads it", mend) for what, mend in deep]
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #5b072a41
 _MIXED = "CDC_TXN-"  # how the files of transactions begin

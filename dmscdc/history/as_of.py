@@ -5,21 +5,21 @@
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
-from ..changes.read import KIND, NAME, OPS, check_key, proves, quoted
-from ..changes.schema import FILE, OP
+from ..changes.read import KIND, NAME, OPS, ChangeFiles, check_key, proves, quoted
+from ..changes.schema import FILE, OP, ROW
 from ..errors import CommitConflict, FilesGone, NoPast
-from .changelog import Changelog, check_told, closed_by, held_by, hidden_rows, lost_of, read_files
-from .changelog import read_changelog, upto
-from .clock import NO_INSERT, NO_KEY, NO_OP, STAMP, UNREADABLE, AsOf, CommitClock, clock_of
-from .clock import position_words
+from .changelog import Changelog, check_told, closed_by, equal_images, held_by, hidden_rows, lost_of
+from .changelog import read_changelog, read_files, upto
+from .clock import NO_EQUAL, NO_INSERT, NO_KEY, NO_OP, STAMP, TRUNCATE, UNREADABLE, AsOf, CommitClock
+from .clock import clock_of, position_words
 from .replay import current_rows, every_state, has_key
 from ..lake.table import LakeTable
 from ..state.position import Position
@@ -62,14 +62,17 @@ def _digits_time(
 def left_out(
     rows: DataFrame,  # of `read_changelog`
     key: Sequence[str],
+    telling: Iterable[str] = (),  # files whose before images tell which row an update or delete takes
 ) -> dict[str, int]:  # by reason; one row comes back
     "Count the rows that cannot be applied."
     known = F.coalesce(F.col(OP).isin(*OPS), F.lit(False))
     values = [F.col(quoted(name)).isNotNull() for name in rows.columns if name == OP or not name.startswith("_cdc_")]
     empty = ~reduce(or_, values)  # as a row of CSV is that cannot be read
-    reasons = {UNREADABLE: empty, NO_OP: ~known & ~empty, NO_KEY: known & ~has_key(key)}
+    emptied = F.coalesce(F.col(OP) == "T", F.lit(False))
+    odd = ~known & ~empty & ~emptied
+    reasons = {UNREADABLE: empty, TRUNCATE: emptied, NO_OP: odd, NO_KEY: known & ~has_key(key)}
     if not key:
-        reasons[NO_INSERT] = known & (F.col(OP) != "I")
+        reasons[NO_INSERT] = known & (F.col(OP) != "I") & ~F.col(FILE).isin(*telling)
     counts = [F.count(F.when(why, 1)).alias(f"n{i}") for i, why in enumerate(reasons.values())]
     found = zip(reasons, rows.agg(*counts).collect()[0])
     return {why: number for why, number in found if number}
@@ -95,9 +98,49 @@ def as_of(
         rows = read_files(spark, past, files)
     elif at:
         rows = rows.limit(0)
-    found = current_rows(every_state(rows, key, files, clock.sequence, past.number))
+    images, telling = ({}, ()) if key else equal_images(past, files)
+    counted = left_out(rows, key, telling)
+    if images:
+        found, counted[NO_EQUAL] = _with_images(rows, files, images, telling)
+    else:
+        found = current_rows(every_state(rows, key, files, clock.sequence, past.number))
     by = str(clock) if at else "position"
-    return AsOf(found, position_words(past), by, past.begins, past.gaps, left_out(rows, key))
+    return AsOf(found, position_words(past), by, past.begins, past.gaps, counted)
+
+
+def _with_images(
+    rows: DataFrame,  # of `read_changelog`
+    files: ChangeFiles,
+    images: Mapping[str, str],  # column -> its before image, of `equal_images`
+    telling: Iterable[str],  # the change files that have them all
+) -> tuple[DataFrame, int]:  # the table after all these rows; updates and deletes that met no equal row
+    "A table without a key: of equal rows, as many as leave are taken from the front of those that come."
+    numbers = [(footer.path, number) for number, footer in enumerate(files.footers)]
+    numbers = rows.sparkSession.createDataFrame(numbers, "path string, _cdc_number bigint")
+    types = {c.name: c.type for c in files.schema}
+    now = F.struct(*[quoted(name) for name in images])
+    was = F.struct(*[F.col(quoted(image)).cast(types[name]).alias(name) for name, image in images.items()])
+    goes, comes = F.lit(-1), F.lit(1)
+    is_load = F.col(KIND) == "load"
+    tells = F.col(FILE).isin(*telling)
+    steps = F.when(is_load | (F.col(OP) == "I"), F.array(F.struct(comes.alias("step"), now.alias("value"))))
+    steps = steps.when(tells & (F.col(OP) == "D"), F.array(F.struct(goes.alias("step"), now.alias("value"))))
+    both = F.array(F.struct(goes.alias("step"), was.alias("value")), F.struct(comes.alias("step"), now.alias("value")))
+    steps = steps.when(tells & (F.col(OP) == "U"), both)
+    path = F.regexp_replace(FILE, "#[0-9]+$", "")
+    told = rows.join(F.broadcast(numbers), F.when(is_load, path).otherwise(F.col(FILE)) == F.col("path"))
+    ours = [*[quoted(c.name) for c in files.schema], FILE, ROW]
+    told = told.select(*ours, "_cdc_number", F.explode(steps).alias("_cdc_it"))
+    step, value = F.col("_cdc_it.step"), F.col("_cdc_it.value")
+    line = Window.partitionBy(value)
+    each = line.orderBy("_cdc_number", ROW, step)
+    told = told.withColumn("_cdc_many", F.sum(step).over(each))
+    missed = F.greatest(F.lit(0), -F.min("_cdc_many").over(line))
+    told = told.withColumn("_cdc_taken", F.sum(F.when(step < 0, 1).otherwise(0)).over(line) - missed)
+    told = told.withColumn("_cdc_place", F.sum(F.when(step > 0, 1).otherwise(0)).over(each))
+    stays = told.where((step > 0) & (F.col("_cdc_place") > F.col("_cdc_taken")))
+    misses = told.groupBy(value).agg(F.greatest(F.lit(0), -F.min("_cdc_many")).alias("n")).agg(F.sum("n")).first()[0]
+    return stays.select(*ours), misses or 0
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-030
 def _committed_by(

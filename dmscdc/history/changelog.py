@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ..changes.csv import CsvFormat, CsvUrls, format_from, is_csv
 from ..changes.quarantine import KEYLESS, read_aside
-from ..changes.read import KIND, ChangeFiles, change_files, hide_emptied, read_changes
-from ..changes.schema import FILE, OP, evolve, read_footers
+from ..changes.read import KIND, ChangeFiles, added_column, change_files, hide_emptied, images_of_all, read_changes
+from ..changes.schema import FILE, OP, Column, evolve, read_footers
 from ..changes.tasks import check_sound
 from ..errors import NoPast
 from ..landing.files import RawFile, TableRef, change_order, for_shell
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'is_same_base', 'obsolete', 'undecided',
            'lost_changes', 'put_again', 'lost_older', 'rows_aside', 'hidden_rows', 'open_changelog', 'upto',
-           'check_told', 'closed_by', 'is_held', 'applied', 'lost_of', 'held_by', 'changelog_files', 'read_changelog',
-           'read_files']
+           'check_told', 'closed_by', 'is_held', 'applied', 'lost_of', 'held_by', 'changelog_files', 'equal_images',
+           'read_changelog', 'read_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
@@ -467,6 +467,22 @@ def changelog_files(
     kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
     load = {f.path: past.urls[f.path] for f in past.load[:1]}
     return replace(change_files(footers, past.urls, schema, kinds, key, load), without=past.hidden)
+
+
+def equal_images(
+    past: Changelog,
+    files: ChangeFiles,  # of `changelog_files`
+) -> tuple[dict[str, str], frozenset[str]]:  # column -> its before image; paths of the change files that have them all
+    "By what updates and deletes of a table without a key find their row, see `changes/equal_rows`; nothing for none."
+    added = added_column(files.schema, past.position.sequence if past.position else "")
+    there: dict[str, Column] = {}
+    telling = set()
+    for footer in files.footers:
+        there |= {c.name: c for c in footer.schema if c.name != OP}
+        is_load = files.place[footer.path][1] == "load"
+        if not is_load and images_of_all(tuple(there.values()), [footer.schema], added):
+            telling.add(footer.path)
+    return images_of_all(files.schema, [files.schema], added) if telling else {}, frozenset(telling)
 
 
 def read_changelog(

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['STAMP', 'UNREADABLE', 'NO_OP', 'NO_KEY', 'NO_INSERT', 'CommitClock', 'clock_of', 'committed_at', 'AsOf',
-           'not_applied', 'position_words']
+__all__ = ['STAMP', 'UNREADABLE', 'NO_OP', 'NO_KEY', 'TRUNCATE', 'NO_INSERT', 'NO_EQUAL', 'CommitClock', 'clock_of',
+           'committed_at', 'AsOf', 'not_applied', 'position_words']
 
 # %% ../../notebooks/10_history/06_clock.ipynb #ce8a74bd
 STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
@@ -135,9 +135,13 @@ class AsOf:
 UNREADABLE = "rows that cannot be read (dmscdc doctor names them)"  # why a row is not applied
 NO_OP = "rows without a known Op"
 NO_KEY = "rows without their key"
+TRUNCATE = "rows with Op T, at which the source's table was emptied: rows from before it are still shown"
 NO_INSERT = "updates and deletes of a table without a key"
+NO_EQUAL = "updates and deletes that met no equal row"
 _OF_ONE = {UNREADABLE: "row that cannot be read (dmscdc doctor names it)", NO_OP: "row without a known Op",
-           NO_KEY: "row without its key", NO_INSERT: "update or delete of a table without a key"}
+           NO_KEY: "row without its key", NO_INSERT: "update or delete of a table without a key",
+           TRUNCATE: "row with Op T, at which the source's table was emptied: rows from before it are still shown",
+           NO_EQUAL: "update or delete that met no equal row"}
 
 
 def not_applied(

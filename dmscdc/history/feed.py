@@ -17,7 +17,7 @@ from .clock import clock_of
 from .changelog import Changelog, read_changelog
 from .replay import (AFTER, BEFORE, LAST, POSITION, can_apply, every_state, is_present, key_only,
                                    states, touched)
-from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_names, span
+from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, SEQUENCE_IN_PLACE, Feed, Span, check_feed, span
 from ..state.position import Position
 from ..storage.filesystem import read_url
 
@@ -53,17 +53,22 @@ def _reset_row(
     return rows.sparkSession.range(1).select(*values)
 
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-026
-_FIRST = "_cdc_first_new"
+_FIRST, _SAME = "_cdc_first_new", "_cdc_same"
 
 
 def _full_changes(
     told: DataFrame,  # of `states`
     key: Sequence[str],
 ) -> DataFrame:
-    "From each key's first new change on."
+    "From each key's first new change on, without what a resumed task has sent again: the same sequence, and no change."
     is_new = F.when(F.col(KIND) == "new", F.col(POSITION))
-    first = F.min(is_new).over(Window.partitionBy(*map(quoted, key))) if key else is_new
-    return told.withColumn(_FIRST, first).where(F.col(POSITION) >= F.col(_FIRST))
+    if not key:
+        return told.where(is_new.isNotNull())
+    line = Window.partitionBy(*map(quoted, key))
+    sequence = F.regexp_extract(POSITION, SEQUENCE_IN_PLACE, 1)
+    is_same = (sequence != "") & (sequence == F.lag(sequence).over(line.orderBy(POSITION)))
+    told = told.withColumns({_FIRST: F.min(is_new).over(line), _SAME: F.coalesce(is_same, F.lit(False))})
+    return told.where((F.col(POSITION) >= F.col(_FIRST)) & ~(F.col(_SAME) & F.col(BEFORE).eqNullSafe(F.col(AFTER))))
 
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-028
 _THEN, _NOW = "_cdc_then", "_cdc_now"
@@ -143,7 +148,7 @@ def feed(
         is_shown = (F.col(FILE) == path) & (F.lit(True) if some is None else F.col(ROW).isin(sorted(some)))
         rows = rows.withColumn(KIND, F.when(is_shown, "new").otherwise(F.col(KIND)))
     check_key(str(past.table), files.schema, key, files.footers)
-    check_names(str(past.table), files)
+    check_feed(between.line, files, key)
     clock = clock_of(files, key, time_column)
     rows = rows.withColumn(COMMIT_TIME, commit_time(clock))
     new = rows if between.reset else rows.where(F.col(KIND) == "new")

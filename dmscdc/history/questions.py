@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..changes.read import OPS, added_column, images_of_all
+from ..changes.read import OPS, ChangeFiles, added_column
 from ..changes.schema import OP, ROW, Schema, arrow_type
 from ..errors import BadKey
-from .changelog import Changelog, changelog_files
+from .changelog import Changelog, changelog_files, equal_images
 from .clock import AsOf, clock_of, not_applied
 from .lookup import plain_key, typed
 from .row import Keyless, RawChange, RowChange, RowLife, states_of, steps_of
 from .row_page import key_text, plain, shown, step_line
-from .small import applicable, named_keys, rows_of
+from .small import applicable, named_keys, rows_of, table_then
 from ..landing.files import RawFile
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def _steps_without_key(
     conditions: Sequence[Condition] = (),
 ) -> Iterator[tuple[dict[str, Any], RowChange]]:  # its values without nulls
     "The rows of files of a table without a key, each of them a row of its own."
-    added = added_column(schema, past.position.sequence if past.position else "")
-    keyless = Keyless.EQUAL_ROW if images_of_all(schema, [schema], added) else Keyless.LEFT_OUT
+    telling = equal_images(past, changelog_files(past))[1]
     for file in files:
+        keyless = Keyless.EQUAL_ROW if file.path in telling else Keyless.LEFT_OUT
         rows = rows_of(past, file, schema)
         if not {one.column for one in conditions} <= set(rows.column_names):
             continue
@@ -105,9 +105,11 @@ def notes(
     files: Iterable[RawFile] | None = None,  # None: all
 ) -> tuple[str, ...]:  # sentences
     "What the answer lacks: files that are gone, and rows of these files that were not applied, by reason."
-    schema, counted = changelog_files(past, key=key).schema, Counter()
+    every, counted = changelog_files(past, key=key), Counter()
+    telling = () if key else equal_images(past, every)[1]
     for file in past.files if files is None else files:
-        counted += applicable(rows_of(past, file, schema), key, file.is_load)[1]
+        rows = rows_of(past, file, every.schema)
+        counted += applicable(rows, key, file.is_load, file.path in telling)[1]
     return (*past.gaps, *[not_applied(why, number) for why, number in counted.items() if number])
 
 
@@ -259,6 +261,7 @@ class FoundRow:
     files: tuple[str, ...]  # in which it had them, in order
     life: RowLife
     has_now: bool  # it is there, and has them
+    is_there: bool  # after the last file
 
 
 def find(
@@ -273,7 +276,7 @@ def find(
         raise BadKey(f"{past.table}: no file carries {', '.join(odd)}; they carry {', '.join(there)}")
     try:
         if not key:
-            return _found_without_key(past, _steps_without_key(past, past.files, files.schema, conditions))
+            return _found_without_key(past, files, conditions)
         lives = states_of(replace(past, before=()), _candidates(past, key, conditions, files.schema))
         kinds = {c.name: arrow_type(c.type) for c in files.schema}
         return [row for life in lives if (row := _found(life, conditions, kinds)).files]
@@ -283,19 +286,29 @@ def find(
 
 def _found_without_key(
     past: Changelog,
-    steps: Iterable[tuple[dict[str, Any], RowChange]],
+    files: ChangeFiles,
+    conditions: Sequence[Condition],
 ) -> list[FoundRow]:  # one for all rows with equal values
-    "The rows that some steps have inserted; that an equal row was deleted counts against them."
+    "The rows that once came: by an insert, or by an update that takes one equal row."
+    images, telling = equal_images(past, files)
+    ours = {*images.values(), *added_column(files.schema, past.position.sequence if past.position else "")}
+    names = [c.name for c in files.schema if c.name not in ours]
+
+    def equal(row: Mapping[str, Any]) -> tuple:
+        return tuple((name, plain_key(row[name])) for name in names if row.get(name) is not None)
+
+    there = {equal(row) for row in table_then(past, ()).rows.to_pylist()}
     found: dict[tuple, tuple[dict[str, Any], list[RowChange]]] = {}
-    for values, step in steps:
-        equal = tuple((name, plain_key(value)) for name, value in values.items())
-        found.setdefault(equal, (values, []))[1].append(step)
+    for values, step in _steps_without_key(past, past.files, files.schema, conditions):
+        if step.op == "I" or (step.op == "U" and step.file in telling):
+            shown = {name: value for name, value in values.items() if name not in ours}
+            found.setdefault(equal(values), (shown, []))[1].append(step)
     rows = []
-    for values, told in found.values():
+    for at, (values, told) in found.items():
         numbered = tuple(replace(step, number=number) for number, step in enumerate(told, 1))
-        balance = sum({"I": 1, "U": 1, "D": -1}.get(step.op or "", 0) for step in told)
-        files = tuple(dict.fromkeys(step.file for step in told))
-        rows.append(FoundRow(values, files, RowLife(values, numbered, past.begins, past.gaps), balance > 0))
+        came = tuple(dict.fromkeys(step.file for step in told))
+        life = RowLife(values, numbered, past.begins, past.gaps)
+        rows.append(FoundRow(values, came, life, at in there, at in there))
     return rows
 
 
@@ -328,7 +341,8 @@ def _found(
     rows = pa.table({name: pa.array([step.state.get(name) for step in steps], kinds[name]) for name in names})
     fits = [all(one) for one in zip(*[matches(rows, one).to_pylist() for one in conditions])]
     files = tuple(dict.fromkeys(step.file for step, fit in zip(steps, fits) if fit))
-    return FoundRow(life.key, files, life, bool(life.state is not None and fits[-1]))
+    is_there = life.state is not None
+    return FoundRow(life.key, files, life, bool(is_there and fits[-1]), is_there)
 
 # %% ../../notebooks/10_history/15_questions.ipynb #b8e52ea5
 FOUND = ("key", "has it now", "first in", "last in", "files")
@@ -338,7 +352,7 @@ def found_lines(rows: Iterable[FoundRow]) -> list[dict[str, Any]]:
     "A line for each row that was found, with the columns of `FOUND`."
     found = []
     for row in rows:
-        now = "yes" if row.has_now else "no" if row.life.state is not None else "the row is gone"
+        now = "yes" if row.has_now else "no" if row.is_there else "the row is gone"
         ends = {"first in": row.files[0], "last in": row.files[-1], "files": len(row.files)}
         found.append({"key": key_text(row.key), "has it now": now, **ends})
     return found

@@ -144,7 +144,7 @@ def lake_sentence(audit: RowAudit) -> str:
 
 def sentences(audit: RowAudit) -> list[str]:
     "Sentences about the lake, about where the files begin, and about what is not known."
-    found = [] if audit.life.steps else ["No file names this key."]
+    found = [] if audit.life.steps else ["None of the files read names this key."]
     late = [step.number for step in audit.life.steps if step.is_late]
     words = [f"Put late: step {', '.join(map(str, late))}; it sorts before files that had been there."] if late else []
     told = f"Told from {audit.life.begins} to {audit.ends}."

@@ -5,7 +5,7 @@
 # %% ../../notebooks/10_history/07_small.ipynb #9d599a44
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -21,9 +21,9 @@ from ..changes.tasks import lake_values
 from ..errors import CommitConflict, FilesGone, LakeDamaged, NoPast
 from .audit import partition_value
 from .changelog import Changelog, changelog_files, check_told, closed_by, held_by, hidden_rows, lost_of
-from .changelog import upto
-from .clock import NO_INSERT, NO_KEY, NO_OP, UNREADABLE, AsOf, CommitClock, clock_of, committed_at
-from .clock import position_words
+from .changelog import equal_images, upto
+from .clock import NO_EQUAL, NO_INSERT, NO_KEY, NO_OP, TRUNCATE, UNREADABLE, AsOf, CommitClock
+from .clock import clock_of, committed_at, position_words
 from .lookup import KeyIndex, Query, plain_key
 from .row import RawChange, Row, after, find_rows, in_order
 from ..landing.files import RawFile
@@ -88,17 +88,20 @@ def applicable(
     rows: pa.Table,  # of `rows_of`
     key: Sequence[str],
     is_load: bool,
+    has_images: bool = False,  # of all columns, by which an update or delete of a table without a key finds its row
 ) -> tuple[pa.Table, Counter[str]]:  # the rows that can be applied; how many cannot, by reason
     "Divide the rows of a file."
     valid, nobody = _valid(rows, key), pa.chunked_array([pa.array([False] * rows.num_rows, pa.bool_())])
-    known, empty = pc.is_valid(rows[ROW]), nobody
+    known, empty, emptied = pc.is_valid(rows[ROW]), nobody, nobody
     if not is_load:
         ops = rows[OP] if OP in rows.column_names else pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
         known, empty = pc.is_in(ops, value_set=pa.array(OPS)), pc.is_null(ops)
+        emptied = pc.fill_null(pc.equal(ops, "T"), False)
         for name in (name for name in rows.column_names if not name.startswith("_cdc_")):
             empty = pc.and_(empty, pc.is_null(rows[name]))
-    reasons = {UNREADABLE: empty, NO_OP: pc.and_not(pc.invert(known), empty), NO_KEY: pc.and_not(known, valid)}
-    if not (key or is_load):
+    odd = pc.invert(pc.or_(known, pc.or_(empty, emptied)))
+    reasons = {UNREADABLE: empty, TRUNCATE: emptied, NO_OP: odd, NO_KEY: pc.and_not(known, valid)}
+    if not (key or is_load or has_images):
         reasons[NO_INSERT] = pc.and_not(known, pc.equal(ops, "I"))
         known = pc.equal(ops, "I")
     counted = Counter({why: pc.sum(mask).as_py() or 0 for why, mask in reasons.items()})
@@ -185,11 +188,16 @@ def table_then(
     found = {file: rows_of(past, file, files.schema) for file in past.files}
     if at:
         past, found = _committed_by(past, found, clock, at)
-    judged = {file: applicable(rows, key, file.is_load) for file, rows in found.items()}
+    images, telling = ({}, ()) if key else equal_images(past, files)
+    judged = {file: applicable(rows, key, file.is_load, file.path in telling) for file, rows in found.items()}
     kept = {file: rows for file, (rows, _) in judged.items()}
     counted = sum((each for _, each in judged.values()), Counter())
-    counted = {why: counted[why] for why in (UNREADABLE, NO_OP, NO_KEY, NO_INSERT) if counted[why]}
-    return AsOf(_table(past, kept, files, key, clock), position_words(past), by, past.begins, past.gaps, counted)
+    if key:
+        rows = _table(past, kept, files, key, clock)
+    else:
+        rows, counted[NO_EQUAL] = _without_key(past, kept, files, images)
+    counted = {why: counted[why] for why in (UNREADABLE, TRUNCATE, NO_OP, NO_KEY, NO_INSERT, NO_EQUAL) if counted[why]}
+    return AsOf(rows, position_words(past), by, past.begins, past.gaps, counted)
 
 
 def _committed_by(
@@ -215,10 +223,7 @@ def _table(
     clock: CommitClock,
 ) -> pa.Table:
     "The table after all these rows."
-    wanted = pa.schema([*[(c.name, arrow_type(c.type)) for c in files.schema], (FILE, pa.string()), (ROW, pa.int64())])
-    if not key:
-        parts = [_stored(_of_file(past, file, rows), wanted) for file, rows in kept.items()]
-        return pa.concat_tables([wanted.empty_table(), *parts])
+    wanted = _wanted(files)
     named = named_keys((rows for file, rows in kept.items() if not file.is_load), files, key)
     lives, ours = _lives(past, kept, key, named), {file: set() for file in past.load}
     for raw in (raw for rows in lives for raw in rows if raw.file.is_load):
@@ -228,6 +233,41 @@ def _table(
     rows = [{**row, FILE: raw.name, ROW: raw.row} for row, raw in ends if row is not None]
     changed = pa.Table.from_pylist([{name: row.get(name) for name in wanted.names} for row in rows], schema=wanted)
     return pa.concat_tables([*parts, changed])
+
+
+def _wanted(files: ChangeFiles) -> pa.Schema:
+    "The source's columns, _cdc_file, _cdc_row."
+    source = [(c.name, arrow_type(c.type)) for c in files.schema]
+    return pa.schema([*source, (FILE, pa.string()), (ROW, pa.int64())])
+
+
+def _without_key(
+    past: Changelog,
+    kept: Mapping[RawFile, pa.Table],  # the rows that are applied
+    files: ChangeFiles,
+    images: Mapping[str, str],  # column -> its before image, of `equal_images`
+) -> tuple[pa.Table, int]:  # the table after all these rows; updates and deletes that met no equal row
+    "Each inserted row, but those that updates and deletes take: of equal rows the first."
+    wanted = _wanted(files)
+    parts = [_stored(_of_file(past, file, rows), wanted) for file, rows in kept.items()]
+    rows = pa.concat_tables([wanted.empty_table(), *parts])
+    ops = [op for file, part in kept.items() for op in (["I"] * len(part) if file.is_load else part[OP].to_pylist())]
+    if not {"U", "D"} & {*ops}:
+        return rows, 0
+    was = [rows[image].cast(wanted.field(name).type) for name, image in images.items()]
+    now, before = (zip(*[map(plain_key, column.to_pylist()) for column in columns])
+                   for columns in ([rows[name] for name in images], was))
+    there: dict[tuple, deque[int]] = {}
+    stays, missed = [True] * len(rows), 0
+    for at, (op, value, old) in enumerate(zip(ops, now, before)):
+        if op != "I" and (equal := there.get(value if op == "D" else old)):
+            stays[equal.popleft()] = False
+        elif op != "I":
+            missed += 1
+        stays[at] = op != "D"
+        if op != "D":
+            there.setdefault(value, deque()).append(at)
+    return rows.filter(pa.array(stays, pa.bool_())), missed
 
 
 def _of_file(past: Changelog, file: RawFile, rows: pa.Table) -> pa.Table:

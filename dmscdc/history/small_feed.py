@@ -5,6 +5,7 @@
 # %% ../../notebooks/10_history/12_small_feed.ipynb #96a33d41
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from ..landing.files import RawFile
 from .lookup import KeyIndex, Query
 from .row import RawChange, Row, after, find_rows, same
 from .small import applicable, by_sequence, named_keys, rows_of
-from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_names, span
+from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, SEQUENCE_IN_PLACE, Feed, Span, check_feed, span
 from ..state.position import Position
 from ..storage.filesystem import fs_and_path
 
@@ -90,8 +91,21 @@ def _full(
     states: Sequence[_State],
     is_new: Sequence[bool],  # for each of them
 ) -> Sequence[_State]:
-    "From the first new change on."
-    return states[is_new.index(True):] if True in is_new else ()
+    "From the first new change on, without what a resumed task has sent again."
+    if True not in is_new:
+        return ()
+    first = is_new.index(True)
+    before = [None, *states][first:]
+    return [one for last, one in zip(before, states[first:]) if not (last and _is_again(last, one))]
+
+
+def _is_again(last: _State, one: _State) -> bool:
+    "The same sequence as the change before, and no change."
+    sequences = [re.match(SEQUENCE_IN_PLACE, state.place) for state in (last, one)]
+    if None in sequences or sequences[0][1] != sequences[1][1] or (one.before is None) != (one.after is None):
+        return False
+    was, now = one.before or {}, one.after or {}
+    return all(same(was.get(name), now.get(name)) for name in {*was, *now})
 
 
 def _net(
@@ -245,7 +259,7 @@ def feed_between(
         raise NoFeed(f"{table}: there is nothing to tell before its first file")
     files = changelog_files(line, between.known, key)
     check_key(table, files.schema, key, files.footers)
-    check_names(table, files)
+    check_feed(line, files, key)
     clock = clock_of(files, key, time_column)
     types = {CHANGE_TYPE: _OURS[CHANGE_TYPE], **{c.name: c.type for c in files.schema}, **_OURS}
     wanted = pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])

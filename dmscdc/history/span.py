@@ -5,15 +5,15 @@
 # %% ../../notebooks/10_history/10_span.ipynb #9deae18f
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..changes.quarantine import read_aside
 from ..changes.read import ChangeFiles
 from ..errors import NoFeed, Refused
-from .changelog import Changelog, held_by, is_same_base, lost_of
-from ..landing.files import RawFile, change_order, day_before
+from .changelog import Changelog, equal_images, held_by, is_same_base, lost_of
+from ..landing.files import RawFile, change_order, day_before, for_shell
 from ..state.position import Position, reload_name, reread, tally
 from ..storage.filesystem import fs_and_path
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'landed', 'Span', 'span', 'check_names', 'Feed']
+__all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'SEQUENCE_IN_PLACE', 'landed', 'Span', 'span', 'check_feed', 'Feed']
 
 # %% ../../notebooks/10_history/10_span.ipynb #cell-009
 def landed(past: Changelog) -> Position:
@@ -130,13 +130,22 @@ def span(
 
 # %% ../../notebooks/10_history/10_span.ipynb #2710d310
 CHANGE_TYPE, PLACE, COMMIT_TIME = "_change_type", "_position", "_commit_time"
+SEQUENCE_IN_PLACE = r"^[0-9]+/1/([0-9]{35})/"  # of a change that its sequence orders
 
 
-def check_names(
-    table: str,  # for messages
-    files: ChangeFiles,
+def check_feed(
+    line: Changelog,
+    files: ChangeFiles,  # of its files
+    key: Sequence[str],
 ) -> None:
-    "Raises `Refused` if the source has a column with the name of one of the feed's own."
+    "Raises `Refused` for a column with the name of one of the feed's own, or changes that only the lake can tell."
+    table = line.table
+    if not key and equal_images(line, files)[1]:
+        raise Refused(
+            f"{table} has no key, and its updates and deletes take rows that are equal to their before images: which "
+            f"rows those were is not in a feed. If columns identify its rows: dmscdc table set {for_shell(table)} "
+            f"--key COLUMNS. Else read the lake, or `dmscdc as-of {for_shell(table)}`"
+        )
     if taken := [c.name for c in files.schema if c.name in (CHANGE_TYPE, PLACE, COMMIT_TIME)]:
         words = "a name that a feed needs for itself. Rename it in the task's mapping, or do without a feed"
         raise Refused(f"{table}: the source has a column {taken[0]}, {words}")

@@ -394,10 +394,13 @@ def first_deep(files: Iterable[RawFile]) -> str:  # "" for none
     return next((f.path for f in files if f.folder and not _is_hidden(f.folder) and _kind(f.name)), "")
 
 
-def too_deep(root: str, path: str) -> str:  # of the landing; of a file in it
+def too_deep(
+    root: str,  # of the landing
+    path: str,  # of a file in it
+) -> tuple[str, str]:  # what it is; the command
     "What is said of a file of DMS beside tables that lie as they should."
     place = f"{root.rstrip('/')}/{_above(path)}"
-    return f"{path} lies too deep in {root} and belongs to no table. {landing_command([place])}"
+    return f"{path} lies too deep in {root} and belongs to no table", landing_command([place])
 
 
 def holds_dms(files: Iterable[RawFile]) -> bool:

@@ -1,7 +1,9 @@
 "A table as of then, held against the raw files told again in SQLite."
 from __future__ import annotations
 
+import random
 import shutil
+from collections import Counter
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import reduce
@@ -19,9 +21,10 @@ from dmscdc.history.as_of import as_of as by_spark
 from dmscdc.history.clock import AsOf
 from dmscdc.history.changelog import open_changelog, read_changelog, upto
 from dmscdc.history.span import landed
-from dmscdc.history.questions import condition_of, only
+from dmscdc.history.questions import condition_of, find, notes, only
 from dmscdc.history.replay import can_apply, every_state
 from dmscdc.history.small import table_then
+from dmscdc.state.position import Position
 from dmscdc.state.registry import open_state
 
 from engines import as_of, feed
@@ -89,11 +92,12 @@ def test_a_column_that_comes_late_is_null_before_and_rows_keep_it_when_it_goes(s
 
 def test_rows_that_cannot_be_applied_are_counted_by_reason_and_change_nothing(spark, tmp_path):
     write_load(tmp_path, T, [(1, "one", 1), (None, "nobody", 0)], ITEM)
-    change(tmp_path, 1, (None, 1, "a", 1), ("X", 1, "b", 1), ("U", None, "c", 1), ("D", None, "c", 1))
+    change(tmp_path, 1, (None, 1, "a", 1), ("X", 1, "b", 1), ("T", None, None, None), ("U", None, "c", 1), ("D", None, "c", 1))
     answer = as_of(spark, open_changelog(str(tmp_path), T), ["id"])
     assert rows_of(answer, *ITEM) == [(1, "one", 1)]
-    assert answer.left_out == {"rows without a known Op": 2, "rows without their key": 3}
-    assert answer.words[-2:] == ["not applied: 2 rows without a known Op", "not applied: 3 rows without their key"]
+    emptied = "row with Op T, at which the source's table was emptied: rows from before it are still shown"
+    assert answer.left_out == {"rows without a known Op": 2, "rows without their key": 3, emptied.replace("row ", "rows ", 1): 1}
+    assert f"not applied: 1 {emptied}" in answer.words and answer.words[-2:] == ["not applied: 2 rows without a known Op", "not applied: 3 rows without their key"]
 
 
 def test_a_table_without_a_key_is_its_inserts(spark, tmp_path):
@@ -101,6 +105,31 @@ def test_a_table_without_a_key_is_its_inserts(spark, tmp_path):
     change(tmp_path, 1, ("I", 1, "one", 1), ("U", 1, "x", 1), ("D", 1, "x", 1))
     answer = as_of(spark, open_changelog(str(tmp_path), T), [])
     assert rows_of(answer, "id", "_cdc_row") == [(1, 0), (1, 0), (1, 1)] and answer.left_out["updates and deletes of a table without a key"] == 2
+
+
+def test_without_a_key_updates_and_deletes_take_one_equal_row_where_their_images_tell_it(spark, tmp_path):
+    luck, there, tables, missed = random.Random(11), [(n % 2, n % 3) for n in range(6)], [], 0
+    settings, shape = DmsSettings(sequence_column="seq"), {"a": "int", "b": "int", "BI_a": "int", "BI_b": "int"}
+    write_load(tmp_path, T, [(*row, None, None) for row in there], shape, settings=settings)
+    for number in range(1, 9):
+        lines = []
+        for _ in range(5):
+            op, new, old = luck.choice("IUD"), (luck.randrange(2), luck.choice([0, 1, None])), (luck.randrange(2), luck.choice([0, 1, 2, None]))
+            if op == "D": lines.append(("D", *old, None, None))
+            else: lines.append((op, *new, *(old if op == "U" else (None, None))))
+            if op != "I":
+                missed += old not in there
+                there = [*there[:there.index(old)], *there[there.index(old) + 1:]] if old in there else there
+            there = [*there, new] if op != "D" else there
+        change(tmp_path, number, *lines, shape=shape, settings=settings)
+        tables.append((Counter(there), missed))
+    past = open_changelog(str(tmp_path), T, position=Position(sequence="2"))
+    for file, (wanted, missed) in list(zip(past.changes, tables))[::3]:
+        answer = as_of(spark, upto(past, file.path), [])
+        assert Counter(rows_of(answer, "a", "b")) == wanted and answer.left_out.get("updates and deletes that met no equal row", 0) == missed
+    found = {tuple(row.key.get(name) for name in "ab"): row.has_now for row in find(past, [], [condition_of("b=1")])}
+    assert found == {row: row in there for row in ((0, 1), (1, 1))} and notes(past, []) == past.gaps
+    with pytest.raises(Refused, match="has no key, and its updates and deletes take rows that are equal"): feed(spark, past, [])
 
 
 def test_the_sequence_orders_only_keys_of_which_every_change_has_one(spark, tmp_path):

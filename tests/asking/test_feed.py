@@ -134,6 +134,17 @@ def test_what_a_late_file_names_is_told_again_from_there_on_and_nothing_else(spa
     assert kinds(told) == [] and told.keys == 2
 
 
+def test_what_a_resumed_task_sends_again_is_told_once(spark, tmp_path):
+    settings, sequences = DmsSettings(sequence_column="seq"), [f"20181215100000{n:021d}" for n in range(4)]
+    write_load(tmp_path, T, [(1, "load", 0)], ITEM, settings=settings)
+    since = landed(open_changelog(str(tmp_path), T))
+    rows = [("U", 1, "first", 0), ("I", 2, "new", 0), ("D", 2, None, None), ("U", 1, "second", 0)]
+    change(tmp_path, 1, *rows[:3], settings=settings, sequences=sequences[:3])
+    change(tmp_path, 2, *rows, settings=settings, sequences=sequences)
+    told = kinds(feed(spark, open_changelog(str(tmp_path), T), ["id"], since, net=False), "id", "name")
+    assert told == [("update_preimage", 1, "load"), ("update_postimage", 1, "first"), ("insert", 2, "new"), ("delete", 2, "new"), ("update_preimage", 1, "first"), ("update_postimage", 1, "second")]
+
+
 def test_a_feed_says_where_each_change_came_from_and_when_it_was_committed(spark, tmp_path):
     stamped = DmsSettings(timestamp_column="ts")
     write_load(tmp_path, T, [(1, "load", 0)], ITEM, settings=stamped, time=minute(0))

@@ -89,7 +89,7 @@ def test_a_part_of_the_key_finds_several_rows_and_says_so(shop):
 
 def test_an_unknown_key_is_an_answer(shop):
     done = ask(shop, "shop.item", "--key", "id=7", "--key", "part=a")
-    assert (done.exit_code, "No file names this key." in done.stdout) == (0, True)
+    assert (done.exit_code, "None of the files read names this key." in done.stdout) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_the_exploration_says_in_words_that_a_row_has_no_history(shop, tmp_path)
         papermill.execute_notebook(NOTEBOOK, tmp_path / f"{number}.ipynb", {"folder": str(shop), "table": "shop.item", "key": key}, progress_bar=False)
         cells = json.loads((tmp_path / f"{number}.ipynb").read_text())["cells"]
         shown = ["".join(out.get("text", [])) or "".join(out["data"].get("text/plain", [])) for cell in cells for out in cell.get("outputs", [])]
-        assert "[]" not in shown and any(words in " ".join(shown) for words in ("No file names this key.", "No row ever had these values.")), shown
+        assert "[]" not in shown and any(words in " ".join(shown) for words in ("None of the files read names this key.", "No row ever had these values.")), shown
 
 
 def test_rows_of_a_table_without_a_key_are_each_beside_their_own_row_of_the_lake(tmp_path, spark):

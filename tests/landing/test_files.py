@@ -106,6 +106,7 @@ def test_tables_that_lie_too_deep_beside_one_that_does_not_are_said(tmp_path):
     put(tmp_path / "raw", "shop/item/LOAD00000001.parquet", "old/shop/orders/LOAD00000001.parquet", "old/shop/_tmp/x/LOAD00000001.parquet", "docs/list/readme/a.txt")
     code, said = typed("plan", "--landing", f"{tmp_path}/raw", "--lake", f"{tmp_path}/lake", "--folder", str(tmp_path))
     assert said.count("lies too deep") == 1 and f"old/shop/orders/LOAD00000001.parquet lies too deep in {tmp_path}/raw and belongs to no table. dmscdc plan --landing {tmp_path}/raw/old shows what lies there" in said, said
+    assert "warning landing: old/shop/orders/LOAD00000001.parquet lies too deep" in typed("doctor", "--landing", f"{tmp_path}/raw", "--lake", f"{tmp_path}/lake", "--folder", str(tmp_path))[1]
 
 
 def test_a_file_deleted_during_the_walk_is_not_there(tmp_path):
