@@ -5,28 +5,39 @@
 # %% ../../notebooks/09_runs/05_kernel.ipynb #cell-004
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-from papermill import execute_notebook
-from papermill.clientwrap import PapermillNotebookClient
-from papermill.engines import NBClientEngine, papermill_engines
 
 from .fork import PROVISIONER, Forked, ForkServer, register_provisioner
 from ..spark.session import own_python
+
+# International addresses: where it is installed jsonschema imports it, which compiles a grammar for a second, and
+# checks nothing of a notebook with it. While papermill is imported it is not there.
+_GRAMMAR = "rfc3987_syntax"
+_is_hidden = sys.modules.setdefault(_GRAMMAR, None) is None
+from papermill import execute_notebook  # noqa: E402
+from papermill.clientwrap import PapermillNotebookClient  # noqa: E402
+from papermill.engines import NBClientEngine, papermill_engines  # noqa: E402
+
+if _is_hidden:
+    del sys.modules[_GRAMMAR]
 
 # %% auto #0
 __all__ = ['LOOK', 'ThisPython', 'OwnKernel', 'own_kernel', 'kill_group', 'server_cause', 'Watch', 'watched', 'death_words',
@@ -175,6 +186,16 @@ def kernel_env(
     return {"PYDEVD_DISABLE_FILE_VALIDATION": "1", **os.environ, **env}
 
 # %% ../../notebooks/09_runs/05_kernel.ipynb #cell-030
+def _save(
+    nb_man: Any,  # papermill's notebook in progress
+    **unused: Any,
+) -> None:
+    "Write the notebook as it is: papermill copies and checks the whole of it before and after each cell."
+    book = json.dumps(nb_man.nb, indent=1, ensure_ascii=False)
+    Path(nb_man.output_path).write_text(f"{book}\n", encoding="utf-8")
+    nb_man.last_save_time = nb_man.now()
+
+
 class KernelEngine(NBClientEngine):
     "papermill's engine with our own watched kernel and its own environment."
 
@@ -195,6 +216,7 @@ class KernelEngine(NBClientEngine):
         def begin(**notebook: Any) -> None:
             watch.begin()
 
+        nb_man.save = partial(_save, nb_man)
         with own_kernel(forks) as kernel, watched(watch, kernel):
             client = PapermillNotebookClient(
                 nb_man,

@@ -109,23 +109,15 @@ class LeaseHeartbeat:
         self.thread.join()
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b0bd83e1
-# international addresses: jsonschema imports it where it is installed, and checks nothing of ours with it
-_GRAMMAR = "rfc3987_syntax"
-
-
 def _prepare(
     begin: Callable[[], None],  # called when a kernel can be started
 ) -> None:
     "Import what every run needs: for its kernel, its page, and the check for work left behind."
-    is_ours = sys.modules.setdefault(_GRAMMAR, None) is None  # as if it were not there: it takes two seconds
     import dmscdc.runs.kernel  # noqa: F401
 
     begin()
     import nbconvert  # noqa: F401
     import pyspark.sql.connect.client  # noqa: F401
-
-    if is_ours:
-        del sys.modules[_GRAMMAR]
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-015
 _JOB = "dmscdc.history.sample, dmscdc.load.process"  # what the notebook of a table imports
