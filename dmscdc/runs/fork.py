@@ -5,6 +5,7 @@
 # %% ../../notebooks/09_runs/04_fork.ipynb #f0a00004
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -53,7 +54,7 @@ def serve_forks(
     import gc
     from select import select
 
-    exec(f"import ipykernel.ipkernel, ipykernel.kernelapp, {imports}")
+    exec(f"import ipykernel.debugger, ipykernel.ipkernel, ipykernel.kernelapp, {imports}")
     gc.freeze()  # a collection in a child would write to every page that it shares
     ready, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -120,7 +121,8 @@ class ForkServer:
     ):
         command = own_python(f"from dmscdc.runs.fork import serve_forks; serve_forks({imports!r})")
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
-        self.process = subprocess.Popen(command, env={**os.environ, **env}, **pipes)
+        quiet = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}  # the debugger, which every kernel imports
+        self.process = subprocess.Popen(command, env={**os.environ, **quiet, **env}, **pipes)
         self.children: dict[int, Forked] = {}  # by their ids
         self._asked: dict[int, Forked] = {}  # by the number of the request
         self._lock, self._news, self._count = threading.Lock(), threading.Condition(), 0
@@ -191,6 +193,13 @@ class ForkProvisioner(LocalProvisioner):
         self.pid = self.pgid = self.process.pid
         self.cwd = cwd
         return self.connection_info
+
+    async def shutdown_requested(self, restart: bool = False) -> None:
+        "Most kernels end within a hundredth of a second, after which Jupyter would look ten times a second."
+        for _ in range(100):
+            if self.process is None or self.process.poll() is not None:
+                return
+            await asyncio.sleep(0.005)
 
 
 def register_provisioner() -> None:

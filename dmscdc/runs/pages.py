@@ -27,7 +27,7 @@ from .store import RunStore, open_run_store
 # %% auto #0
 __all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'UNKNOWN', 'COMMAND', 'fitting', 'unnamed', 'table_page', 'write_table_pages', 'below',
            'first_sentence', 'name_parts', 'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry',
-           'sentence', 'front_page', 'write_front_page']
+           'sentence', 'front_page', 'bring_pages', 'write_front_page']
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-007
 LIMIT = 480_000  # bytes of a page
@@ -417,6 +417,14 @@ def front_page(
     return page
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-047
+def bring_pages(
+    runs: Path | str | RunStore,  # where runs are kept
+    afresh: bool = False,  # of all tables
+) -> list[str]:  # tables whose pages were written
+    "Write the pages of tables that have run since the last time. Raises `RunStoreError`."
+    return brought_up_to_date(runs, write_table_pages, _drawn, afresh)
+
+
 def write_front_page(
     runs: Path | str | RunStore,  # where runs are kept; `index.html` is written there
     tables: list[dict[str, Any]],  # status of every table, as `table_line` knows it
@@ -428,7 +436,7 @@ def write_front_page(
 ) -> Path | str:  # the page
     "Write `index.html` and the pages of tables that have run, each whole or not at all. Raises `RunStoreError`."
     run_store, time = open_run_store(runs), (now or datetime.now(timezone.utc)).isoformat()
-    brought_up_to_date(run_store, write_table_pages, _drawn, afresh)
+    bring_pages(run_store, afresh)
 
     def make() -> str:
         return front_page(index_of(run_store), tables, people, run_store, time, title=title)

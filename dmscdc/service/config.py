@@ -54,7 +54,7 @@ class Config:
     runs: str = _setting("where runs, reports and the front page are kept: a folder, or s3://bucket/prefix", "runs")
     format: str = _setting(f"table format of new tables: {', '.join(FORMATS)}", "parquet")
     op_column: str = _setting('name of the operation column in new lake tables, or none; "": Op, as in 2019', "")
-    workers: int = _setting("notebooks at a time; 0: one after the other", 2)
+    workers: int = _setting("notebooks with Spark at a time, others two a core; 0: one after the other", 2)
     settle: float = _setting("seconds without a new file after which a full load is complete; 0: at once", 300)
     timeout: float = _setting("seconds that one run of a table may take", 3600)
     driver_memory: str = _setting("memory of the Spark server", "3g")

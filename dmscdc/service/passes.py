@@ -5,6 +5,7 @@
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-003
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -12,7 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -27,14 +28,16 @@ from .consistent import check_consistent, divided, held_back, hindered, say_boun
 from .workers import (LeaseHeartbeat, Outcome, Servers, Workers, attempt, inherit, lost_server,
                                     retry_alone, say_line, without_run)
 from ..runs.lineage import open_lineage
-from ..runs.pages import first_sentence, write_front_page
+from ..runs.pages import bring_pages, first_sentence, write_front_page
 from ..runs.log import EXIT_CODES, RunLog, Run
 from ..runs.progress import Progress
 from ..runs.run import close_lost, iso
+from ..runs.store import open_run_store
 from .metrics import open_metrics, pass_facts, table_facts
 from .status import TableStatus, read_status, read_statuses, status_row
 from ..spark.interrupts import is_gone, stop_work, this_process
 from ..spark.server import serve
+from ..spark.session import memory_here
 from ..state.registry import open_state
 from ..state.items import State
 
@@ -144,17 +147,43 @@ def _heeding_signals(
         restore()
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-014
+_MEMORY = 2 << 30  # bytes for a notebook that after all starts a Spark of its own
+
+
+def _without_spark(
+    workers: int,  # notebooks with Spark at a time
+) -> int:
+    "Notebooks at a time of tables that need no Spark: each waits half of its second for others."
+    least = min(2 * (os.cpu_count() or 1), 8)
+    there = memory_here()
+    return max(workers, min(least, there // _MEMORY) if there else least)
+
+
+def _show(runs: str) -> None:
+    "Write the pages of tables that are done. In a bucket they are written once, at the end."
+    store = open_run_store(runs)
+    with suppress(RunStoreError):  # the end of the pass says it
+        if not store.is_remote:
+            bring_pages(store)
+
+
 def _run_all(
     workers: Workers,
     statuses: list[TableStatus],  # that need a run, in the order in which they begin
 ) -> list[Outcome]:
     "Run tables in parallel until all are done or the workers are stopped."
-    if not workers.config.workers:
+    many = workers.config.workers
+    if not many:
         return [attempt(workers, status) for status in statuses]
-    with ThreadPoolExecutor(workers.config.workers, thread_name_prefix="table") as pool:
-        futures = [pool.submit(attempt, workers, status) for status in statuses]
-        while wait(futures, timeout=0.2).not_done and not workers.stop.is_set():
-            pass
+    with ThreadPoolExecutor(many) as with_spark, ThreadPoolExecutor(_without_spark(many)) as without:
+        pools = {True: with_spark, False: without}
+        futures = [pools[status.needs_spark].submit(attempt, workers, status) for status in statuses]
+        shown = 0
+        while (left := wait(futures, timeout=0.2).not_done) and not workers.stop.is_set():
+            done = len(futures) - len(left)
+            if done - shown >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
+                _show(workers.config.runs)
+                shown = done
         return [future.result() for future in futures]
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-016
