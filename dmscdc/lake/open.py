@@ -270,7 +270,7 @@ class OpenTable:
     def staging_dir(self, transaction: Transaction) -> str:
         return self.store.path(f"{self.aside}/{name_prefix(transaction.number, transaction.attempt)}")
 
-    def inspect(self) -> tuple[list[str], bool]:
+    def inspect(self, number: int | None = None) -> tuple[list[str], bool]:
         found = self.newest()
         if found is None:
             return [], False

@@ -357,8 +357,8 @@ class LakeReader(Protocol):
     def recover(self) -> list[str]:
         "Complete or undo what others left; returns messages for a person."
 
-    def inspect(self) -> tuple[list[str], bool]:
-        "The messages of `recover`, and whether it has something to do. Changes nothing."
+    def inspect(self, number: int | None = None) -> tuple[list[str], bool]:
+        "The messages of `recover`, and whether it has something to do; of the newest commit, if its number is given."
 
     def unmanaged_files(self) -> list[str]:
         "Files that others wrote below the location, if the format can take them over."

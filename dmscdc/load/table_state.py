@@ -109,7 +109,7 @@ def look_at_state(
     if lost := lost_since(item, there, head, catalog):
         return TableState(item, there, head, item.position, (), lost)
     try:
-        notes, is_left = there.inspect()
+        notes, is_left = there.inspect(head.number if head else None)
     except (FilesGone, ColumnsGone) as gone:
         return _gone(item, there, head, gone)
     position = Position.from_json(head.position) if head else None
@@ -142,7 +142,6 @@ def load_state(
         state.save_position(table, seen.position, head.number, item.commit, asked)
         item = replace(state.get(table), moved=seen.item.moved)
     return TableState(item, seen.lake, head, seen.position, tuple(notes))
-
 
 # %% ../../notebooks/08_load/06_table_state.ipynb #d8fcb55c
 def _untouched(table_state: TableState, *notes: str  # why a reload cannot be done

@@ -118,6 +118,7 @@ class Journal:
     store: LogStore
     folder: str  # below the store's root: what readers list
     meta: str  # below the store's root: holds journal/ and aside/
+    read: dict[int, Entry] = field(default_factory=dict, compare=False, repr=False)  # the last one, by its number
 
     aside = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
     in_place = False  # new files lie aside until their commit is there, because readers list the folder
@@ -147,7 +148,13 @@ class Journal:
             entry = decode(self.store.read(self.entry_name(number)))
             if entry.number != number:
                 raise ValueError(f"it says that it is commit {entry.number}")
-            return entry
+        self.read.clear()
+        self.read[number] = entry
+        return entry
+
+    def known(self, number: int) -> Entry:
+        "The entry that was read last, if it is this one; else read it."
+        return self.read.get(number) or self.entry(number)
 
     def check_touched(self, files: Iterable[LakeFile]) -> None:
         "Raises `LeftToFormat` if one of these files cannot be written again."
@@ -263,7 +270,6 @@ def inspect(journal: Journal, entry: Entry | None) -> tuple[list[str], bool]:  #
     others = sorted(name for name in asides if staging_number(name) == float("inf"))
     foreign = _foreign(journal.folder, strange) + _foreign(journal.aside, others)
     return foreign, bool(strays or over or removed or listed - here)
-
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-038
 def next_entry(head: Entry | None, attempt: str, adds: Iterable[LakeFile], removes: Iterable[str],

@@ -398,8 +398,8 @@ class ParquetTable:
     def recover(self) -> list[str]:
         return recover(self.journal, self.journal.head())
 
-    def inspect(self) -> tuple[list[str], bool]:
-        return inspect(self.journal, self.journal.head())
+    def inspect(self, number: int | None = None) -> tuple[list[str], bool]:
+        return inspect(self.journal, self.journal.known(number) if number else self.journal.head())
 
     def unmanaged_files(self) -> list[str]:
         return unmanaged_files(self.journal)
