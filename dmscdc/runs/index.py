@@ -8,20 +8,20 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from .charts import OPERATIONS
-from .log import by_end, read_lines
+from .log import EXIT_CODES, by_end, read_lines
 from .report import file_of
 from .store import RunStore, open_run_store
 
 # %% auto #0
 __all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'read_on', 'row_of', 'with_lines',
-           'pages_of', 'without_closed', 'index_of', 'table_of', 'brought_up_to_date']
+           'without_reports', 'pages_of', 'without_closed', 'index_of', 'table_of', 'brought_up_to_date']
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-007
 BACK = 200  # bytes before an offset that make its fingerprint
@@ -138,6 +138,21 @@ def with_lines(
     fresh = {line.get("run"): row_of(line) for at, line in reading.lines if at > _at(found)}
     rows = sorted([*found["rows"], *(row for run, row in fresh.items() if run not in seen)], key=by_end)
     return {**found, "upto": [*reading.end.at], "rows": rows}
+
+
+def without_reports(
+    found: dict[str, Any],  # upto, closed, rows
+    keep: int,  # newest runs whose reports stay, at most a page; 0: all
+) -> tuple[dict[str, Any], list[str]]:  # the same; names of the reports that go
+    "A table's runs, older ones that went well without a report. Those with a mark on the front page keep theirs."
+    old = found["rows"][: -min(max(keep, MARKS_SHOWN), PAGE)] if keep else []
+    went_well = (row for row in old if EXIT_CODES.get(row["verdict"]) == 0 and row.get("job") != PROOFS)
+    gone = [row["html"] for row in went_well if row.get("html")]
+    if not gone:
+        return found, []
+    left = {*gone}
+    rows = [{**row, "html": ""} if row.get("html") in left else row for row in found["rows"]]
+    return {**found, "rows": rows}, gone
 
 
 def pages_of(
@@ -280,17 +295,22 @@ def table_of(
     return _parsed(content, run_log) or {"ledger": run_log, **empty}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-030
-def _grown(news: _News, table: str) -> dict[str, Any]:
-    "Add the new lines to a table's file and return its new content."
-    kept: list[dict[str, Any]] = []
+def _grown(news: _News, table: str, keep: int) -> tuple[dict[str, Any], list[str]]:
+    "Add the new lines to a table's file; its new content, and the reports that go."
+    kept: list[tuple[dict[str, Any], list[str]]] = []
 
     def edit(before: bytes) -> bytes | None:
         found = table_of(news.run_store, news.index, table, before)
-        kept.append(with_lines(found, news.of(table, _at(found))))
-        return None if kept[-1] is found else _encoded(kept[-1])
+        kept.append(without_reports(with_lines(found, news.of(table, _at(found))), keep))
+        return None if kept[-1][0] is found else _encoded(kept[-1][0])
 
     news.run_store.revise(file_of(table, kind="json"), edit)
     return kept[-1]
+
+
+def _remove(run_store: RunStore, reports: Sequence[str]) -> None:
+    "Delete reports and their notebooks."
+    run_store.remove(name for report in reports for name in (f"{report.removesuffix('.html')}.ipynb", report))
 
 
 def _close(news: _News, table: str, written: dict[str, Any]) -> None:
@@ -319,6 +339,7 @@ def brought_up_to_date(
     write: Callable[[RunStore, dict[str, Any], str], None],  # writes the pages of a table: run store, index, its name
     draw: Callable[[list[dict]], str],  # the charts of the front page, from what passes have done
     afresh: bool = False,  # rebuild everything
+    keep: int = 0,  # newest runs of a table whose reports stay even if they went well; 0: all
 ) -> list[str]:  # tables whose pages were written
     "Add the new lines of the run log to the run index and the tables' pages. Raises `RunStoreError`."
     run_store = open_run_store(runs)
@@ -326,9 +347,10 @@ def brought_up_to_date(
     told = {line.get("table") or "" for _, line in news.reading.lines if not _is_idle(line)}
     tables = sorted(told | _incomplete(run_store, news.index))
     for table in tables:
-        written = _grown(news, table)
+        written, gone = _grown(news, table, keep if table else 0)
         write(run_store, news.index, table)
         _close(news, table, written)
+        _remove(run_store, gone)  # last, when no page leads to them
 
     def edit(before: bytes) -> bytes | None:
         found = _parsed(before, news.index["ledger"])

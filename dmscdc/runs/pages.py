@@ -99,10 +99,15 @@ def _mark_of(
 ) -> str:  # the same where the page would show the same
     "What a page shows: the newest one all runs up to a place in the run log, an older one its own."
     rows = pages_of(found)[number]
-    seen = found["upto"] if not number else [number, len(rows), rows[0].get("run"), rows[-1].get("run")]
+    seen = found["upto"] if not number else [number, len(rows), rows[0].get("run"), rows[-1].get("run"), _whole(rows)]
     return "-".join(map(str, [__version__, found["ledger"], *seen]))
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-018
+def _whole(rows: list[dict[str, Any]]) -> int:
+    "How many of the runs have a report."
+    return sum(bool(row.get("html")) for row in rows)
+
+
 def _drawn(
     rows: list[dict[str, Any]],  # runs of a table, or passes
 ) -> str:  # HTML
@@ -420,9 +425,10 @@ def front_page(
 def bring_pages(
     runs: Path | str | RunStore,  # where runs are kept
     afresh: bool = False,  # of all tables
+    keep: int = 0,  # newest runs of a table whose reports stay even if they went well; 0: all
 ) -> list[str]:  # tables whose pages were written
     "Write the pages of tables that have run since the last time. Raises `RunStoreError`."
-    return brought_up_to_date(runs, write_table_pages, _drawn, afresh)
+    return brought_up_to_date(runs, write_table_pages, _drawn, afresh, keep)
 
 
 def write_front_page(
@@ -433,10 +439,11 @@ def write_front_page(
     title: str = "Tables of the lake",
     now: datetime | None = None,  # when; UTC
     afresh: bool = False,  # write the pages of all tables, not only of those that have run
+    keep: int = 0,  # newest runs of a table whose reports stay even if they went well; 0: all
 ) -> Path | str:  # the page
     "Write `index.html` and the pages of tables that have run, each whole or not at all. Raises `RunStoreError`."
     run_store, time = open_run_store(runs), (now or datetime.now(timezone.utc)).isoformat()
-    bring_pages(run_store, afresh)
+    bring_pages(run_store, afresh, keep)
 
     def make() -> str:
         return front_page(index_of(run_store), tables, people, run_store, time, title=title)

@@ -11,7 +11,7 @@ import random
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -86,6 +86,11 @@ class _Folder:
     def get(self, name: str) -> bytes:
         "The content of a file; empty where there is none."
         return self.where(name).read_bytes() if self.where(name).exists() else b""
+
+    def remove(self, names: Iterable[str]) -> None:
+        "Delete files, where they are there."
+        for name in names:
+            self.where(name).unlink(missing_ok=True)
 
     def names(self, below: str) -> list[tuple[str, int]]:
         "Names and sizes of the files below a name that ends with `/`, sorted."
@@ -217,6 +222,13 @@ class Bucket:
         what = {"ContentType": KINDS[Path(name).suffix], **encryption(os.environ.get(_ENCRYPTION, ""))}
         with asked(f"{self.where(name)} could not be written") as s3:
             s3.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=content, **what, **condition)
+
+    def remove(self, names: Iterable[str]) -> None:
+        "Delete objects, where they are there."
+        keys = [{"Key": self.prefix + name} for name in names]
+        with asked(f"{self.where('')} could not be tidied") as s3:
+            for at in range(0, len(keys), 1_000):  # a request takes no more
+                s3.delete_objects(Bucket=self.bucket, Delete={"Objects": keys[at : at + 1_000], "Quiet": True})
 
     def names(self, below: str) -> list[tuple[str, int]]:
         "Names and sizes of the objects below a name, sorted."

@@ -54,6 +54,7 @@ class Config:
     runs: str = _setting("where runs, reports and the front page are kept: a folder, or s3://bucket/prefix", "runs")
     format: str = _setting(f"table format of new tables: {', '.join(FORMATS)}", "parquet")
     op_column: str = _setting('name of the operation column in new lake tables, or none; "": Op, as in 2019', "")
+    keep: int = _setting("newest runs of a table whose reports stay, 12 to 500; older ones only if not ok; 0: all", 500)
     workers: int = _setting("notebooks with Spark at a time, others two a core; 0: one after the other", 2)
     settle: float = _setting("seconds without a new file after which a full load is complete; 0: at once", 300)
     timeout: float = _setting("seconds that one run of a table may take", 3600)
@@ -148,7 +149,7 @@ def _wrong(name: str, value: object, source: str, expected: str) -> ConfigError:
 
 def _check_number(name: str, value: object, source: str) -> int | float:
     "A number within its limits; `true` is not a number, although Python counts it as 1."
-    whole = name in ("workers", "spark_above")
+    whole = name in ("keep", "workers", "spark_above")
     least = 1 if name == "timeout" else 0
     is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if not is_number or not least <= value < inf:
@@ -191,7 +192,7 @@ def check_value(
         if not places:
             raise _wrong(name, value, source, "a text, or a list of texts")
         return places if places[1:] else places[0]
-    check = _check_number if name in ("workers", "settle", "timeout", "spark_above") else _check_text
+    check = _check_number if name in ("keep", "workers", "settle", "timeout", "spark_above") else _check_text
     return check(name, value, source)
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-023

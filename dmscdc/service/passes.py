@@ -159,12 +159,12 @@ def _without_spark(
     return max(workers, min(least, there // _MEMORY) if there else least)
 
 
-def _show(runs: str) -> None:
+def _show(config: Config) -> None:
     "Write the pages of tables that are done. In a bucket they are written once, at the end."
-    store = open_run_store(runs)
+    store = open_run_store(config.runs)
     with suppress(RunStoreError):  # the end of the pass says it
         if not store.is_remote:
-            bring_pages(store)
+            bring_pages(store, keep=config.keep)
 
 
 def _run_all(
@@ -182,7 +182,7 @@ def _run_all(
         while (left := wait(futures, timeout=0.2).not_done) and not workers.stop.is_set():
             done = len(futures) - len(left)
             if done - shown >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
-                _show(workers.config.runs)
+                _show(workers.config)
                 shown = done
         return [future.result() for future in futures]
 
@@ -271,7 +271,7 @@ def _finish(
         every.sort(key=lambda status: status.table)
         state = open_state(config.state, config.landing, ask=True)
         rows = [status_after(status, result.tables.get(str(status.table)), state) for status in every]
-        write_front_page(config.runs, rows)
+        write_front_page(config.runs, rows, keep=config.keep)
     except RunStoreError as error:  # the result of the tables stands, even if it cannot be stored
         verdict, kept = result.verdict if result.exit_code else "attention", "The front page could not be kept"
         return replace(result, verdict=verdict, words=f"{result.words}. {kept}: {error}")

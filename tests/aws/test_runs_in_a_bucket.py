@@ -373,3 +373,21 @@ def test_no_secret_of_the_environment_reaches_the_bucket(bucket, tmp_path):
     run_notebook(job, {}, runs=f"s3://{bucket}/kept", env={"SPARK_REMOTE": "sc://localhost:15002/;token=abc123xyz"})
     kept = objects(bucket)
     assert len(kept) == 3 and not [key for key in kept if "abc123xyz" in text(bucket, key)]
+
+
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+def test_of_older_runs_that_went_well_no_report_stays_and_no_page_leads_to_one(bucket, tmp_path, place):
+    runs = f"s3://{bucket}/kept" if place == "bucket" else str(tmp_path)
+    store, stays = open_run_store(runs), set()
+    for number in range(40):
+        name, when = f"process_table/shop.good/20260101T{number:06d}000Z-{number:08x}", f"2026-01-01T00:00:{number:02d}.000Z"
+        verdict = "failed" if number % 7 == 3 else "ok"
+        stays |= {name} if verdict == "failed" or number >= 20 else set()
+        for ending in (".ipynb", ".html"): store.publish(name + ending, lambda: "x")
+        RunLog(runs).append({"run": f"{number:08x}", "job": "process_table", "table": "shop.good", "start": when, "end": when, "verdict": verdict, "words": verdict, "cause": "",
+                             "command": "", "rows": {}, "files": 1, "bytes_written": 1, "lag": 1, "notebook": f"{name}.ipynb", "html": f"{name}.html"})
+        if number in (25, 39): write_front_page(runs, [], keep=20)
+    there = {name for name, _ in store.names("process_table/")}
+    assert there == {name + ending for name in stays for ending in (".ipynb", ".html")} and len(RunLog(runs).lines()) == 40
+    pages = [store.get(name).decode() for name in ("index.html", "tables/shop.good.html")]
+    assert {link for page in pages for link in re.findall(r'href="(?:\.\./)?(process_table/[^"]*)"', page)} == {f"{name}.html" for name in stays}
