@@ -37,8 +37,8 @@ def columns(here: World) -> list[str]:
     return sorted(name for name in names if not name.startswith("_hoodie_"))
 
 
-@pytest.mark.parametrize("partition", [(), ("region",)], ids=["plain", "in folders"])
-@pytest.mark.parametrize("name", ["_op", "none"])
+@pytest.mark.parametrize("name, partition", [("_op", ("region",)), ("none", ()), *(pytest.param(*one, marks=pytest.mark.torture) for one in (("_op", ()), ("none", ("region",))))],
+                         ids=["_op-in folders", "none-plain", "_op-plain", "none-in folders"])
 def test_a_source_with_a_column_op_has_a_table_that_every_reader_reads(tmp_path, spark, name, partition):
     here = World(tmp_path, spark, COLUMNS).set(key="id", op_column=name, partition=partition).load(ROWS)
     assert here.go().verdict == "ok"
