@@ -241,6 +241,9 @@ class KernelEngine(NBClientEngine):
 
         def begin(**notebook: Any) -> None:
             watch.begin()
+            watch.ended = watch.reason()  # a forked kernel may be done before the watch looks
+            if watch.ended[0]:
+                raise RuntimeError(watch.ended[1])
 
         nb_man.save = partial(_save, nb_man)
         with own_kernel(forks) as kernel, watched(watch, kernel):

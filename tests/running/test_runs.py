@@ -10,6 +10,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -18,11 +19,13 @@ from papermill.iorw import LocalHandler
 
 import dmscdc.runs.run as module
 from dmscdc.errors import NoSuchJob, RefusedParameters
+from dmscdc.runs.fork import ForkServer
 from dmscdc.runs.log import RunLog, rebuild, records
-from dmscdc.runs.run import close_lost, run_notebook
+from dmscdc.runs.run import close_lost
 
 pytestmark = pytest.mark.proof
 
+run_notebook = module.run_notebook  # with `kernels`
 WAIT = "threading.Event().wait(50)"
 MARK = "only_the_code_says_this = 1"
 
@@ -37,13 +40,23 @@ def kernels_at_work(of: int | None = None) -> list[psutil.Process]:
     return found
 
 
+@pytest.fixture(scope="module", autouse=True, params=["forked", pytest.param("new", marks=pytest.mark.torture)])
+def kernels(request):
+    "How kernels start: forked, as in a pass on Linux, or each a new process."
+    forks = ForkServer("dmscdc.runs.log", {}) if request.param == "forked" else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "run_notebook", partial(module.run_notebook, forks=forks))
+        yield
+    if forks: forks.close()
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(kernels, tmp_path_factory):
     return tmp_path_factory.mktemp("runs")
 
 
 @pytest.fixture(scope="module")
-def ends(a_job, says, runs):
+def ends(kernels, a_job, says, runs):
     "One run for every way to end."
     cells = {
         "ok": (MARK, says("ok", "27 rows")),
@@ -236,7 +249,7 @@ def test_a_run_that_is_stopped_while_its_kernel_starts_says_so_in_a_line_and_pri
 
 
 def test_ctrl_c_ends_the_kernel_and_keeps_the_run(a_job, tmp_path):
-    job = a_job("interrupts", "import signal", "os.kill(os.getppid(), signal.SIGINT)\n" + WAIT)
+    job = a_job("interrupts", "import signal", f"os.kill({os.getpid()}, signal.SIGINT)\n{WAIT}")
     with pytest.raises(KeyboardInterrupt):
         run_notebook(job, {}, runs=tmp_path)
     [line] = RunLog(tmp_path).lines()
