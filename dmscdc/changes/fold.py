@@ -20,8 +20,8 @@ from .schema import FILE, OP, ROW, UNLOGGED, Schema, is_unlogged, unlogged_names
 # %% auto #0
 __all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_THERE', 'CAME', 'HIVE_NULL', 'ROOM', 'ESCAPED', 'places', 'alike',
            'key_codes', 'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding', 'FoldResult', 'newest_carrier',
-           'next_upsert', 'pick', 'of_late_keys', 'needs_row', 'as_read', 'with_runs', 'settle_moves', 'fold',
-           'count_changes', 'carries', 'first_of', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit',
+           'next_upsert', 'pick', 'of_late_keys', 'needs_row', 'as_read', 'with_runs', 'sent_once', 'settle_moves',
+           'fold', 'count_changes', 'carries', 'first_of', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit',
            'first_unfit']
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-008
@@ -255,6 +255,24 @@ def with_runs(
     return changes.append_column(RUN, pa.array(out, mask=out < 0))
 
 
+def sent_once(
+    changes: pa.Table,  # with _cdc_move
+    codes: np.ndarray,  # keys as numbers
+    place: np.ndarray,  # of each change
+    sequence: str,  # the column of the change sequence, "" for none
+) -> np.ndarray:  # False for what a resumed task has sent again
+    "A change of a key counts once: what follows it in a file would else be taken for the end of another row."
+    found = np.ones(len(codes), bool)
+    if sequence and len(codes):
+        order = np.lexsort((place, codes))
+        ops, moves, numbers = (changes[name].to_numpy()[order] for name in (OP, MOVE, sequence))
+        same = np.ones(len(codes) - 1, bool)
+        for column in (codes[order], numbers, ops, moves):
+            same &= column[1:] == column[:-1]
+        found[order[1:]] = ~same
+    return found
+
+
 def settle_moves(
     changes: pa.Table,  # with _cdc_move
     codes: np.ndarray,  # keys as numbers
@@ -266,6 +284,8 @@ def settle_moves(
     runs = pc.fill_null(changes[RUN], -1).to_numpy()[order] if RUN in changes.column_names else np.full(len(order), -1)
     start, same = np.diff(codes[order], prepend=-1) != 0, np.append(False, files[1:] == files[:-1])
     same |= np.append(False, (runs[1:] == runs[:-1]) & (runs[1:] >= 0))
+    again = changes[KIND].to_numpy()[order] == "again"
+    same &= again | ~np.append(False, again[:-1])  # the table holds what came before, and is asked nothing about it
     ends = ~start & same & (moves == "out") & (np.append("", moves[:-1]) == CAME)
     pair = ends | np.append(ends[1:], False)
     before = latest(~pair)
@@ -279,28 +299,34 @@ def settle_moves(
     column = changes.column_names.index(MOVE)
     return changes.set_column(column, MOVE, pa.array(first, pa.string())), stays
 
-
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-029
 def fold(
     changes: pa.Table,  # every change of its keys: Op, the source's columns, file, row, base name, group, kind
     how: Folding,
 ) -> tuple[pa.Table, FoldResult]:  # batch rows, one per key
     "Fold all changes of a key, in order, into one batch row with the same effect."
-    left_out = 0
+    left_out, every, again = 0, changes, 0
     if how.only_inserts:
         others = pc.is_in(changes[OP], value_set=pa.array(["U", "D"]))
         left_out, changes = pc.sum(others).as_py() or 0, changes.filter(pc.invert(others))
     facts = count_changes(changes, how) | {"left_out": left_out}
+    if left_out:
+        whole = count_changes(every, how)
+        facts |= {name: whole[name] for name in ("unproven", "lowest", "highest")}
     changes = changes.filter(pa.array(~bad_rows(changes, how.keys)))
     codes, place = key_codes(changes, how.keys), places(changes, "" if facts["unproven"] else how.sequence)
     chosen = of_late_keys(changes[KIND].to_numpy(), codes)
     if MOVE in changes.column_names:
+        once = sent_once(changes, codes, place, "" if facts["unproven"] else how.sequence)
+        again = int((~once & chosen).sum())
+        changes, codes, place, chosen = changes.filter(pa.array(once)), codes[once], place[once], chosen[once]
         changes, stays = settle_moves(changes, codes, place)
         chosen &= stays
     changes, codes, place = changes.filter(pa.array(chosen)), codes[chosen], place[chosen]
     chains = chain_keys(np.unique(codes, return_inverse=True)[1], place, changes[OP].to_numpy())
     batch = _batch_rows(changes, how, chains)
     counted = _count_batch(changes, batch, how, chains)
+    counted["repeats"] += again
     return batch, FoldResult(**facts, **counted, partial_move=_partial_move(changes, how))
 
 

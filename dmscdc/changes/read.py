@@ -452,7 +452,9 @@ def useless_sequence(
     for column, value in row.items():
         is_number = isinstance(value, (Decimal, float)) and math.isfinite(value)
         if is_number and is_sequence(f"{value:.0f}", column, name):
-            return f"{column} is {kinds[column]}, and"
+            exact = kinds[column].startswith("decimal") and column.upper() != STANDARD
+            why = f" (of decimals only {STANDARD} is read as a change sequence)" * exact
+            return f"{column} is {kinds[column]}{why}, and"
         if column.upper() == STANDARD and value is not None and not is_sequence(value, column, name):
             return f"{column} is {str(value)!r:.60} in the first row of {first.path}, and"
     return ""

@@ -13,6 +13,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
 from ..changes.read import GROUP, KIND, MOVE, NAME, OPS, RUN, ChangeFiles, ColumnGroups, logs, proves, quoted
 from ..changes.schema import FILE, OP, ROW, UNLOGGED
+from .span import SEQUENCE_IN_PLACE
 
 # %% auto #0
 __all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'SET', 'has_key', 'can_apply', 'order_text', 'order_key', 'settled', 'struct',
@@ -71,6 +72,10 @@ def settled(
     if MOVE not in changes.columns:
         return changes
     line = Window.partitionBy(*map(quoted, key)).orderBy(order)
+    sequence = F.regexp_extract(order, SEQUENCE_IN_PLACE, 1)
+    is_same = (F.lag(MOVE).over(line) == F.col(MOVE)) & (F.lag(OP).over(line) == F.col(OP))
+    is_again = (sequence != "") & (sequence == F.lag(sequence).over(line)) & is_same  # a resumed task has sent it again
+    changes = changes.withColumn(_TAKEN, F.coalesce(is_again, F.lit(False))).where(~F.col(_TAKEN)).drop(_TAKEN)
     before = line.rowsBetween(Window.unboundedPreceding, -1)
     joined = F.coalesce(F.lag(RUN).over(line) == F.col(RUN), F.lit(False))
     follows = (F.lag(MOVE).over(line) == "in") & ((F.lag(FILE).over(line) == F.col(FILE)) | joined)
@@ -79,7 +84,6 @@ def settled(
     taken = F.coalesce(F.last(F.when(~is_pair, F.col(OP) != "D"), True).over(before), F.lit(False))
     told = told.withColumn(_TAKEN, taken)
     return told.where(~(F.coalesce(F.col(_ENDS), F.lit(False)) & F.col(_TAKEN))).drop(_ENDS, _TAKEN, MOVE, RUN)
-
 
 # %% ../../notebooks/10_history/08_replay.ipynb #5480adf8
 BEFORE, AFTER = "_cdc_before", "_cdc_after"  # the row as a struct of the source's columns; null: there was none

@@ -193,6 +193,13 @@ def sequence_of(
     return next(full, "")
 
 
+def _is_again(last: RawChange, row: RawChange, sequence: str) -> bool:
+    "Whether a resumed task has sent a change again."
+    is_load = last.file.is_load or row.file.is_load
+    same = (last.op, last.move) == (row.op, row.move)
+    return same and not is_load and last.values.get(sequence) == row.values.get(sequence)
+
+
 def in_order(
     rows: Iterable[RawChange],  # of one key
     sequence: str,  # its column, or ""
@@ -203,13 +210,16 @@ def in_order(
         counted = row.values[sequence] if sequence and not row.file.is_load else ""
         return not row.file.is_load, counted, row.place, row.row
 
-    return _settled(sorted(rows, key=order))
+    return _settled(sorted(rows, key=order), sequence)
 
 
-def _settled(rows: Iterable[RawChange]) -> list[RawChange]:
+def _settled(rows: Iterable[RawChange], sequence: str) -> list[RawChange]:
     "The changes of a key without the ends that are void: another row had taken the key before, see `changes/fold`."
     told, is_there, was_there, last = [], False, False, None
     for row in rows:
+        if last and sequence and _is_again(last, row, sequence):
+            told.append(row)  # changes nothing
+            continue
         came = last and last.move.startswith("from ") and (last.file == row.file or row.joined)
         ends = row.move.startswith("to ") and came
         if not (ends and was_there):

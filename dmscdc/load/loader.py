@@ -384,6 +384,12 @@ def _repeated(
     return doubles(_ordered(spark, some), rows.where(rows[FILE].endswith(f"#{load.load}")), names)
 
 
+def _images_of(files: ChangeFiles, batch: Batch) -> dict[str, str]:
+    "The before images of all columns, by which updates and deletes of a table without a key find their row."
+    added = [sequence_column(files)]
+    return images_of_all(files.schema, [f.schema for f in files.footers], added) if batch.folded.left_out else {}
+
+
 def _without_key(
     spark: SparkSession, task: Task, is_again: bool, files: ChangeFiles, batch: Batch,
     left: Sequence[tuple[str, int]], staged: str,
@@ -391,8 +397,7 @@ def _without_key(
     "The batch of a table without a key: updates and deletes applied to equal rows, and without what repeats the load."
     from pyspark.sql import functions as F
 
-    added = [sequence_column(files)]
-    images = images_of_all(files.schema, [f.schema for f in files.footers], added) if batch.folded.left_out else {}
+    images = _images_of(files, batch)
     hidden = {path: frozenset(row for one, row in left if one == path) for path, _ in left}
     if images and is_again:
         raise Refused(
@@ -631,11 +636,12 @@ def _batch_notes(
 
 # %% ../../notebooks/08_load/05_loader.ipynb #63a1985c
 def _sent_before(
-    task: Task, before: Position, batch: Batch, files: Sequence[RawFile]
+    task: Task, before: Position, batch: Batch, files: Sequence[RawFile], images: Mapping[str, str],
 ) -> list[RawFile]:  # in order; none where nothing was, or where not all of them are known
     "The applied files that may hold changes which a batch brings again."
     lowest, newest = (batch.folded.lowest or ("",))[0], before.sequence or ""
-    is_new = lowest > newest or lowest == newest and bool(task.key)  # the same change again does a key no harm
+    harmless = task.key and not images  # to a row; the same change of a key would come before another one of it
+    is_new = lowest > newest or lowest == newest and bool(harmless)
     if not lowest or is_new or task.from_stream or batch.folded.unproven:
         return []
     known = [RawFile(path, size, 0.0) for path, size in before.window]
@@ -685,13 +691,14 @@ def _note_strange(task: Task, files: Sequence[RawFile], many: int) -> str:  # ""
 def _rows_sent_again(
     spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch, earlier: Sequence[RawFile]
 ) -> list[tuple[str, int]]:  # path and row
-    "Rows of a batch that are in it twice, or whose change sequence earlier files have."
+    "Rows to be applied that a batch has twice, or whose change sequence earlier files have."
     from pyspark.sql import Window, functions as F
 
     if not batch.folded.highest or batch.folded.unproven:
         return []
     column, every = sequence_column(files), [OP, *(c.name for c in files.schema if not c.of)]
-    rows = _ordered(spark, files)
+    meant = "true" if _images_of(files, batch) else f"{OP} = 'I'"
+    rows = _ordered(spark, files).where(meant)
     nth = F.row_number().over(Window.partitionBy(*map(quoted, every)).orderBy(AT))
     found = rows.withColumn("_cdc_nth", nth).where("_cdc_nth > 1").select(FILE, ROW)
     if earlier:
@@ -699,7 +706,7 @@ def _rows_sent_again(
         known = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
         had = read_changes(spark, known).where(F.col(quoted(column)) >= batch.folded.lowest[0])
         had = had.groupBy(quoted(column)).agg(F.min(NAME).alias("_cdc_had"))
-        same = read_changes(spark, files).join(had, column).where(F.col("_cdc_had") < F.col(NAME))
+        same = read_changes(spark, files).where(meant).join(had, column).where(F.col("_cdc_had") < F.col(NAME))
         found = found.union(same.select(FILE, ROW)) if sequence_column(known) == column else found
     return sorted({(row[FILE], row[ROW]) for row in found.collect()})
 
@@ -841,7 +848,7 @@ def _prepare_batch(
                 batch = _fold_files(later, task, chosen, f"{staged}/again", plan.after.load_files, head.schema)
         _check_batch(task, chosen, batch)
         before, same, misses = Position.from_json(head.position), [], 0
-        resumed = [] if earlier or whole else _sent_before(task, before, batch, files)
+        resumed = [] if earlier or whole else _sent_before(task, before, batch, files, chosen.images)
         if resumed and task.key and _is_ordered(spark, task, head, (*resumed, *files)):
             every = sorted([*resumed, *files], key=lambda f: f.order)
             strange = _never_seen(later, task, head, chosen, resumed, before.sequence or "")
@@ -875,11 +882,14 @@ def _prepare_batch(
         notes = (*notes, *_note_renamed(spark, task, head, grown, footers))
         first = [path for path, _ in same if path not in dict(before.window)]  # else it was said
         doubled = [] if task.doubles else _note_repeated(task, len(first))
-        notes = (*filter(None, [_note_strange(task, plan.changes, strange), useless]), *notes)
-        notes = (*filter(None, [note, replaced]), *notes, *doubled, *_note_missed(task, misses))
+        missed, odd = _note_missed(task, misses), _note_strange(task, plan.changes, strange)
+        notes = (*filter(None, [odd, useless]), *notes)
+        notes = (*filter(None, [note, replaced]), *notes, *doubled, *missed)
         applied = files_of(files, footers, kinds, batch.folded.by_file)
         seconds = clock.seconds | written.seconds
-        doubts = tuple(filter(None, [_note_clashes(task, written), _note_partial_move(task, batch), replaced, useless]))
+        doubts = [_note_clashes(task, written), _note_partial_move(task, batch), replaced, useless, odd, *missed]
+        doubts += [note_unmatched(task, written, grown.left_out), _note_sequence(task, head, told)]
+        doubts = tuple(filter(None, doubts))
         parts = {"aside": sum(row.row is not None and kinds.get(row.path) != "again" for row in bad),
                  "left_out": sum(many for path, many in keyless.counts.items() if kinds.get(path) != "again"),
                  "moved": batch.folded.renamed, "unlogged": batch.folded.unlogged,
