@@ -13,11 +13,11 @@ from ..changes.read import KIND, ChangeFiles, check_key, quoted
 from ..changes.schema import FILE, ROW
 from ..errors import NoFeed
 from .as_of import commit_time, left_out
-from .clock import clock_of
+from .clock import SEQUENCE_IN_PLACE, clock_of
 from .changelog import Changelog, read_changelog
 from .replay import (AFTER, BEFORE, LAST, POSITION, can_apply, every_state, is_present, key_only,
                                    states, touched)
-from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, SEQUENCE_IN_PLACE, Feed, Span, check_feed, span
+from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_feed, span
 from ..state.position import Position
 from ..storage.filesystem import read_url
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
 from ..changes.read import GROUP, KIND, MOVE, NAME, OPS, RUN, ChangeFiles, ColumnGroups, logs, proves, quoted
 from ..changes.schema import FILE, OP, ROW, UNLOGGED
-from .span import SEQUENCE_IN_PLACE
+from .clock import SEQUENCE_IN_PLACE
 
 # %% auto #0
 __all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'SET', 'has_key', 'can_apply', 'order_text', 'order_key', 'settled', 'struct',

@@ -19,12 +19,12 @@ from ..changes.read import ChangeFiles, check_key
 from ..changes.schema import FILE, ROW, arrow_type
 from ..errors import NoFeed, Refused
 from .changelog import Changelog, changelog_files
-from .clock import CommitClock, clock_of, committed_at
+from .clock import SEQUENCE_IN_PLACE, CommitClock, clock_of, committed_at
 from ..landing.files import RawFile
 from .lookup import KeyIndex, Query
 from .row import RawChange, Row, after, find_rows, same
 from .small import applicable, by_sequence, named_keys, rows_of
-from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, SEQUENCE_IN_PLACE, Feed, Span, check_feed, span
+from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_feed, span
 from ..state.position import Position
 from ..storage.filesystem import fs_and_path
 

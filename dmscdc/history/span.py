@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'SEQUENCE_IN_PLACE', 'landed', 'Span', 'span', 'check_feed', 'Feed']
+__all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'landed', 'Span', 'span', 'check_feed', 'Feed']
 
 # %% ../../notebooks/10_history/10_span.ipynb #cell-009
 def landed(past: Changelog) -> Position:
@@ -130,7 +130,6 @@ def span(
 
 # %% ../../notebooks/10_history/10_span.ipynb #2710d310
 CHANGE_TYPE, PLACE, COMMIT_TIME = "_change_type", "_position", "_commit_time"
-SEQUENCE_IN_PLACE = r"^[0-9]+/1/([0-9]{35})/"  # of a change that its sequence orders
 
 
 def check_feed(
