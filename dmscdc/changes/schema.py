@@ -710,8 +710,8 @@ def check_case(
     if taken := next((c.name for c in schema if c.name.lower() == op_column.lower() != NO_OP), ""):
         free = "_op" if taken.lower() != "_op" else "_operation"
         raise Refused(
-            f"{table}: its column {taken} and {op_column}, our column for the operation, differ only in the case of "
-            "letters. Spark, Athena and other readers take them for one, and could not read the table. Give ours "
+            f"{table}: its column {taken} has the name of {op_column}, our column for the operation, or differs from "
+            "it only in the case of letters. Spark, Athena and others could not read such a table. Give ours "
             f"another name, or leave it out (none): dmscdc table set {for_shell(table)} --op-column {free}"
         )
     for c in sorted(schema, key=lambda c: c.name not in known):

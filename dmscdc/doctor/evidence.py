@@ -39,7 +39,8 @@ class Finding:
 
     def __str__(self) -> str:
         parts = (" ".join(part.split()).rstrip(".") for part in (self.what, self.why, self.mend))
-        return "{} {}: {}. {}. Mend: {}".format(self.severity, self.place, *parts)
+        what, why, mend = parts
+        return f"{self.severity} {self.place}: {what}. {why}." + f" Mend: {mend}" * bool(mend)
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #ec454c23
 @dataclass(frozen=True)

@@ -715,8 +715,10 @@ def _say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int
     "What is said of changes that came again."
     if repeats and not earlier:
         return f"{count(repeats, 'change')} came twice with one change sequence, as a resumed task sends them"
+    if not (earlier and keys):
+        return ""
     again = f"{some(files)} brought changes again that were applied before, of {count(keys, 'key')}"
-    return f"{again}, as a resumed task does; the change sequence decided" if earlier else ""
+    return f"{again}, as a resumed task does; the change sequence decided"
 
 # %% ../../notebooks/08_load/05_loader.ipynb #emptied-2
 @dataclass(frozen=True)

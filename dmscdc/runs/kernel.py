@@ -25,7 +25,6 @@ from typing import Any
 
 from jupyter_client import AsyncKernelClient, AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-from traitlets import Type
 
 from .fork import PROVISIONER, Forked, ForkServer, register_provisioner
 from ..spark.session import own_python
@@ -88,7 +87,6 @@ class OwnClient(AsyncKernelClient):
 class OwnKernel(AsyncKernelManager):
     "The manager of one kernel."
 
-    client_factory = Type(klass=OwnClient)
     forks: ForkServer | None = None  # that forks its process; None: a new one is started
 
 
@@ -100,7 +98,8 @@ def own_kernel(
     home, spec = tempfile.mkdtemp(prefix="dmscdc-"), ThisPython()
     try:
         sockets = {"transport": "ipc", "ip": f"{home}/k", "connection_file": f"{home}/k.json"}
-        kernel = OwnKernel(kernel_name="python3", kernel_spec_manager=spec, log=_LOG, **sockets)
+        own = {"kernel_spec_manager": spec, "client_factory": OwnClient}
+        kernel = OwnKernel(kernel_name="python3", log=_LOG, **own, **sockets)
         if forks and forks.is_alive:
             register_provisioner()
             spec.provisioner, kernel.forks = PROVISIONER, forks

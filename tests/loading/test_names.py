@@ -92,10 +92,10 @@ def test_columns_that_collide_with_ours_or_with_each_other_are_refused_in_words(
     assert done.verdict == "refused" and f"{closed(1)}.parquet{'' if words.startswith('has') else ':'} {words}" in done.words and w.table_state() == before
 
 
-@pytest.mark.parametrize("columns, words", [(("op",), "its column op and Op, our column for the operation,"), (("name", "Name"), "its columns name and Name")])
+@pytest.mark.parametrize("columns, words", [(("op",), "its column op has the name of Op, our column for the operation, or differs from it only in the case of letters"), (("name", "Name"), "its columns name and Name differ only in the case of letters")])
 def test_columns_that_readers_without_letter_case_take_for_one_are_refused_before_the_table_is_unreadable(tmp_path, spark, columns, words):
     w = World(tmp_path, spark, {"id": "int", **dict.fromkeys(columns, "string")}).set(key="id").load([(1, *columns)])
-    assert (done := w.go()).verdict == "refused" and f"{words} differ only in the case of letters" in done.words and not w.files(), done.words
+    assert (done := w.go()).verdict == "refused" and words in done.words and not w.files(), done.words
     (w.raw / "LOAD00000001.parquet").unlink()
     w.load([(1, *columns[:-1])], dict.fromkeys(["id", *columns[:-1]], "string") | {"id": "int"}).changes(1, [("U", 1, *columns)])
     assert (done := w.go()).verdict == "refused" and words in done.words and [c.name for c in w.lake_table.head().schema] == ["id", *columns[:-1]], done.words
