@@ -890,7 +890,7 @@ def _prepare_batch(
         applied = files_of(files, footers, kinds, batch.folded.by_file)
         seconds = clock.seconds | written.seconds
         doubts = [_note_clashes(task, written), _note_partial_move(task, batch), replaced, useless, odd, *missed]
-        doubts += [note_unmatched(task, written, grown.left_out), _note_sequence(task, head, told)]
+        doubts.append(_note_sequence(task, head, told))
         doubts = tuple(filter(None, doubts))
         parts = {"aside": sum(row.row is not None and kinds.get(row.path) != "again" for row in bad),
                  "left_out": sum(many for path, many in keyless.counts.items() if kinds.get(path) != "again"),
