@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -259,17 +259,21 @@ def sent_once(
     changes: pa.Table,  # with _cdc_move
     codes: np.ndarray,  # keys as numbers
     place: np.ndarray,  # of each change
-    sequence: str,  # the column of the change sequence, "" for none
+    how: Folding,  # with a change sequence that every row has, or with none
 ) -> np.ndarray:  # False for what a resumed task has sent again
-    "A change of a key counts once: what follows it in a file would else be taken for the end of another row."
+    "An equal change of a key counts once: what follows it in a file would else be taken for the end of another row."
     found = np.ones(len(codes), bool)
-    if sequence and len(codes):
+    if how.sequence and len(codes):
         order = np.lexsort((place, codes))
-        ops, moves, numbers = (changes[name].to_numpy()[order] for name in (OP, MOVE, sequence))
+        ops, moves, numbers = (changes[name].to_numpy()[order] for name in (OP, MOVE, how.sequence))
         same = np.ones(len(codes) - 1, bool)
         for column in (codes[order], numbers, ops, moves):
             same &= column[1:] == column[:-1]
-        found[order[1:]] = ~same
+        at = np.flatnonzero(same)
+        values = changes.select([c.name for c in how.schema])
+        one, other = (values.take(order[places]).to_pylist() for places in (at, at + 1))
+        equal = [row == again for row, again in zip(one, other)]
+        found[order[at[equal] + 1]] = False
     return found
 
 
@@ -317,7 +321,7 @@ def fold(
     codes, place = key_codes(changes, how.keys), places(changes, "" if facts["unproven"] else how.sequence)
     chosen = of_late_keys(changes[KIND].to_numpy(), codes)
     if MOVE in changes.column_names:
-        once = sent_once(changes, codes, place, "" if facts["unproven"] else how.sequence)
+        once = sent_once(changes, codes, place, replace(how, sequence="") if facts["unproven"] else how)
         again = int((~once & chosen).sum())
         changes, codes, place, chosen = changes.filter(pa.array(once)), codes[once], place[once], chosen[once]
         changes, stays = settle_moves(changes, codes, place)

@@ -148,4 +148,4 @@ def runs_html(
                 _remade(config, line["notebook"])
             except FileNotFoundError as error:
                 show_line(error)
-    show_line(write_front_page(config.runs, _known_tables(config), afresh=True))
+    show_line(write_front_page(config.runs, _known_tables(config), afresh=True, keep=config.keep))

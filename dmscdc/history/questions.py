@@ -47,14 +47,14 @@ class TableChange:
 def _steps_without_key(
     past: Changelog,
     files: Iterable[RawFile],
-    schema: Schema,
+    every: ChangeFiles,  # of all files
     conditions: Sequence[Condition] = (),
 ) -> Iterator[tuple[dict[str, Any], RowChange]]:  # its values without nulls
     "The rows of files of a table without a key, each of them a row of its own."
-    telling = equal_images(past, changelog_files(past))[1]
+    telling = equal_images(past, every)[1]
     for file in files:
         keyless = Keyless.EQUAL_ROW if file.path in telling else Keyless.LEFT_OUT
-        rows = rows_of(past, file, schema)
+        rows = rows_of(past, file, every.schema)
         if not {one.column for one in conditions} <= set(rows.column_names):
             continue
         for one in conditions:
@@ -77,7 +77,7 @@ def changes_between(
     "What the change files closed in a time have done to rows; without a key by all values. Raises `Unreadable`."
     files = closed_between(past, since, until)
     if not key:
-        told = _steps_without_key(past, files, changelog_files(past, key=key).schema)
+        told = _steps_without_key(past, files, changelog_files(past, key=key))
         return [TableChange({}, step) for _, step in told if step.op in OPS]
     place, found = {f.path: number for number, f in enumerate(files)}, []
     for life in _lives(past, key, files):
@@ -297,9 +297,10 @@ def _found_without_key(
     def equal(row: Mapping[str, Any]) -> tuple:
         return tuple((name, plain_key(row[name])) for name in names if row.get(name) is not None)
 
-    there = {equal(row) for row in table_then(past, ()).rows.to_pylist()}
+    now = only(table_then(past, ()), conditions).rows.to_pylist() if telling else ()
+    there = {equal(row) for row in now}
     found: dict[tuple, tuple[dict[str, Any], list[RowChange]]] = {}
-    for values, step in _steps_without_key(past, past.files, files.schema, conditions):
+    for values, step in _steps_without_key(past, past.files, files, conditions):
         if step.op == "I" or (step.op == "U" and step.file in telling):
             shown = {name: value for name, value in values.items() if name not in ours}
             found.setdefault(equal(values), (shown, []))[1].append(step)
@@ -308,7 +309,8 @@ def _found_without_key(
         numbered = tuple(replace(step, number=number) for number, step in enumerate(told, 1))
         came = tuple(dict.fromkeys(step.file for step in told))
         life = RowLife(values, numbered, past.begins, past.gaps)
-        rows.append(FoundRow(values, came, life, at in there, at in there))
+        is_there = at in there if telling else True  # without images each inserted row stays
+        rows.append(FoundRow(values, came, life, is_there, is_there))
     return rows
 
 

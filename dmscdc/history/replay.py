@@ -73,7 +73,9 @@ def settled(
         return changes
     line = Window.partitionBy(*map(quoted, key)).orderBy(order)
     sequence = F.regexp_extract(order, SEQUENCE_IN_PLACE, 1)
-    is_same = (F.lag(MOVE).over(line) == F.col(MOVE)) & (F.lag(OP).over(line) == F.col(OP))
+    values = [quoted(name) for name in changes.columns if name.startswith(SET) or not name.startswith("_cdc_")]
+    change = F.struct(MOVE, *values)
+    is_same = F.lag(change).over(line).eqNullSafe(change)
     is_again = (sequence != "") & (sequence == F.lag(sequence).over(line)) & is_same  # a resumed task has sent it again
     changes = changes.withColumn(_TAKEN, F.coalesce(is_again, F.lit(False))).where(~F.col(_TAKEN)).drop(_TAKEN)
     before = line.rowsBetween(Window.unboundedPreceding, -1)

@@ -196,8 +196,8 @@ def sequence_of(
 def _is_again(last: RawChange, row: RawChange, sequence: str) -> bool:
     "Whether a resumed task has sent a change again."
     is_load = last.file.is_load or row.file.is_load
-    same = (last.op, last.move) == (row.op, row.move)
-    return same and not is_load and last.values.get(sequence) == row.values.get(sequence)
+    alike = (last.op, last.move, last.values) == (row.op, row.move, row.values)
+    return alike and not is_load and sequence in row.values
 
 
 def in_order(

@@ -162,7 +162,7 @@ def _without_spark(
 def _show(config: Config) -> None:
     "Write the pages of tables that are done. In a bucket they are written once, at the end."
     store = open_run_store(config.runs)
-    with suppress(RunStoreError):  # the end of the pass says it
+    with suppress(RunStoreError, OSError):  # the end of the pass says it
         if not store.is_remote:
             bring_pages(store, keep=config.keep)
 
@@ -285,7 +285,7 @@ def show_failure(config: Config, table: TableRef, words: str) -> None:
     if state.get(table):
         state.note_run(table, {"last_verdict": "failed", "last_words": words})
         rows = [status_row(status) | (failed if status.table == table else {}) for status in read_statuses(config)]
-        write_front_page(config.runs, rows)
+        write_front_page(config.runs, rows, keep=config.keep)
 
 # %% ../../notebooks/13_service/07_passes.ipynb #cell-022
 def _ended(

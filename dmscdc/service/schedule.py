@@ -297,7 +297,7 @@ def run_proofs(
     finally:
         servers.close()
     if any(run.id for run in runs):  # else nothing was begun
-        write_front_page(config.runs, [status_row(status) for status in read_statuses(config)])
+        write_front_page(config.runs, [status_row(status) for status in read_statuses(config)], keep=config.keep)
     return runs
 
 # %% ../../notebooks/13_service/08_schedule.ipynb #ac4029eb
