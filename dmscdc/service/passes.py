@@ -153,7 +153,7 @@ _MEMORY = 2 << 30  # bytes for a notebook that after all starts a Spark of its o
 def _without_spark(
     workers: int,  # notebooks with Spark at a time
 ) -> int:
-    "Notebooks at a time of tables that need no Spark: each waits half of its second for others."
+    "Notebooks at a time of tables that need no Spark: two a core, since each waits for its kernel half of the time."
     least = min(2 * (os.cpu_count() or 1), 8)
     there = memory_here()
     return max(workers, min(least, there // _MEMORY) if there else least)
