@@ -16,7 +16,7 @@ from ..changes.schema import FILE, OP, ROW, UNLOGGED
 from .clock import SEQUENCE_IN_PLACE
 
 # %% auto #0
-__all__ = ['POSITION', 'BEFORE', 'AFTER', 'LAST', 'SET', 'has_key', 'can_apply', 'order_text', 'order_key', 'settled', 'struct',
+__all__ = ['POSITION', 'SET', 'BEFORE', 'AFTER', 'LAST', 'has_key', 'can_apply', 'order_text', 'order_key', 'settled', 'struct',
            'carried', 'states', 'every_state', 'only', 'is_present', 'current_rows', 'touched', 'key_only']
 
 # %% ../../notebooks/10_history/08_replay.ipynb #cell-009
@@ -60,6 +60,7 @@ def order_key(
     return order_text(F.lit(f"{number:06d}"), is_load, decides)
 
 # %% ../../notebooks/10_history/08_replay.ipynb #39278255
+SET = "_cdc_set"  # what a change carries of a set of columns
 _ENDS, _TAKEN = "_cdc_ends", "_cdc_taken"
 
 
@@ -90,7 +91,6 @@ def settled(
 # %% ../../notebooks/10_history/08_replay.ipynb #5480adf8
 BEFORE, AFTER = "_cdc_before", "_cdc_after"  # the row as a struct of the source's columns; null: there was none
 LAST = "_cdc_last"  # the newest change of its key
-SET = "_cdc_set"  # what a change carries of a set of columns
 _LIFE, _LIVED = "_cdc_life", "_cdc_lived"
 
 
