@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from dmscdc.changes.read import ChangeFiles
 
 # %% auto #0
-__all__ = ['WHOLE', 'SENT_AGAIN', 'KEYLESS', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside', 'good_rows',
-           'is_same_but_aside', 'name_list', 'missing', 'dropped', 'aside_words', 'note_aside', 'bad_changes',
-           'check_number', 'is_applicable', 'bad_load_rows', 'LeftOut', 'left_out_changes']
+__all__ = ['WHOLE', 'SENT_AGAIN', 'BEFORE_EMPTIED', 'NOT_MISSING', 'KEYLESS', 'SetAside', 'aside_folder', 'write_aside',
+           'count_aside', 'read_aside', 'good_rows', 'is_same_but_aside', 'name_list', 'missing', 'dropped',
+           'aside_words', 'note_aside', 'bad_changes', 'check_number', 'is_applicable', 'bad_load_rows', 'LeftOut',
+           'left_out_changes']
 
 # %% ../../notebooks/05_changes/11_quarantine.ipynb #890f2620
 WHOLE = -1  # how many rows of a file are put aside: all, because it cannot be read
@@ -132,7 +133,9 @@ def is_same_but_aside(
 
 # %% ../../notebooks/05_changes/11_quarantine.ipynb #b8f70cff
 SENT_AGAIN = "its change sequence was applied before: a resumed task has sent it again"  # why a row is left out
-_REPEATS = "-repeats.jsonl"  # the end of a list of such rows: the table has them
+BEFORE_EMPTIED = "its change sequence is below that of the TRUNCATE on which the table stands"
+NOT_MISSING = frozenset({SENT_AGAIN, BEFORE_EMPTIED})  # why a row is left out that the table does not lack
+_REPEATS = "-repeats.jsonl"  # the end of a list of such rows
 
 
 def name_list(
@@ -140,8 +143,8 @@ def name_list(
     rows: Iterable[SetAside],
 ) -> str:  # of a new list
     "The name of a commit's list."
-    is_again = all(row.reason == SENT_AGAIN for row in rows)
-    return f"{commit:08d}-{secrets.token_hex(4)}{_REPEATS if is_again else '.jsonl'}"
+    harmless = all(row.reason in NOT_MISSING for row in rows)
+    return f"{commit:08d}-{secrets.token_hex(4)}{_REPEATS if harmless else '.jsonl'}"
 
 
 def missing(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from ..changes.difference import Difference, stage_difference
 from ..changes.equal_rows import AT, doubles, stage_met
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
-from ..changes.quarantine import SENT_AGAIN, LeftOut, SetAside, left_out_changes
+from ..changes.quarantine import BEFORE_EMPTIED, SENT_AGAIN, LeftOut, SetAside, left_out_changes
 from ..changes.read import MOVE, NAME, STANDARD, ChangeFiles, change_files, check_key, check_ops, hide_emptied
 from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
 from ..changes.read import useless_sequence
@@ -726,7 +726,7 @@ class Emptied:
     "Rows that say TRUNCATE."
 
     last: tuple[str, int] | None  # file and row of the last one, in the order of files; None: all were said before
-    again: Mapping[str, frozenset[int]]  # path -> rows whose change sequence was applied before
+    again: tuple[tuple[str, int], ...]  # path and row of those whose change sequence was applied before
     sequence: str = ""  # of the last one
     disorder: bool = False  # a row before the last one has a later change sequence
 
@@ -747,24 +747,47 @@ def emptied_by(
     found = told.where(F.col(OP) == "T").orderBy(NAME, FILE, ROW).drop(OP).limit(_TRUNCATES + 1).collect()
     if len(found) > _TRUNCATES:
         raise Refused(f"{table}: more than {_TRUNCATES:,} rows of this batch say TRUNCATE; nothing was applied")
-    again: dict[str, set[int]] = {}
-    new = []
+    again, new = [], []
     for one in found:
         if one["number"] and one["number"] <= known:
-            again.setdefault(one[FILE], set()).add(one[ROW])
+            again.append((one[FILE], one[ROW]))
         else:
             new.append(one)
             known = max(known, one["number"])
     if not new:
-        return Emptied(None, {path: frozenset(rows) for path, rows in again.items()})
+        return Emptied(None, tuple(again))
     name, path, row, text = new[-1]
     last = F.lit(name).alias(NAME), F.lit(path).alias(FILE), F.lit(row).cast("bigint").alias(ROW)
     before = F.struct(NAME, FILE, ROW) < F.struct(*last)
     later = bool(text) and not told.where(before & (F.col("number") > text)).isEmpty()
-    return Emptied((path, row), {}, text, later)
+    return Emptied((path, row), (), text, later)
 
 
 _TRUNCATES = 10_000  # rows of a batch
+
+
+def _from_before_emptied(
+    spark: SparkSession, files: ChangeFiles, batch: Batch, emptied: str  # change sequence of the TRUNCATE, "" for none
+) -> list[tuple[str, int]]:  # path and row
+    "Changes from before the TRUNCATE on which the table stands, which a resumed task has sent again after it."
+    from pyspark.sql import functions as F
+
+    if not emptied or not batch.folded.lowest or batch.folded.lowest[0] > emptied:
+        return []
+    column = sequence_column(files)
+    old = F.coalesce(proves(column) & (F.col(quoted(column)) < emptied), F.lit(False))
+    found = read_changes(spark, replace(files, images={})).where(old).select(FILE, ROW).distinct()
+    return [(row[FILE], row[ROW]) for row in found.collect()]
+
+
+def _by_path(
+    rows: Iterable[tuple[str, int]],  # path and row
+) -> dict[str, frozenset[int]]:
+    "Rows of each file."
+    found: dict[str, set[int]] = {}
+    for path, row in rows:
+        found.setdefault(path, set()).add(row)
+    return {path: frozenset(numbers) for path, numbers in found.items()}
 
 
 def emptied_table(spark: OpenSession, task: Task, head: Commit, position: Position) -> PendingCommit:
@@ -799,7 +822,8 @@ def _prepare_emptied(
     after = plan.after
     stands = Position(load=before.load + 1, load_files=after.load_files, cut=after.cut, emptied=at, applied=(0, 0),
                       left_out=after.left_out, listed_at=after.listed_at, absent=before.absent, csv=before.csv,
-                      sequence=max(before.sequence or "", told.sequence))
+                      sequence=max(before.sequence or "", told.sequence),
+                      emptied_sequence="" if told.disorder else told.sequence)
     rest = tuple(f for f in files if f.order >= file.order)
     left = replace(plan, before=stands, load_number=stands.load, after=advance(stands, rest), changes=rest, late=(),
                    reapplied=())
@@ -839,17 +863,18 @@ def _prepare_batch(
         emptied = plan.after.emptied if plan.after.emptied and plan.after.emptied[0] in urls else None
         chosen = replace(chosen, without=hide_emptied({}, emptied))
         batch = _fold_files(later, task, chosen, staged, plan.after.load_files, head.schema)
+        before, same, misses, emptied_again = Position.from_json(head.position), [], 0, ()
         if batch.folded.bad and task.empties:
             order = _change_sequence(task, chosen, plan.after.load_files)
-            known = Position.from_json(head.position).sequence or ""
-            told = emptied_by(spark(), str(task.table), chosen, order, known)
+            told = emptied_by(spark(), str(task.table), chosen, order, before.sequence or "")
             if told.last:
                 return _prepare_emptied(spark, task, plan, head, files, told)
-            if told.again:
-                chosen = replace(chosen, without=hide_emptied(told.again, emptied))
-                batch = _fold_files(later, task, chosen, f"{staged}/again", plan.after.load_files, head.schema)
+            emptied_again = told.again
+        outlived = _from_before_emptied(later, chosen, batch, plan.after.emptied_sequence)
+        if emptied_again or outlived:
+            chosen = replace(chosen, without=hide_emptied(_by_path([*emptied_again, *outlived]), emptied))
+            batch = _fold_files(later, task, chosen, f"{staged}/again", plan.after.load_files, head.schema)
         _check_batch(task, chosen, batch)
-        before, same, misses = Position.from_json(head.position), [], 0
         resumed = [] if earlier or whole else _sent_before(task, before, batch, files, chosen.images)
         if resumed and task.key and _is_ordered(spark, task, head, (*resumed, *files)):
             every = sorted([*resumed, *files], key=lambda f: f.order)
@@ -870,8 +895,10 @@ def _prepare_batch(
     others = changed_elsewhere(task, before, files, urls)
     batch_paths = {*kinds, *whole, *urls}
     bad += [SetAside(path, row, "equal to a row of the load (--duplicates drop)") for path, row in same if task.doubles]
-    bad += [SetAside(path, row, SENT_AGAIN) for path, row in sent_again]
-    lists = replace(task, aside=task.aside or task.doubles or (task.repeats if sent_again or keyless.rows else ""))
+    bad += [SetAside(path, row, SENT_AGAIN) for path, row in [*emptied_again, *sent_again]]
+    bad += [SetAside(path, row, BEFORE_EMPTIED) for path, row in {*outlived} - {*emptied_again}]
+    listed = emptied_again or outlived or sent_again or keyless.rows
+    lists = replace(task, aside=task.aside or task.doubles or (task.repeats if listed else ""))
     position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls, keyless)
     replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
     pending = task.lake.apply(later, batch, replace(transaction, position=position.to_commit()))
@@ -903,6 +930,9 @@ def _prepare_batch(
         again = _say_resumed(earlier, plan.changes, batch.folded.met, batch.folded.repeats)
         if sent_again:
             again = f"{count(len(sent_again), 'row')} left out that a resumed task has sent again"
+        if old := sum(kinds.get(path) != "again" for path, _ in {*emptied_again, *outlived}):
+            gone = f"{count(old, 'row')} left out that {'is' if old == 1 else 'are'} from before the TRUNCATE, or it again"
+            again = "; ".join(filter(None, [gone, again]))
         parts["message"] = "; ".join(filter(None, [again, slow]))
         return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
 

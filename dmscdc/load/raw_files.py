@@ -13,7 +13,7 @@ from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, needs_p
 from ..changes.derived import with_computed
 from ..changes.quarantine import LeftOut, SetAside, bad_changes, bad_load_rows, check_number, count_aside
 from ..changes.quarantine import WHOLE, aside_words, dropped, good_rows, is_applicable, is_same_but_aside
-from ..changes.quarantine import SENT_AGAIN, name_list, write_aside
+from ..changes.quarantine import NOT_MISSING, name_list, write_aside
 from ..changes.read import ChangeFiles
 from ..changes.schema import Footer, open_raw, promised_nulls, read_footers
 from ..changes.stage import Batch
@@ -161,7 +161,7 @@ def put_aside(
         name = name_list((head.number if head else 0) + 1, every)
         write_aside(f"{task.aside}/{name}", every, _good_of(rows, urls or {}))
         kept |= count_aside(every, name, left.unlisted)
-    if lacking := [row for row in rows if row.reason != SENT_AGAIN]:
+    if lacking := [row for row in rows if row.reason not in NOT_MISSING]:
         first, see = lacking[0], f"dmscdc quarantine show {for_shell(task.table)}"
         where = first.path if first.row is None else f"row {first.row + 1:,} of {first.path}"
         many = aside_words(count_aside(lacking, name))

@@ -42,6 +42,7 @@ class Position:
     aside: dict | None = field(default=None, compare=False)  # files with rows put aside, see `changes.quarantine`
     redone: dict = field(default_factory=dict, compare=False)  # files that were read again, see `read_again`
     emptied: tuple[str, int] | None = None  # file and row of the TRUNCATE on which it stands, instead of its load
+    emptied_sequence: str = field(default="", compare=False)  # of that row; "": it has none, or rows contradict it
 
     base_files = property(lambda self: () if self.emptied else self.load_files, doc="Load files that it stands on.")
     has_load = property(lambda self: bool(self.base_files), doc="It is based on load files.")
@@ -131,7 +132,7 @@ _OF_COMMITS = ("sequence", "absent", "csv", "aside")  # kept in the lake, but no
 def _frame(position: Position) -> dict:
     "A position as JSON, without its window."
     plain = {name: getattr(position, name) for name in Position.__dataclass_fields__ if name not in _OF_COMMITS}
-    for name in ("redone", "emptied"):
+    for name in ("redone", "emptied", "emptied_sequence"):
         if not plain[name]:
             del plain[name]
     return {**plain, "load_files": [[f.path, f.size, f.time] for f in position.load_files],

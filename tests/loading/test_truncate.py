@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from dmscdc.capture.writer import DmsSettings
+from dmscdc.changes.quarantine import aside_folder
 from dmscdc.errors import NoPast
 from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import audit_row
@@ -31,7 +32,9 @@ def world(tmp_path, spark, **settings) -> World:
     return one
 
 
-def line(one: World): return open_changelog(str(one.landing), one.ref, position=Position.from_json(dict(one.lake_table.head().position)))
+def line(one: World):
+    aside = aside_folder(str(one.root / "lake"), one.ref)
+    return open_changelog(str(one.landing), one.ref, position=Position.from_json(dict(one.lake_table.head().position)), aside=aside)
 
 
 def rows(one: World) -> list[tuple]: return one.lake("id, name")
@@ -144,6 +147,9 @@ def test_a_truncate_that_a_resumed_task_sends_again_empties_nothing_and_one_befo
     assert one.go().verdict in ("ok", "attention") and rows(one) == [(6, "rug"), (7, "mat")]
     one.changes(5, [T, ("I", 8, "bed")], sequences=numbered(20, 21), **more).changes(6, [T], sequences=numbered(20), **more)  # in one pass
     assert one.go().verdict in ("ok", "attention") and rows(one) == [(8, "bed")]
+    one.changes(7, [("U", 6, "rug!"), ("I", 7, "mat"), T, ("I", 8, "bed"), ("U", 8, "bed!")], sequences=numbered(10, 9, 20, 21, 22), **more)  # from before it, too
+    assert one.go().verdict in ("ok", "attention") and rows(one) == [(8, "bed!")]
+    assert sorted(map(tuple, as_of(spark, line(one), ["id"]).rows.select("id", "name").collect())) == [(8, "bed!")]
     early = World(tmp_path / "early", spark, ITEM).set(key="id", when_gone="empty").changes(1, [T], time=datetime(2018, 12, 15, 10, 0, 2, tzinfo=timezone.utc)).load([(1, "lamp")], time=datetime(2018, 12, 15, 10, 5, tzinfo=timezone.utc))
     refused = early.go()
     assert refused.verdict == "refused" and "put before the load" in refused.words and "--supersede" in refused.words and rows(early) == [(1, "lamp")]
