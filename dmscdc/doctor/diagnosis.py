@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -164,12 +164,14 @@ def undecided(
     landing: Landing,
     items: Iterable[TableItem],
     now: float,  # epoch seconds
+    errors: Collection[Finding],  # that files have been found to have
 ) -> Iterator[Finding]:
-    "Tables that want attention, or whose input was refused, as `plan` says it."
+    "Tables that want attention, or whose input was refused, as `plan` says it, unless an error of its files says it."
     state = open_state(config.state, config.landing, ask=True) if items else None
     for item in items:
         row = status_row(read_status(item.table, config, landing, state, now))
-        if row["verdict"] in ("attention", "refused") and row["state"] != "waiting":
+        known = any(error.place == str(item.table) and error.what in row["words"] for error in errors)
+        if row["verdict"] in ("attention", "refused") and row["state"] != "waiting" and not known:
             why = "It stays so until somebody has decided"
             mend = f"the command that it names, or look: dmscdc plan --only {for_shell(item.table)}"
             yield Finding("warning", str(item.table), row["words"], why, mend)
@@ -209,8 +211,9 @@ def doctor(
         found += other_half(landing, [item.table for item in items])
     with ThreadPoolExecutor(THREADS if is_bucket(config.landing) else 1) as pool:
         looks = list(pool.map(lambda item: examine(landing, item, now, config.settle), items))
-    found += [*undecided(config, landing, items, now), *left_to_format(config, items)]
     found += [one for findings, _ in looks for one in findings]
+    errors = [one for one in found if one.severity == "error"]
+    found += [*undecided(config, landing, items, now, errors), *left_to_format(config, items)]
     landed = sum(size for _, size in looks)
     for look in running:
         seen = [*task_state(look), *(beside_landing(look, landing, landing.tables()) if items else ())]

@@ -173,7 +173,9 @@ _KEYS = 1_000_000  # rows of a load of which the keys are read
 
 
 def _keys_of(rows: pa.Table, key: tuple[str, ...]) -> list[tuple]:
-    return list(zip(*(rows[name].to_pylist() for name in key)))
+    "The keys of rows; a NaN equals itself, as it does in the lake."
+    found = ([None if value != value else value for value in rows[name].to_pylist()] for name in key)
+    return list(zip(*found))
 
 
 def _loaded(e: Evidence) -> set[tuple] | None:
@@ -307,7 +309,11 @@ def columns_differ(e: Evidence) -> Iterator[Finding]:
         what, *more = str(error).removeprefix(f"{e.name}: ").replace("the lake holds", "earlier files have").split(". ")
         yield Finding("error", e.name, what, "The batch with it is refused, and later files wait", [again, *more][-1])
         return
+    ours = {f"BI_{c.name}" for c in evolution.schema} | {STANDARD}  # which a rule of the task adds to changes
+    expected = tuple(f"column {c} added by " for c in evolution.schema if c.name in ours)
     for sentence in evolution.sentences:
+        if sentence.startswith(expected):
+            continue
         gone = "is absent from" in sentence
         why = ("A column that is dropped or renamed stays in the lake with its old values" if gone else
                "Rows of older files have no value there, or a narrower type")
@@ -425,7 +431,8 @@ def two_tasks(e: Evidence) -> Iterator[Finding]:
     if _alternate([one.file for one in e.changes]):
         signs.append("the names of its change files are two series that alternate")
     if signs:
-        why = "Two DMS tasks seem to write it: they overwrite each other's files, and their order is not known"
+        why = ("Two DMS tasks seem to write it, which overwrite each other's files, or a task was resumed and has sent "
+               "changes again. Only a change sequence in every row tells their order")
         mend = "one task for each table and target; or give each task a BucketFolder of its own"
         yield Finding("warning", e.name, "; ".join(signs), why, mend)
 

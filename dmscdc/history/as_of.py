@@ -156,7 +156,7 @@ def _committed_by(
     file, untimed = kept.agg(last, F.count(F.when(~is_load & when.isNull(), 1))).collect()[0]
     changes = "1 change without a commit time counts" if untimed == 1 else f"{untimed:,} changes without one count"
     words = f"{changes} by the closing time of the file"
-    return replace(upto(past, file or "load"), gaps=(*past.gaps, *[words] * bool(untimed))), kept
+    return replace(upto(past, file or ""), gaps=(*past.gaps, *[words] * bool(untimed))), kept
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-037
 def as_known(

@@ -257,8 +257,8 @@ def _overwritten(
     "A sentence where the present load has overwritten earlier ones, or a TRUNCATE all rows."
     if emptied:
         row = f"row {emptied[1] + 1:,} of {emptied[0]}"
-        told = "rows of before are not told, though files may name them: only changes in earlier files are"
-        return [f"{table}: {row} has emptied the table (TRUNCATE); {told}"]
+        told = "of the rows before it only changes in earlier files are told, and the table holds none of them"
+        return [f"{table}: {row} emptied the table (TRUNCATE); {told}"]
     if number < 2 and not before:
         return []
     which = f"load {number}" if number > 1 else "the load"
@@ -360,15 +360,18 @@ def open_changelog(
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-029
 def upto(
     past: Changelog,
-    file: str,  # base name or path of a change file; "load" for none
+    file: str,  # base name or path of a change file; "load", or "" for where it begins
 ) -> Changelog:
     "The changelog up to and including a change file. Raises `NoPast`, which names the nearest file before it."
-    if file == "load":
+    if file == "load" and past.emptied:
+        raise NoPast(f"{past.table}: its load was before {past.begins}, the earliest position that can be told")
+    if file in ("load", ""):
         return replace(past, changes=())
     last = [n for n, f in enumerate(past.changes) if file in (f.path, f.name)]
     if not last:
-        near = [f.path for f in past.changes if f.order <= change_order(file)][-1:] or ["load"]
-        raise NoPast(f"{past.table}: no change file {file} on top of {past.begins}; the nearest before it is {near[0]}")
+        near = [f.path for f in past.changes if f.order <= change_order(file)][-1:] or ["load"] * (not past.emptied)
+        words = f"the nearest before it is {near[0]}" if near else "it comes before it"
+        raise NoPast(f"{past.table}: no change file {file} on top of {past.begins}; {words}")
     return replace(past, changes=past.changes[: last[-1] + 1])
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-031

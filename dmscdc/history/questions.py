@@ -22,7 +22,7 @@ from ..errors import BadKey
 from .changelog import Changelog, changelog_files, equal_images
 from .clock import AsOf, clock_of, not_applied
 from .lookup import plain_key, typed
-from .row import Keyless, RawChange, RowChange, RowLife, states_of, steps_of
+from .row import Keyless, RawChange, RowChange, RowLife, same, states_of, steps_of
 from .row_page import key_text, plain, shown, step_line
 from .small import applicable, named_keys, rows_of, table_then
 from ..landing.files import RawFile
@@ -367,8 +367,11 @@ def blame(life: RowLife) -> list[tuple[str, Any, RowChange]]:  # column, its val
     last = life.steps[-1].life
     steps = [step for step in life.steps if step.life == last and step.state is not None and not step.before]
     wrote: dict[str, RowChange] = {}
+    had: Mapping[str, Any] = {}
     for step in steps:
-        wrote |= {name: step for name in [*(cell.column for cell in step.cells), *(step.state.keys() - wrote.keys())]}
+        other = [name for name, value in step.state.items() if name not in had or not same(had[name], value)]
+        wrote |= dict.fromkeys([*(cell.column for cell in step.cells), *other], step)
+        had = step.state
     return [(name, value, wrote[name]) for name, value in life.state.items()]
 
 # %% ../../notebooks/10_history/15_questions.ipynb #27316361

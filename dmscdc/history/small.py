@@ -211,7 +211,7 @@ def _committed_by(
     last = max((file for file in last if not file.is_load), key=lambda file: (file.name, file.path), default=None)
     changes = "1 change without a commit time counts" if untimed == 1 else f"{untimed:,} changes without one count"
     words = f"{changes} by the closing time of the file"
-    past = replace(upto(past, last.path if last else "load"), gaps=(*past.gaps, *[words] * bool(untimed)))
+    past = replace(upto(past, last.path if last else ""), gaps=(*past.gaps, *[words] * bool(untimed)))
     return past, {file: rows for file, (rows, _) in kept.items()}
 
 # %% ../../notebooks/10_history/07_small.ipynb #3ad1eef3

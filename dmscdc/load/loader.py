@@ -16,7 +16,7 @@ from ..changes.difference import Difference, stage_difference
 from ..changes.equal_rows import AT, doubles, stage_met
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
-from ..changes.quarantine import BEFORE_EMPTIED, SENT_AGAIN, LeftOut, SetAside, left_out_changes
+from ..changes.quarantine import BEFORE_EMPTIED, OTHER_VALUES, SENT_AGAIN, LeftOut, SetAside, left_out_changes
 from ..changes.read import MOVE, NAME, STANDARD, ChangeFiles, change_files, check_key, check_ops, hide_emptied
 from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
 from ..changes.read import useless_sequence
@@ -287,8 +287,9 @@ def replaced_columns(
     old, new = {c.name: c.type for c in base.schema} if base else {}, {c.name: c.type for c in schema}
     if not old:
         return ()
+    ours = {STANDARD, *(f"BI_{n}" for n in old)}  # which a rule of the task adds to changes
     added = [f"column {n} {t} is new in this load" for n, t in new.items() if n not in old]
-    gone = [f"column {n} {t} is gone from this load" for n, t in old.items() if n not in {*new, STANDARD}]
+    gone = [f"column {n} {t} is gone from this load" for n, t in old.items() if n not in {*new, *ours}]
     other = [f"column {n} was {old[n]}, is {t}" for n, t in new.items() if n in old and old[n] != t]
     return (*added, *gone, *other)
 
@@ -431,14 +432,22 @@ def _note_repeated(task: Task, many: int) -> list[str]:
     ]
 
 
-def _note_missed(task: Task, many: int) -> list[str]:
+def _note_missed(task: Task, many: int, early: Sequence[RawFile]) -> list[str]:  # early: put before the load
     "Updates and deletes that met no equal row."
     if not many:
         return []
     s = "s" if many != 1 else ""
-    return [
+    what = (
         f"{many:,} update{s} or delete{s} found no row equal to the one before the change; such updates were inserted "
-        f"as new rows. A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
+        f"as new rows. "
+    )
+    if not early:
+        way = f"A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
+        return [what + way]
+    were = f"{some(early)} {'was' if len(early) == 1 else 'were'} put before the load, which may have the changes"
+    return [
+        f"{what}{were}. If it does, leave such files out: dmscdc table rewind {for_shell(task.table)} --reload "
+        "--supersede. If you do not know, let DMS load the table again"
     ]
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-024
@@ -690,25 +699,31 @@ def _note_strange(task: Task, files: Sequence[RawFile], many: int) -> str:  # ""
 
 def _rows_sent_again(
     spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch, earlier: Sequence[RawFile]
-) -> list[tuple[str, int]]:  # path and row
+) -> dict[tuple[str, int], bool]:  # path and row; True for one that is equal to the one of before
     "Rows to be applied that a batch has twice, or whose change sequence earlier files have."
     from pyspark.sql import Window, functions as F
 
     if not batch.folded.highest or batch.folded.unproven:
-        return []
+        return {}
     column, every = sequence_column(files), [OP, *(c.name for c in files.schema if not c.of)]
     meant = "true" if _images_of(files, batch) else f"{OP} = 'I'"
     rows = _ordered(spark, files).where(meant)
     nth = F.row_number().over(Window.partitionBy(*map(quoted, every)).orderBy(AT))
-    found = rows.withColumn("_cdc_nth", nth).where("_cdc_nth > 1").select(FILE, ROW)
+    found = rows.withColumn("_cdc_nth", nth).where("_cdc_nth > 1").select(FILE, ROW, F.lit(True).alias("_cdc_same"))
     if earlier:
         opened = open_files(task, earlier, head)
         known = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
+        carried = [{c.name for c in one.schema} for one in known.footers]
+        values = F.struct(*(quoted(name) for name in every if all(name in names for names in carried)))
         had = read_changes(spark, known).where(F.col(quoted(column)) >= batch.folded.lowest[0])
-        had = had.groupBy(quoted(column)).agg(F.min(NAME).alias("_cdc_had"))
-        same = read_changes(spark, files).where(meant).join(had, column).where(F.col("_cdc_had") < F.col(NAME))
-        found = found.union(same.select(FILE, ROW)) if sequence_column(known) == column else found
-    return sorted({(row[FILE], row[ROW]) for row in found.collect()})
+        had = had.select(quoted(column), F.col(NAME).alias("_cdc_had"), values.alias("_cdc_values"))
+        again = rows.withColumn("_cdc_now", values).join(had, column).where(F.col("_cdc_had") < F.col(NAME))
+        again = again.groupBy(FILE, ROW).agg(F.expr("max(_cdc_now <=> _cdc_values)").alias("_cdc_same"))
+        found = found.union(again) if sequence_column(known) == column else found
+    told: dict[tuple[str, int], bool] = {}
+    for row in found.collect():
+        told[row[FILE], row[ROW]] = told.get((row[FILE], row[ROW]), False) or row["_cdc_same"]
+    return told
 
 
 def _say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int, repeats: int) -> str:  # "" for none
@@ -717,7 +732,7 @@ def _say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int
         return f"{count(repeats, 'change')} came twice with one change sequence, as a resumed task sends them"
     if not (earlier and keys):
         return ""
-    again = f"{some(files)} brought changes again that were applied before, of {count(keys, 'key')}"
+    again = f"{some(files)} brought changes of {count(keys, 'key')} from before later ones that were applied"
     return f"{again}, as a resumed task does; the change sequence decided"
 
 # %% ../../notebooks/08_load/05_loader.ipynb #emptied-2
@@ -836,6 +851,7 @@ def _prepare_emptied(
         notes = (f"{file.path}: rows before the TRUNCATE in row {at[1] + 1:,} have later change sequences; the order "
                  f"of rows decided. A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload",)
     gone = {"keys": head.rows, "message": words, "notes": notes, "doubts": notes}
+    gone |= {"emptied": head.rows}
     return PendingLoad(pending, lambda written: LoadResult(replace(written, deleted=head.rows), **gone), left)
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-028
@@ -880,7 +896,7 @@ def _prepare_batch(
             every = sorted([*resumed, *files], key=lambda f: f.order)
             strange = _never_seen(later, task, head, chosen, resumed, before.sequence or "")
             return _prepare_batch(spark, task, plan, head, every, {}, resumed, strange)
-        sent_again = [] if task.key else _rows_sent_again(later, task, head, chosen, batch, resumed)
+        sent_again = {} if task.key else _rows_sent_again(later, task, head, chosen, batch, resumed)
         if not task.key:
             same = _repeated(later, task, head, chosen, files)
             left = [*(same if task.doubles else []), *sent_again]
@@ -895,7 +911,8 @@ def _prepare_batch(
     others = changed_elsewhere(task, before, files, urls)
     batch_paths = {*kinds, *whole, *urls}
     bad += [SetAside(path, row, "equal to a row of the load (--duplicates drop)") for path, row in same if task.doubles]
-    bad += [SetAside(path, row, SENT_AGAIN) for path, row in [*emptied_again, *sent_again]]
+    bad += [SetAside(path, row, SENT_AGAIN) for path, row in emptied_again]
+    bad += [SetAside(*at, SENT_AGAIN if same else OTHER_VALUES) for at, same in sent_again.items()]
     bad += [SetAside(path, row, BEFORE_EMPTIED) for path, row in {*outlived} - {*emptied_again}]
     listed = emptied_again or outlived or sent_again or keyless.rows
     lists = replace(task, aside=task.aside or task.doubles or (task.repeats if listed else ""))
@@ -911,7 +928,8 @@ def _prepare_batch(
         notes = (*notes, *_note_renamed(spark, task, head, grown, footers))
         first = [path for path, _ in same if path not in dict(before.window)]  # else it was said
         doubled = [] if task.doubles else _note_repeated(task, len(first))
-        missed, odd = _note_missed(task, misses), _note_strange(task, plan.changes, strange)
+        early = [f for f in files if before.base_files and f.time < min(one.time for one in before.base_files)]
+        missed, odd = _note_missed(task, misses, early), _note_strange(task, plan.changes, strange)
         notes = (*filter(None, [odd, useless]), *notes)
         notes = (*filter(None, [note, replaced]), *notes, *doubled, *missed)
         applied = files_of(files, footers, kinds, batch.folded.by_file)
@@ -928,10 +946,11 @@ def _prepare_batch(
             keys = sum(getattr(written, name) for name in COUNTED)
         slow = f"written by the format itself, which takes longer: {written.by_format}" if written.by_format else ""
         again = _say_resumed(earlier, plan.changes, batch.folded.met, batch.folded.repeats)
-        if sent_again:
-            again = f"{count(len(sent_again), 'row')} left out that a resumed task has sent again"
+        if any(sent_again.values()):
+            again = f"{count(sum(sent_again.values()), 'row')} left out that a resumed task has sent again"
         if old := sum(kinds.get(path) != "again" for path, _ in {*emptied_again, *outlived}):
-            gone = f"{count(old, 'row')} left out that {'is' if old == 1 else 'are'} from before the TRUNCATE, or it again"
+            are = "is" if old == 1 else "are"
+            gone = f"{count(old, 'row')} left out that {are} from before the TRUNCATE, or it again"
             again = "; ".join(filter(None, [gone, again]))
         parts["message"] = "; ".join(filter(None, [again, slow]))
         return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)

@@ -71,7 +71,7 @@ def prepare_emptied(spark: OpenSession, task: Task, plan: Plan, head: Commit) ->
     position = replace(plan.after, absent=before.absent, csv=before.csv)
     pending = emptied_table(spark, task, head, position)
     rows = f"{head.rows:,} row{'s' * (head.rows != 1)} removed"
-    gone = {"keys": head.rows, "message": f"{rows}: {plan.empties}"}
+    gone = {"keys": head.rows, "message": f"{rows}: {plan.empties}", "emptied": head.rows}
     return PendingLoad(pending, lambda written: LoadResult(replace(written, deleted=head.rows), **gone))
 
 

@@ -125,6 +125,7 @@ class LoadResult:
     not_applied: tuple[SetAside, ...] = ()  # the first `NAMED` rows and files of both kinds
     moved: int = 0  # changes of the key: such a row speaks of two keys
     unlogged: int = 0  # values that the source's log did not have
+    emptied: int = 0  # rows of the table that it lost at once, which no row read names: by a TRUNCATE
 
     @property
     def is_load(self) -> bool:
@@ -163,18 +164,18 @@ def rows_of(
     read, keys = sum(load.read for load in loads), sum(load.keys for load in loads)
     done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
     rest = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out")}
-    moved = sum(load.moved for load in loads)
-    folded = read + moved - sum(rest.values()) - sum(done.values())
-    both = {"moved": moved, "beyond": max(0, -folded)}
+    moved, emptied = (sum(getattr(load, name) for load in loads) for name in ("moved", "emptied"))
+    folded = read + moved + emptied - sum(rest.values()) - sum(done.values())
+    both = {"moved": moved, "beyond": max(0, -folded)} | ({"emptied": emptied} if emptied else {})
     return {"read": read, "keys": keys, **done, "folded": max(0, folded), **rest, **both, "refused": refused}
 
 
 def balance_of(
     rows: Mapping[str, int],  # of `rows_of`
 ) -> int:  # 0
-    "Rows read, without what became of them; a changed key and a row beyond the files count on the other side."
-    became = (*COUNTED, "folded", "aside", "left_out")
-    return rows["read"] + rows["moved"] + rows["beyond"] - sum(rows[name] for name in became)
+    "Rows read, without what became of them; what no row read names, or two, counts on the other side."
+    became, beside = (*COUNTED, "folded", "aside", "left_out"), ("moved", "beyond", "emptied")
+    return rows["read"] + sum(rows.get(name, 0) for name in beside) - sum(rows[name] for name in became)
 
 
 def lake_of(
@@ -202,6 +203,7 @@ def did(
 ) -> str:  # "" where nothing was loaded
     "What loads have done, in words."
     rows = rows_of(loads)
+    rows["deleted"] -= rows.get("emptied", 0)  # its message tells of them
     became = ", ".join(f"{rows[name]:,} {said}" for name, said in _BECAME.items() if rows[name]) or "no row changed"
     said = [load.message for load in loads if load.message]
     if files := sum(len(load.files) for load in loads):

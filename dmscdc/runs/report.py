@@ -408,6 +408,7 @@ def balance_lines(
     beyond = "not in the new load" if is_load else beyond
     told = [(words, rows.get(name, 0)) for name, words in BALANCE.items()]
     told += [(twice, -rows.get("moved", 0)), (beyond, -rows.get("beyond", 0))]
+    told += [("removed with all others when the table was emptied: no row that was read", -rows.get("emptied", 0))]
     return [(words, number) for words, number in told if number or words in ("inserted", "updated", "deleted")]
 
 

@@ -15,6 +15,8 @@ from dmscdc.changes.quarantine import aside_folder
 from dmscdc.changes.read import NAME
 from dmscdc.changes.schema import FILE, ROW
 from dmscdc.history.changelog import open_changelog
+from dmscdc.history.questions import blame
+from dmscdc.history.row import states_of
 from dmscdc.history.small import table_then
 from dmscdc.state.position import Position
 
@@ -107,7 +109,7 @@ def test_changes_that_a_resumed_task_sends_again_are_never_applied_over_what_is_
     assert w.go().verdict == "ok"
     sequenced(w, 9, [("U", 1, "a"), ("I", 4, "four"), ("U", 1, "b"), ("D", 2, None), ("D", 4, None), ("U", 3, "c"), ("U", 3, "new")], (10, 11, 12, 20, 21, 22, 30))
     done = w.go()
-    assert done.verdict == "ok" and f"{closed(9)}.parquet brought changes again that were applied before, of 4 keys, as a resumed task does" in done.words
+    assert done.verdict == "ok" and f"{closed(9)}.parquet brought changes of 4 keys from before later ones that were applied, as a resumed task does" in done.words
     assert w.lake("id, name") == [(1, "b"), (3, "new")]
     sequenced(w, 20, [("I", 4, "four")], (11,))  # cut off before its delete comes again
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "b"), (3, "new")]
@@ -148,6 +150,15 @@ def test_whatever_resumed_tasks_send_again_the_table_is_that_of_each_change_once
     w.state.instruct(w.ref, {"kind": "replay", "files": [path.name for path in sorted(w.raw.glob("2018*"))[::2]]})
     w.go()
     assert sorted(w.lake("id, name")) == sorted(rows.items() if has_key else every)
+    if has_key:
+        for life in states_of(open_changelog(str(w.landing), w.ref), [{"id": key} for key in rows]):
+            for column, value, step in blame(life):
+                assert pq.read_table(w.raw / step.file.partition("#")[0])[column][step.row].as_py() == value, "the row that is named has it"
+    else:
+        sequenced(w, 30, [("I", 9, "another"), log[0][0]], [log[0][1]] * 2)
+        done = w.go()
+        assert (done.verdict, [(row["row"], row["reason"]) for row in done.not_applied][:1]) == ("attention", [(1, "its change sequence was applied before, with other values")])
+        assert sorted(w.lake("id, name")) == sorted(every)
 
 
 @pytest.mark.parametrize("has_key", [True, False], ids=["a key", "no key"])

@@ -11,7 +11,7 @@ from dmscdc.changes.quarantine import aside_folder
 from dmscdc.errors import NoPast
 from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import audit_row
-from dmscdc.history.changelog import open_changelog
+from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.history.feed import feed
 from dmscdc.history.small import table_then
 from dmscdc.history.span import landed
@@ -51,6 +51,7 @@ def test_a_batch_with_a_truncate_is_refused_and_the_command_it_names_empties_the
     one.set(when_gone="empty")
     done = one.go()
     assert done.verdict == "ok" and f"3 rows removed: row 2 of {closed(3)}.parquet says TRUNCATE" in done.words and f"1 change file before it not needed ({closed(2)}.parquet)" in done.words
+    assert "5 rows read: 2 inserted, 3 folded into later ones" in done.words  # the TRUNCATE, what it ended, and what became of a later row
     assert rows(one) == right(one) == [(1, "new lamp"), (9, "couch")] and one.idle().verdict == "nothing"
 
 
@@ -132,6 +133,8 @@ def test_a_truncate_of_a_table_that_began_with_changes_and_one_in_a_csv_file(tmp
 def test_a_moment_before_the_truncate_is_not_told(tmp_path, spark):
     one = world(tmp_path, spark, when_gone="empty").changes(3, [T, ("I", 7, "tent")])
     assert one.go().verdict == "ok"
+    with pytest.raises(NoPast, match="load was before row 1 of .* which emptied the table"):
+        upto(line(one), "load")
     with pytest.raises(NoPast, match="was before row 1 of .* which emptied the table"):
         as_of(spark, line(one), ["id"], at=datetime(2018, 12, 15, 10, 0, 2, tzinfo=timezone.utc))
 

@@ -84,6 +84,14 @@ def test_what_meets_no_equal_row_is_counted_and_changes_without_before_images_ar
     assert lake(one) == Counter([("lamp", 2), ("tent", 5)])
 
 
+def test_of_changes_from_before_the_load_that_meet_no_row_it_is_said_that_the_load_may_have_them(one):
+    one.changes(1, [("U", "lamp", 2, "lamp", 1)], BOTH, time=DAWN - timedelta(minutes=9)).load([("lamp", 2)], time=DAWN).set(insert_only=True)
+    done = one.go()
+    assert done.verdict == "attention" and f"{closed(1)}.parquet was put before the load" in done.words and "BI_" not in done.words
+    typed(one, "table", "rewind", "shop.item", "--reload", "--supersede")
+    assert one.go().verdict == "ok" and lake(one) == Counter([("lamp", 2)])
+
+
 def test_changes_that_only_a_key_could_apply_are_named_in_every_answer_and_nothing_says_that_all_is_well(one):
     one.load([("lamp", 1), ("desk", 2)], time=DAWN)
     one.changes(1, [("I", "tent", 3), ("D", "lamp", 1), ("U", "desk", 9)])
