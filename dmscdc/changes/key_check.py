@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, Row, SparkSession
 
 # %% auto #0
-__all__ = ['is_rising', 'keys_of_file', 'can_tell', 'are_ranges_apart', 'are_apart', 'check_unique', 'check_counted']
+__all__ = ['KEYS_HERE', 'is_rising', 'keys_of_file', 'fit_here', 'are_different', 'can_tell', 'are_ranges_apart', 'are_apart',
+           'check_unique', 'check_counted']
 
 # %% ../../notebooks/05_changes/06_key_check.ipynb #cell-006
 def is_rising(
@@ -33,20 +35,68 @@ def is_rising(
     return bool(pc.all(pc.less(values[:-1], values[1:])).as_py() is not False)
 
 
+def _keys(
+    url: str,
+    path: str,  # below the table's folder, for messages
+    key: Schema,  # the columns that identify a row, in the lake's types
+) -> pa.Table:
+    "The keys of a file's rows. Raises `Unreadable`."
+    return pa.table(lake_values(read_raw(open_raw(url, path), path, [c.name for c in key]), key, path))
+
+
+def _count(
+    rows: pa.Table,  # keys
+    threads: bool,  # more than one is there to be used
+) -> tuple[int, int]:
+    "How many nulls they have, and how many of them are different."
+    nulls = sum(column.null_count for column in rows.columns)
+    rises = not nulls and rows.num_columns == 1 and is_rising(rows.column(0))
+    different = rows if rises else rows.group_by(rows.column_names, use_threads=threads).aggregate([])
+    return nulls, different.num_rows
+
+
 def keys_of_file(
     url: str,
     path: str,  # below the table's folder, for messages
     key: Schema,  # the columns that identify a row, in the lake's types
 ) -> dict[str, list]:  # one row: nulls, different keys, smallest and largest value of the first key column
     "A summary of one file's keys. Raises `Unreadable`."
-    keys = [c.name for c in key]
-    rows = pa.table(lake_values(read_raw(open_raw(url, path), path, keys), key, path))
-    first, nulls = rows[keys[0]], sum(rows[k].null_count for k in keys)
-    rises = not nulls and len(keys) == 1 and is_rising(first)
-    different = rows if rises else rows.group_by(keys, use_threads=False).aggregate([])
+    rows = _keys(url, path, key)
+    nulls, different = _count(rows, threads=False)
+    first = rows.column(0)
     ends = pc.min_max(first)
     low, high = (pa.array([ends[end].as_py()], first.type) for end in ("min", "max"))
-    return {"nulls": [nulls], "keys": [different.num_rows], "low": low, "high": high}
+    return {"nulls": [nulls], "keys": [different], "low": low, "high": high}
+
+# %% ../../notebooks/05_changes/06_key_check.ipynb #b4f3e190
+_FIXED = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "decimal"}  # at most _WIDTH bytes each
+_WIDTH = 16
+KEYS_HERE = 256 << 20  # bytes of keys that are compared in this process
+_THREADS = 16  # files read at the same time
+
+
+def fit_here(
+    files: Sequence[Footer],  # of a load
+    key: Schema,  # in the lake's types
+) -> bool:
+    "Whether the keys of all rows have a known size, and are few enough to be compared here."
+    names, types = {c.name for c in key}, {c.type.split("(")[0] for c in key}
+    types |= {c.type.split("(")[0] for f in files for c in f.schema if c.name in names}
+    return types <= _FIXED and sum(f.rows for f in files) * _WIDTH * len(key) <= KEYS_HERE
+
+
+def are_different(
+    files: Sequence[Footer],  # of a load
+    urls: Mapping[str, str],  # path below the table's folder -> where it lies
+    key: Schema,  # in the lake's types
+) -> bool:
+    "Whether no row lacks a key, and no two share one. Raises `Unreadable`."
+    there = [f for f in files if f.rows]
+    if not there:
+        return True
+    with ThreadPoolExecutor(_THREADS) as pool:
+        rows = pa.concat_tables(pool.map(lambda f: _keys(urls[f.path], f.path, key), there))
+    return _count(rows, threads=True) == (0, rows.num_rows)
 
 # %% ../../notebooks/05_changes/06_key_check.ipynb #cell-010
 _COMPARABLE = {"tinyint", "smallint", "int", "bigint", "string", "decimal"}  # types that give a file a range
@@ -115,7 +165,12 @@ def check_unique(
     keys: Sequence[str],
 ) -> None:
     "Raise `Refused` if the key does not identify the rows of a load."
-    if are_apart(spark, files.footers, files.urls, keys, {c.name: c.type for c in files.schema}):
+    types = {c.name: c.type for c in files.schema}
+    key = tuple(Column(name, types[name]) for name in keys)
+    if fit_here(files.footers, key):
+        if are_different(files.footers, files.urls, key):
+            return
+    elif are_apart(spark, files.footers, files.urls, keys, types):
         return
     check_counted(table, read_changes(spark, files), keys, files.rows)
 

@@ -28,9 +28,9 @@ __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNLOGGED', 'UNLOGGED_IN', 'O
            'SWELL', 'IN_MEMORY', 'LARGEST_ROW', 'STANDARD', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type',
            'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain',
            'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'stored_names', 'as_stored',
-           'from_stored', 'statistics', 'promised_nulls', 'size_of', 'read_footer', 'read_footers', 'unlogged_list',
-           'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'stored', 'evolve', 'check_same',
-           'by_policy', 'check_case']
+           'from_stored', 'statistics', 'promised_nulls', 'holds_only', 'size_of', 'read_footer', 'read_footers',
+           'unlogged_list', 'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'stored',
+           'evolve', 'check_same', 'by_policy', 'check_case']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -405,6 +405,18 @@ def _coded(
     with in_words(path, f"column {name}"):
         for batch in file.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
             yield batch.column(0)
+
+
+def holds_only(
+    url: str,
+    path: str,  # name used in messages
+    name: str,  # a text column
+    value: str,
+) -> bool:
+    "Whether each row of a raw file holds this text in this column. Raises `Unreadable`."
+    file = open_raw(url, path, read_dictionary=[name])
+    parts = (one for group in range(file.num_row_groups) for one in _coded(file, path, group, name, 65_536))
+    return all(not one.null_count and pc.all(pc.equal(one.dictionary, value)).as_py() for one in parts)
 
 
 def _lengths(values: pa.DictionaryArray) -> pa.Array:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from ..changes.read import MOVE, NAME, STANDARD, ChangeFiles, change_files, chec
 from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
 from ..changes.read import useless_sequence
 from ..changes.schema import FILE, OP, OURS, ROW, Evolution, Footer, Schema, by_policy, check_case, check_same
-from ..changes.schema import ddl, evolve, read_footers
+from ..changes.schema import ddl, evolve, holds_only, read_footers
 from ..changes.stage import Batch, batch_frame, refuse_bad, stage
 from ..changes.tasks import check_sound, is_small
 from ..errors import LostRows, Refused, Unreadable
@@ -129,9 +130,12 @@ def _check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles, aside: 
     from pyspark.sql import functions as F
 
     carry = tuple(f for f in files.footers if OP in [c.name for c in f.schema])
-    rows = read_changes(spark, replace(files, footers=carry)) if carry else None
-    odd = without_aside(task, files, rows, aside).where(~F.col(OP).eqNullSafe("I")) if carry else None
-    if row := odd.select(FILE, ROW, OP).first() if odd is not None else None:
+    with ThreadPoolExecutor(16) as pool:
+        if all(pool.map(lambda f: holds_only(files.urls[f.path], f.path, OP, "I"), carry)):
+            return
+    rows = read_changes(spark, replace(files, footers=carry))
+    odd = without_aside(task, files, rows, aside).where(~F.col(OP).eqNullSafe("I"))
+    if row := odd.select(FILE, ROW, OP).first():
         raise Refused(
             f"{task.table}: row {row[ROW] + 1:,} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I "
             f"there. A column {OP} of the source must be renamed on its way (rename-column, a rule of the DMS task), "
