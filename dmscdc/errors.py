@@ -16,8 +16,8 @@ __all__ = ['ERRORS', 'steers', 'escaped', 'escaped_json', 'DmscdcError', 'is_exp
            'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError',
            'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing', 'SuiteMissing',
            'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError', 'ServerMissing',
-           'NotWanted', 'JarMissing', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey',
-           'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
+           'ServerDied', 'NotWanted', 'JarMissing', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed',
+           'BadKey', 'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
 _STEERS = re.compile(  # control characters, marks of direction, and what nobody sees
@@ -212,6 +212,10 @@ class RunStoreError(DmscdcError, OSError, mend="check the bucket of --runs and o
 # %% ../notebooks/00_errors.ipynb #1fbf59f5
 class ServerMissing(DmscdcError, RuntimeError, mend="pip install 'pyspark[connect]>=4.1', or dmscdc pass --classic"):
     "There is no Spark here that has a Connect server."
+
+
+class ServerDied(ServerMissing, mend="dmscdc pass again; if a machine's memory is full: --driver-memory, --workers"):
+    "The server was ended while it started."
 
 
 class NotWanted(ServerMissing, mend="nothing: the pass was stopped"):

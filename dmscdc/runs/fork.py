@@ -11,7 +11,8 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -31,7 +32,6 @@ def _become_kernel(asked: Mapping[str, Any]) -> None:
     os.setsid()  # one signal reaches it and all that it starts
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
-    os.dup2(2, 1)
     os.environ.clear()
     os.environ.update(asked["env"])
     os.chdir(asked["cwd"])
@@ -49,11 +49,13 @@ def _become_kernel(asked: Mapping[str, Any]) -> None:
 
 def serve_forks(
     imports: str,  # modules, separated by commas
+    news: int,  # descriptor of the pipe into which it speaks; what is imported may print
 ) -> None:  # when its input ends
     "Import, then fork a kernel for each line of input. Says `forked NUMBER PID`, and `ended PID CODE` of each child."
     import gc
     from select import select
 
+    os.set_inheritable(news, False)
     exec(f"import ipykernel.debugger, ipykernel.ipkernel, ipykernel.kernelapp, {imports}")
     gc.freeze()  # a collection in a child would write to every page that it shares
     ready, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -66,7 +68,7 @@ def serve_forks(
             os.read(ready, 4096)
             with suppress(ChildProcessError):
                 while (child := os.waitpid(-1, os.WNOHANG))[0]:
-                    os.write(1, f"ended {child[0]} {os.waitstatus_to_exitcode(child[1])}\n".encode())
+                    os.write(news, f"ended {child[0]} {os.waitstatus_to_exitcode(child[1])}\n".encode())
         if 0 in found:
             if not (more := os.read(0, 1 << 20)):
                 return
@@ -75,8 +77,9 @@ def serve_forks(
                 asked = json.loads(line)
                 if (pid := os.fork()) == 0:
                     signal.set_wakeup_fd(-1)
+                    os.close(news)
                     _become_kernel(asked)
-                os.write(1, f"forked {asked['number']} {pid}\n".encode())
+                os.write(news, f"forked {asked['number']} {pid}\n".encode())
 
 # %% ../../notebooks/09_runs/04_fork.ipynb #f0a00009
 class Forked:
@@ -86,6 +89,7 @@ class Forked:
 
     def __init__(self, pid: int):
         self.pid, self.returncode, self._over = pid, None, threading.Event()
+        self.is_orphan = False  # it was ended because the process that forked it is gone
 
     def end(self, code: int) -> None:
         "Note how it ended."
@@ -111,30 +115,40 @@ class Forked:
         self.send_signal(signal.SIGTERM)
 
 
+_ANSWER = 60.0  # seconds in which a kernel is forked, or the process that should do it is killed
+
+
 class ForkServer:
     "Starts the process that forks; it imports while others work."
 
     def __init__(
         self,
         imports: str,  # modules, separated by commas
-        env: Mapping[str, str],  # added to our own environment; no secret of a table
+        env: Mapping[str, str],  # its whole environment
     ):
-        command = own_python(f"from dmscdc.runs.fork import serve_forks; serve_forks({imports!r})")
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
+        hear, news = os.pipe()
+        command = own_python(f"from dmscdc.runs.fork import serve_forks; serve_forks({imports!r}, {news})")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "pass_fds": (news,), "start_new_session": True}
         quiet = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}  # the debugger, which every kernel imports
-        self.process = subprocess.Popen(command, env={**os.environ, **quiet, **env}, **pipes)
+        self.process = subprocess.Popen(command, env={**env, **quiet}, **pipes)
+        os.close(news)
+        self._hear = os.fdopen(hear, "rb")
         self.children: dict[int, Forked] = {}  # by their ids
         self._asked: dict[int, Forked] = {}  # by the number of the request
+        self._unwanted: set[int] = set()  # requests for which nobody waits any more
         self._lock, self._news, self._count = threading.Lock(), threading.Condition(), 0
         threading.Thread(target=self._listen, name="forks", daemon=True).start()
 
     def _listen(self) -> None:
         "Hear of children until the process ends; then they end too."
-        for line in self.process.stdout:
+        for line in self._hear:
             what, first, second = line.split()
             with self._news:
                 if what == b"forked":
                     child = self._asked[int(first)] = self.children[int(second)] = Forked(int(second))
+                    if int(first) in self._unwanted:
+                        with suppress(ProcessLookupError):
+                            child.kill()
                 elif child := self.children.pop(int(first), None):
                     child.end(int(second))
                 self._news.notify_all()
@@ -143,6 +157,7 @@ class ForkServer:
             for child in self.children.values():
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
+                child.is_orphan = True
                 child.end(-signal.SIGKILL)
             self._news.notify_all()
 
@@ -155,18 +170,25 @@ class ForkServer:
         file: str,  # of the kernel's connection
         env: Mapping[str, str],  # the whole environment of the kernel
         cwd: str,
+        is_unwanted: Callable[[], bool] = lambda: False,  # nobody waits for it any more
     ) -> Forked:
-        "A new kernel. Raises `OSError` where the process is gone."
+        "A new kernel. Raises `OSError` where the process is gone, or does not answer: then it is killed."
         with self._lock:
             self._count += 1
             number = self._count
             line = json.dumps({"number": number, "file": file, "env": dict(env), "cwd": cwd})
             self.process.stdin.write(f"{line}\n".encode())
             self.process.stdin.flush()
+        until = time.monotonic() + _ANSWER
         with self._news:
-            self._news.wait_for(lambda: number in self._asked or not self.is_alive, timeout=120)
-            if number not in self._asked:
-                raise OSError("the process that forks kernels is gone, or does not answer")
+            while number not in self._asked:
+                if not self.is_alive or is_unwanted():
+                    self._unwanted.add(number)
+                    raise OSError("the process that forks kernels is gone, or nobody waits for it")
+                if time.monotonic() > until:
+                    self.process.kill()  # the next kernels need not wait for it
+                    raise OSError(f"the process that forks kernels has not answered for {_ANSWER:g} seconds")
+                self._news.wait(0.2)
             return self._asked.pop(number)
 
     def close(self) -> None:
@@ -187,9 +209,12 @@ class ForkProvisioner(LocalProvisioner):
     "Starts a kernel by the fork server of its manager."
 
     async def launch_kernel(self, cmd: list[str], **how: Any) -> Mapping[str, Any]:
-        "The kernel's connection."
-        cwd = how.get("cwd") or os.getcwd()
-        self.process = self.parent.forks.fork(self.parent.connection_file, how["env"], str(cwd))
+        "The kernel's connection. Where none can be forked, it is a new process."
+        cwd, kernel = how.get("cwd") or os.getcwd(), self.parent
+        try:
+            self.process = kernel.forks.fork(kernel.connection_file, how["env"], str(cwd), kernel.is_unwanted)
+        except OSError:
+            return await super().launch_kernel(cmd, **how)
         self.pid = self.pgid = self.process.pid
         self.cwd = cwd
         return self.connection_info

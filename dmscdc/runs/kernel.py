@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
 from .fork import PROVISIONER, Forked, ForkServer, register_provisioner
 from ..spark.session import own_python
+from ..storage.filesystem import scratch
 
 # International addresses: where it is installed jsonschema imports it, which compiles a grammar for a second, and
 # checks nothing of a notebook with it. While papermill is imported it is not there.
@@ -88,6 +88,7 @@ class OwnKernel(AsyncKernelManager):
     "The manager of one kernel."
 
     forks: ForkServer | None = None  # that forks its process; None: a new one is started
+    is_unwanted: Callable[[], bool] = staticmethod(lambda: False)  # nobody waits for it any more
 
 
 @contextmanager
@@ -95,7 +96,7 @@ def own_kernel(
     forks: ForkServer | None = None,  # None: the kernel is a new process
 ) -> Iterator[AsyncKernelManager]:
     "A kernel that is not started yet; its sockets are in a folder that is removed with it."
-    home, spec = tempfile.mkdtemp(prefix="dmscdc-"), ThisPython()
+    home, spec = scratch(), ThisPython()
     try:
         sockets = {"transport": "ipc", "ip": f"{home}/k", "connection_file": f"{home}/k.json"}
         own = {"kernel_spec_manager": spec, "client_factory": OwnClient}
@@ -180,6 +181,7 @@ def watched(
 ) -> Iterator[None]:
     "Watch a kernel while the block runs; then it is dead, and its children too unless it ended normally."
     watch.kernel = kernel
+    kernel.is_unwanted = lambda: bool(watch.reason()[0])
     looker = threading.Thread(target=_look, args=(watch,), name="watch", daemon=True)
     looker.start()
     try:

@@ -23,9 +23,9 @@ from ..landing.files import for_shell
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['RECORD', 'EXIT_CODES', 'as_json', 'say', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso', 'in_path',
-           'run_at', 'run_log_line', 'read_lines', 'by_end', 'RunLog', 'store_line', 'stored_run', 'facts_of',
-           'rebuild']
+__all__ = ['RECORD', 'EXIT_CODES', 'FORKER_DIED', 'as_json', 'say', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso',
+           'in_path', 'run_at', 'run_log_line', 'read_lines', 'by_end', 'RunLog', 'store_line', 'stored_run',
+           'facts_of', 'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -140,7 +140,8 @@ def records(
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-026
 # 2 is for wrong use of the command, which is not a run
 EXIT_CODES = {"ok": 0, "nothing": 0, "failed": 1, "refused": 1, "attention": 3, "busy": 4}
-_CAUSES = ("", "cell error", "kernel killed", "time-out", "server died", "server out of memory", "stopped")
+FORKER_DIED = "process that forks died"
+_CAUSES = ("", "cell error", "kernel killed", "time-out", "server died", "server out of memory", FORKER_DIED, "stopped")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
 # %% ../../notebooks/09_runs/12_progress.ipynb #6c7fbe85
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ class Progress:
     "The tables of a pass that are being worked on."
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="dmscdc-")
+        self._home = tempfile.TemporaryDirectory(prefix=f"dmscdc-{os.getpid()}-")
         self._clock, self._doing, self.total, self._done = clock, {}, 0, set()
 
     def expect(

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 import dmscdc
 from ..errors import NoSuchJob, Refused, RefusedParameters
-from .log import EXIT_CODES, Run, facts_of, iso, run_log_line, records, run_at, store_line
+from .log import EXIT_CODES, FORKER_DIED, Run, facts_of, iso, run_log_line, records, run_at, store_line
 from .log import stored_run
 from .report import report_html
 from .store import RunStore, locked_whole, open_run_store, write_whole
@@ -159,6 +159,8 @@ def ended_early(
             return "refused", "cell error", said
         return "failed", "cell error", f"{error.ename} in cell [{error.exec_count}]: {said}"
     code = watch.process.poll() if watch.process else None
+    if getattr(watch.process, "is_orphan", False):
+        return "failed", FORKER_DIED, "the process that forks kernels was ended, and this kernel with it"
     if isinstance(error, DeadKernelError) or code or "Kernel died" in str(error):
         return "failed", "kernel killed", death_words(code)
     return "failed", "cell error", f"{type(error).__name__}: {error}"

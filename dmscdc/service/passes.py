@@ -40,6 +40,7 @@ from ..spark.server import serve
 from ..spark.session import memory_here
 from ..state.registry import open_state
 from ..state.items import State
+from ..storage.filesystem import sweep_scratch
 
 # %% auto #0
 __all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'is_brief', 'status_after', 'show_failure', 'pass_verdict',
@@ -120,11 +121,11 @@ def _heeding_signals(
     stop: threading.Event,  # set by the first INT or TERM
     say: Callable[[str], None],
 ) -> Iterator[None]:
-    "Turn Ctrl-C and SIGTERM into a stop; a second one acts as usual. Only the main thread can receive them."
+    "Turn Ctrl-C, SIGTERM and a closed terminal into a stop; a second one acts as usual. Only the main thread hears."
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    known = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    known = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     known = {number: handler for number, handler in known.items() if handler not in (signal.SIG_IGN, None)}
 
     def restore() -> None:
@@ -272,7 +273,7 @@ def _finish(
         state = open_state(config.state, config.landing, ask=True)
         rows = [status_after(status, result.tables.get(str(status.table)), state) for status in every]
         write_front_page(config.runs, rows, keep=config.keep)
-    except RunStoreError as error:  # the result of the tables stands, even if it cannot be stored
+    except (RunStoreError, OSError) as error:  # the result of the tables stands, even if it cannot be stored
         verdict, kept = result.verdict if result.exit_code else "attention", "The front page could not be kept"
         return replace(result, verdict=verdict, words=f"{result.words}. {kept}: {error}")
     return result
@@ -435,6 +436,7 @@ def run_pass(
     `BadSetting` for a consistent pass without files of transactions or over some tables only."""
     if consistent:
         check_consistent(config, tuple(only))
+    sweep_scratch()
     given = {"job": job, "start": start, "stop_work": stop_work, "say": on_event, "classic": classic, "retry": retry}
     given |= {"consistent": consistent, "progress": progress or Progress()}
     if stop is not None:

@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import LeaseLost, NotWanted
+from ..errors import LeaseLost, NotWanted, ServerDied
 from ..landing.files import TableRef, for_shell
 from ..load.lease import HOLD
-from ..runs.log import Run
+from ..runs.log import FORKER_DIED, Run
 from ..runs.progress import Progress
-from ..runs.run import run_notebook
+from ..runs.run import run_notebook, secret_in
 from ..runs.store import open_run_store
 from .config import Config, table_parameters
 from .status import TableStatus, busy_words, input_mark, paused_words, problem_words, refusal_words
@@ -149,7 +149,11 @@ class Servers:
                 given |= {"places": (self.config.landing, self.config.lake, self.config.archive)}
                 given |= {"meanwhile": partial(_prepare, self.kernels), "stop": self.stop, "brief": self.brief}
                 given["more_env"] = {MARK: this_process().mark}
-                server = self.live[format] = self.stack.enter_context(self.start(format, **given))
+                try:
+                    server = self.stack.enter_context(self.start(format, **given))
+                except ServerDied:  # once more
+                    server = self.stack.enter_context(self.start(format, **given))
+                self.live[format] = server
             return server.url, server
 
     def kernels(self) -> ForkServer | None:
@@ -159,7 +163,8 @@ class Servers:
         with self.fork_lock:
             if self.may_fork and self.forks is None:
                 imports = _JOB if self.classic else f"{_JOB}, pyspark.sql.connect.session"
-                self.forks = ForkServer(imports, {MARK: this_process().mark})
+                harmless = {name: value for name, value in os.environ.items() if not secret_in(name, value)}
+                self.forks = ForkServer(imports, {**harmless, MARK: this_process().mark})
                 self.stack.callback(self.forks.close)
         return self.forks
 
@@ -348,6 +353,14 @@ def _run_job(
     return noted(workers, status, run, held.stays)
 
 
+def _of_source(config: Config) -> list[str]:
+    "Variables that hold a secret of the source, which only its comparison with the lake needs."
+    from dmscdc.reconcile.source import PASSWORD
+
+    named = [text.removeprefix("env:") for text in (config.secret, config.source) if text.startswith("env:")]
+    return [name for name in (PASSWORD, *named) if name in os.environ]
+
+
 def _run_beside(
     workers: Workers,
     status: TableStatus,
@@ -373,6 +386,7 @@ def _run_beside(
                 "DMSCDC_MASTER": workers.config.master,
                 MARK: this_process().mark,
                 **step,
+                **dict.fromkeys(_of_source(workers.config), ""),
             },
             timeout=workers.config.timeout,
             run_id=run_id,
@@ -466,8 +480,8 @@ def attempt(
 def lost_server(
     outcome: Outcome,
 ) -> bool:
-    "Whether the server died during this run, whoever caused it."
-    return outcome.run is not None and outcome.run.cause in ("server died", "server out of memory")
+    "Whether the Spark server, or the process that forks kernels, died during this run, whoever caused it."
+    return outcome.run is not None and outcome.run.cause in ("server died", "server out of memory", FORKER_DIED)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-048
 def retry_alone(
@@ -483,7 +497,8 @@ def retry_alone(
         return without_run(status)
     if not status.has_work:
         return replace(outcome, verdict="ok", words="it had committed before the server died")
-    workers.say(f"{table}: its server died, so once more, alone")
+    what = "the process that forks kernels" if outcome.run.cause == FORKER_DIED else "its server"
+    workers.say(f"{table}: {what} died, so once more, alone")
     second = attempt(workers, status)
     if lost_server(second):
         return replace(second, words=f"alone on a new server, and again: {second.words}")

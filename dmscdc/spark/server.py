@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
-from ..errors import NoPlugin, NotWanted, ServerMissing
+from ..errors import NoPlugin, NotWanted, ServerDied, ServerMissing
 from .formats import bucket_parts
 from .jars import with_jars
 from .session import HOME, TASK_MEMORY, archive_option, log_option, own_python, spark_conf
@@ -259,7 +259,9 @@ def wait_for_port(
         if ready:
             return int(ready[1])
         if process.poll() is not None:
-            raise ServerMissing(f"{death_words(process.poll(), memory, log)} (log: {log})")
+            is_ended = process.poll() > 128  # by a signal
+            kind = ServerDied if is_ended else ServerMissing
+            raise kind(f"{death_words(process.poll(), memory, log)} (log: {log})")
         if stop is not None and stop.is_set():
             raise NotWanted("stopped on request before the Spark server was ready")
         time.sleep(0.05)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
+import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -24,9 +27,10 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['NEEDED', 'OUR_JARS', 'is_bucket', 'split_url', 'opener_of', 'iso_time', 'parse_time', 'make_private',
-           'private_opener', 'touch_private', 'is_own', 'client', 'code_of', 'Credentials', 'own_endpoint',
-           'use_credentials', 'credentials', 'credentials_for', 'fs_and_path', 'new_fs_and_path', 'files_in',
-           'bytes_of', 'spark_url', 'read_url', 's3a_parts', 's3a_settings', 's3a_environment', 's3a', 'merge_conf']
+           'private_opener', 'touch_private', 'is_own', 'scratch', 'sweep_scratch', 'client', 'code_of', 'Credentials',
+           'own_endpoint', 'use_credentials', 'credentials', 'credentials_for', 'fs_and_path', 'new_fs_and_path',
+           'files_in', 'bytes_of', 'spark_url', 'read_url', 's3a_parts', 's3a_settings', 's3a_environment', 's3a',
+           'merge_conf']
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-006
 def is_bucket(url: Any  # a text, or a path
@@ -133,6 +137,26 @@ def is_own(folder: Path) -> bool:
     "A folder, not a link, that is ours and that nobody else may write into: a name in a folder of all can be taken."
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+
+
+def scratch() -> str:
+    "A new folder for what only this process needs; a killed process leaves it, see `sweep_scratch`."
+    return tempfile.mkdtemp(prefix=f"dmscdc-{os.getpid()}-")
+
+
+_LEFT = 3600.0  # seconds; where machines share the folder, a process that we do not see may be at work
+
+
+def sweep_scratch() -> None:
+    "Remove the folders of `scratch` whose process is gone for an hour."
+    for folder in Path(tempfile.gettempdir()).glob("dmscdc-[0-9]*-*"):
+        with suppress(OSError, ValueError):
+            if not is_own(folder) or folder.lstat().st_mtime > time.time() - _LEFT:
+                continue
+            try:
+                os.kill(int(folder.name.split("-")[1]), 0)
+            except ProcessLookupError:
+                shutil.rmtree(folder, ignore_errors=True)
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-013
 _ATTEMPTS = 8  # per request, with waits of up to 20 seconds between them
