@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO, get_type_hin
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -53,7 +52,7 @@ def console(
     "The console for people. If it is not a terminal: plain text of any width."
     out = file or sys.stdout
     width = None if getattr(out, "isatty", bool)() else 160
-    return _Lines(file=out, width=width, highlight=False, soft_wrap=True, force_jupyter=False)
+    return _Lines(file=out, width=width, highlight=False, emoji=False, soft_wrap=True, force_jupyter=False)
 
 
 def show_line(
@@ -91,12 +90,10 @@ def _plain(
 def cell(
     name: str,  # of the column
     value: Any,
-) -> str:  # with rich's markup
-    "One cell as text."
+) -> Text:  # in which nothing is markup, whoever chose the name
+    "One cell."
     text = escaped(_plain(name, value))
-    if name == "verdict" and text in _COLORS:
-        return f"[{_COLORS[text]}]{text}[/]"
-    return text.replace("[", r"\[")
+    return Text(text, style=_COLORS.get(text, "") if name == "verdict" else "")
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-015
 _NUMBERS = ("rows", "lag", "files", "commit")  # columns whose values stand at the right
@@ -125,9 +122,9 @@ def show_source_rows(
     "Rows of a source as a table: every column under its own name, whatever it is called; null where there is no value."
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names.values():
-        table.add_column(escape(escaped(name)), overflow="fold")
+        table.add_column(Text(escaped(name)), overflow="fold")
     for row in rows:
-        table.add_row(*[escape("null" if row[name] is None else escaped(str(row[name]))) for name in names])
+        table.add_row(*[Text("null" if row[name] is None else escaped(str(row[name]))) for name in names])
     console().print(table)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-018
@@ -229,8 +226,8 @@ def fail(
     code: int,  # exit code
 ) -> None:
     "Print an error in words and exit with the code."
-    words = escape(escaped((str(error) or type(error).__name__).replace("\n", " ")))
-    console(sys.stderr).print(f"[red]error[/] {words}", markup=True)
+    words = escaped((str(error) or type(error).__name__).replace("\n", " "))
+    console(sys.stderr).print(Text.assemble(("error", "red"), f" {words}"))
     raise typer.Exit(code)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #09174f63

@@ -391,7 +391,8 @@ class FolderLanding:
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-045
 def first_deep(files: Iterable[RawFile]) -> str:  # "" for none
     "The path of a file of DMS in a folder below the table's, where no table looks for it."
-    return next((f.path for f in files if f.folder and not _is_hidden(f.folder) and _kind(f.name)), "")
+    deep = (f for f in files if f.folder and not _is_hidden(f.folder) and _kind(f.name))
+    return next((f.path for f in deep if all(map(is_sound, f.path.split("/")))), "")
 
 
 def too_deep(
@@ -443,6 +444,7 @@ def landing_command(places: Sequence[str]  # one, or several that hold the table
 
 def _wrong_level(root: str, paths: list[str]) -> str:
     "The hint for a landing whose path is too long or too short, with the path to try."
+    paths = [path for path in paths if all(map(is_sound, path.split("/")))]
     dms = next((path for path in paths if _kind(path.rpartition("/")[2])), None)
     if dms is None:
         return _mixed_tables(paths)

@@ -430,13 +430,15 @@ def balance(
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
-_APART = re.compile("([;|\t])(?=[=+@＝＋－＠-])")  # where lists have another separator, a cell begins here
+_BLANK = "[\\s\ufeff\u200b]*"  # which a spreadsheet may leave out at the beginning of a cell
+_APART = re.compile(f"([;|\t\r\n]{_BLANK})(?=[=+@＝＋－＠-])")  # where lists have another separator, a cell begins here
+_FORMULA = re.compile(f"{_BLANK}[=+@＝＋－＠-]|[\t\r]")
 
 
 def _inert(cell: str | None) -> str | None:
     "A cell that no spreadsheet takes for a formula; numbers stay numbers."
     cell = _APART.sub(r"\1'", cell) if cell else cell
-    is_formula = bool(cell) and cell[0] in "=+-@\t\r＝＋－＠" and not _NUMBER.fullmatch(cell)
+    is_formula = bool(cell) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
     return f"'{cell}" if is_formula else cell
 
 

@@ -52,6 +52,7 @@ def _work(
         "spark.sql.warehouse.dir": folder.as_uri(),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.authenticate": "true",
     }
     spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
     url = f"sc://localhost:{plugin_port(spark)}/;token={os.environ[_TOKEN]}"

@@ -125,6 +125,8 @@ def spark_conf(
     conf |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     if master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        if not master.startswith("local-cluster"):  # else Spark makes the secret itself
+            conf["spark.authenticate"] = "true"  # at its ports, which other users of the machine reach
         if os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
             conf["spark.python.daemon.module"] = "dmscdc.spark.daemon"  # so that Python tasks start quickly
         conf["spark.sql.shuffle.partitions"] = str(max(2 * cores_of(master), 4))
