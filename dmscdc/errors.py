@@ -21,7 +21,8 @@ __all__ = ['ERRORS', 'steers', 'escaped', 'escaped_json', 'DmscdcError', 'is_exp
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
 _STEERS = re.compile(  # control characters, marks of direction, and what nobody sees
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800"
+    "\u3164\ufeff\uffa0\ufff9-\uffff\ud800-\udfff"
     "\U000e0000-\U000e007f]"
 )
 

@@ -29,8 +29,8 @@ __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNLOGGED', 'UNLOGGED_IN', 'O
            'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain',
            'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'stored_names', 'as_stored',
            'from_stored', 'statistics', 'promised_nulls', 'holds_only', 'size_of', 'read_footer', 'read_footers',
-           'unlogged_list', 'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'stored',
-           'evolve', 'check_same', 'by_policy', 'check_case']
+           'unlogged_list', 'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'check_names',
+           'stored', 'evolve', 'check_same', 'by_policy', 'check_case']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -605,12 +605,13 @@ def _grown(table: str, have: str, c: Column, path: str) -> str:
     )
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #1088031e
-def _check_names(
+def check_names(
     table: str,  # for messages
-    footer: Footer,  # of a raw file
+    path: str,  # of a raw file
+    names: Sequence[str],  # of its columns
 ) -> None:
     "Raise `Refused` for a column that has the name of one of ours, or of another column of the file."
-    names, where = [c.name for c in footer.schema], f"{table}: {footer.path}"
+    where = f"{table}: {path}"
     again = f"dmscdc table rewind {for_shell(table)} --reload"
     ways = f"Rename it on its way (rename-column, a rule of the DMS task), then: {again}"
     for name in names:
@@ -621,9 +622,16 @@ def _check_names(
         name = next(name for i, name in enumerate(names) if name in names[:i])
         why = ", DMS's own and one of the source" if name == OP else ""
         raise Refused(f"{where} has {names.count(name)} columns {name}{why}; one was expected. {ways}")
+
+
+def _check_op(table: str, footer: Footer) -> None:
+    "Raise `Refused` for an operation that is no text."
     for c in footer.schema:
         if c.name == OP and c.type != "string":
-            raise Refused(f"{where}: column {OP} is {c.type}; a text was expected, I, U or D. {ways}")
+            raise Refused(
+                f"{table}: {footer.path}: column {OP} is {c.type}; a text was expected, I, U or D. Rename it on its "
+                f"way (rename-column, a rule of the DMS task), then: dmscdc table rewind {for_shell(table)} --reload"
+            )
 
 
 STANDARD, _FIGURES = "AR_H_CHANGE_SEQ", 35  # what DMS calls a change sequence, and its digits
@@ -662,7 +670,8 @@ def evolve(
     "The columns after a batch. Raises `Refused`, naming file and column, if one is neither added nor widened."
     have, said, of = {c.name: c.type for c in lake}, [], {c.name: c.of for c in lake}
     for footer in footers:
-        _check_names(table, footer)
+        check_names(table, footer.path, [c.name for c in footer.schema])
+        _check_op(table, footer)
         for c in (c for c in footer.schema if c.name not in (OP, FILE, ROW)):
             old = have.get(c.name)
             c = c if old == c.type else stored(c)

@@ -19,7 +19,7 @@ from ..changes.csv import is_csv, place_of
 from ..changes.read import OPS, STANDARD, check_key, is_sequence
 from ..changes.schema import OP, WAY, Column, Schema, check_case, column_type, evolve, open_raw, read_raw, stored
 from ..errors import Nameless, Refused, Unreadable
-from ..landing.files import RawFile, for_shell
+from ..landing.files import UNFOLLOWED, RawFile, for_shell, not_read
 from ..landing.load_set import clock
 from ..load.arrivals import count, some
 from ..service.key_inference import keyless_changes
@@ -440,11 +440,16 @@ def two_tasks(e: Evidence) -> Iterator[Finding]:
 def strangers(e: Evidence) -> Iterator[Finding]:
     "Files that are not read."
     moved = [file.path for file in e.listing.foreign if file.is_load or file.is_change]
-    others = [file.path for file in e.listing.foreign if file.path not in moved]
+    unread = not_read(e.listing.foreign)
+    others = [file.path for file in e.listing.foreign if file.path not in (*moved, *unread)]
     if moved:
         why = "DMS does not write there, so it is not read: if it was moved, its changes are missing"
         mend = "move it back, or out of the landing; old change files belong into an archive (setting archive)"
         yield Finding("warning", e.name, f"{some(moved)} lies where DMS does not write", why, mend)
+    if unread:
+        why = "What a file with such a name would have changed is missing in the lake"
+        mend = "the file itself at that place, or DMSCDC_LINKS=follow in the environment of every command"
+        yield Finding("warning", e.name, f"{some(unread)}: {UNFOLLOWED}", why, mend)
     if others:
         what = f"{count(len(others), 'file')} of other names ({some(others[:3])})"
         yield Finding("note", e.name, what, "They are left alone", "move them out of the landing")

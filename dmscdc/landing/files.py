@@ -22,14 +22,14 @@ from typing import Any
 from ..errors import LandingUnreachable, NotADmsName, steers
 
 # %% auto #0
-__all__ = ['SEGMENTS', 'OURS', 'WHOLE_ROWS', 'NO_NAME', 'is_sound', 'printable', 'TableRef', 'for_shell', 'DmsName', 'parse_name',
-           'is_transactions', 'RawFile', 'change_order', 'day_before', 'Listing', 'classify', 'FolderLanding',
-           'first_deep', 'too_deep', 'holds_dms', 'describe_empty', 'landing_command']
+__all__ = ['SEGMENTS', 'OURS', 'WHOLE_ROWS', 'NO_NAME', 'UNFOLLOWED', 'is_sound', 'printable', 'TableRef', 'for_shell', 'DmsName',
+           'parse_name', 'is_transactions', 'RawFile', 'change_order', 'day_before', 'Listing', 'classify', 'not_read',
+           'FolderLanding', 'first_deep', 'too_deep', 'holds_dms', 'describe_empty', 'landing_command']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 def is_sound(name: str) -> bool:
-    "Whether a folder's name can name a schema or a table: it leads nowhere else, and no terminal obeys a part of it."
-    return name not in ("", ".", "..") and "/" not in name and not steers(name)
+    "Whether a folder's name can name a schema or a table: it leads nowhere else, and all of it is seen as it is."
+    return name not in ("", ".", "..") and "/" not in name and name == name.strip() and not steers(name)
 
 
 def printable(
@@ -207,8 +207,8 @@ def classify(files: Iterable[RawFile]  # all files below one table's folder, in 
              ) -> Listing:  # sorted out and ordered
     "Load files, change files and foreign files, by name and place; the same for a folder and a bucket."
     kinds = {"load": [], "change": [], "": []}
-    for file in files:
-        kinds[_kind(file.name)].append(file)
+    for file in files:  # in a bucket a folder may be called nothing
+        kinds["" if file.path.startswith("/") or "//" in file.path else _kind(file.name)].append(file)
     load, changes, foreign = kinds.values()
     with_changes = {f.folder for f in changes}
     folders = {folder for folder in with_changes.union(f.folder for f in load) if not _is_hidden(folder)}
@@ -231,6 +231,12 @@ def _entries(folder: str) -> list[os.DirEntry]:
 
 
 _LINKS = "DMSCDC_LINKS"  # environment: "follow" where links may lead out of a landing
+_LINK, _NO_FILE = " (a link out of the landing)", " (not a plain file)"  # behind the names of what is not read
+
+
+def not_read(files: Iterable[RawFile]) -> list[str]:  # paths
+    "What would be read, were it a file: links out of the landing, and others."
+    return [f.path for f in files if f.path.endswith((_LINK, _NO_FILE))]
 
 
 def _leads_out(entry: os.DirEntry, root: str) -> bool:
@@ -255,7 +261,7 @@ def _walk(folder: str, root: str,  # of the landing
     "Every file below a folder; links to folders are not followed. Marks what has a DMS name but is no plain file."
     for entry in _entries(folder):
         if _leads_out(entry, root):
-            yield RawFile(f"{below}{entry.name} (a link out of the landing)", 0, 0.0)
+            yield RawFile(f"{below}{entry.name}{_LINK}", 0, 0.0)
             continue
         if entry.is_dir(follow_symlinks=False):
             if _kind(entry.name):
@@ -271,7 +277,7 @@ def _walk(folder: str, root: str,  # of the landing
                 raise
             yield RawFile(below + entry.name, 0, 0.0)
             continue
-        odd = "" if S_ISREG(found.st_mode) or not _kind(entry.name) else " (not a plain file)"
+        odd = "" if S_ISREG(found.st_mode) or not _kind(entry.name) else _NO_FILE
         yield RawFile(below + entry.name + odd, found.st_size, found.st_mtime)
 
 # %% ../../notebooks/02_landing/01_files.ipynb #6355bde9
@@ -284,6 +290,7 @@ def _unreadable(error: OSError) -> str:
 
 
 NO_NAME = "no table can be called so: the name leads elsewhere, or steers a terminal"
+UNFOLLOWED = f"only files are read, and a link out of the landing is followed only where {_LINKS}=follow is set"
 
 
 def _folders(root: str, schema: str,  # "" for the schemas
@@ -304,7 +311,7 @@ def _folders(root: str, schema: str,  # "" for the schemas
         if entry.name in (OURS, "lost+found"):
             continue
         if _leads_out(entry, root):
-            odd[place] = f"a link out of the landing, which is followed only where {_LINKS}=follow is set"
+            odd[place] = UNFOLLOWED
         elif _is_folder(entry, root) and is_sound(entry.name):
             names.append(entry.name)
         elif _is_folder(entry, root):
@@ -361,8 +368,9 @@ class FolderLanding:
         found = {table for table in tables if table in known or _may_hold_dms(self.url(table), root)}
         deeper = [f"{table.schema}/{table.name}" for table in tables if table not in found]
         self.mixed = [folder for folder in schemas + deeper if _is_mixed(os.path.join(root, folder))]
-        looks = ((folder, first_deep(_walk(os.path.join(root, folder), root))) for folder in deeper)
-        self.deep = [f"{folder}/{path}" for folder, path in looks if path]
+        looks = [(folder, list(_walk(os.path.join(root, folder), root))) for folder in deeper]
+        self.deep = [f"{folder}/{path}" for folder, files in looks if (path := first_deep(files))]
+        self.odd |= {f"{folder}/{path}": UNFOLLOWED for folder, files in looks for path in not_read(files)[:1]}
         return sorted(found)
 
     def files(self, table: TableRef,

@@ -301,11 +301,22 @@ def _grown(news: _News, table: str, keep: int) -> tuple[dict[str, Any], list[str
 
     def edit(before: bytes) -> bytes | None:
         found = table_of(news.run_store, news.index, table, before)
-        kept.append(without_reports(with_lines(found, news.of(table, _at(found))), keep))
+        grown = with_lines(found, news.of(table, _at(found)))
+        if not found["rows"] and len(grown["rows"]) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
+            grown = _without_removed(news.run_store, grown)
+        kept.append(without_reports(grown, keep))
         return None if kept[-1][0] is found else _encoded(kept[-1][0])
 
     news.run_store.revise(file_of(table, kind="json"), edit)
     return kept[-1]
+
+
+def _without_removed(run_store: RunStore, found: dict[str, Any]) -> dict[str, Any]:
+    "A table's runs, those whose report is gone without it."
+    folders = {row["html"].rpartition("/")[0] for row in found["rows"] if row.get("html")}
+    there = {name for folder in folders for name, _ in run_store.names(f"{folder}/")}
+    rows = [{**row, "html": ""} if row.get("html") not in ("", None, *there) else row for row in found["rows"]]
+    return {**found, "rows": rows}
 
 
 def _remove(run_store: RunStore, reports: Sequence[str]) -> None:

@@ -361,7 +361,8 @@ def borrowed(
     "Give a block a file of the run store to read. Raises `FileNotFoundError`."
     content = run_store.get(name)
     if not content:
-        raise FileNotFoundError(f"there is no {run_store.where(name)}")
+        words = "it was removed (keep in dmscdc.toml, or dmscdc maintain runs), or has been moved"
+        raise FileNotFoundError(f"there is no {run_store.where(name)}: {words}")
     if not run_store.is_remote:
         yield run_store.home / name
         return

@@ -153,7 +153,8 @@ def _check_number(name: str, value: object, source: str) -> int | float:
     least = 1 if name == "timeout" else 0
     is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if not is_number or not least <= value < inf:
-        raise _wrong(name, value, source, "a whole number from 0" if whole else "a number of seconds")
+        expected = "0, or a whole number from 12 to 500" if name == "keep" else "a whole number from 0"
+        raise _wrong(name, value, source, expected if whole else "a number of seconds")
     if name == "keep" and value and not 12 <= value <= 500:
         raise _wrong(name, value, source, "0, or a whole number from 12 to 500")
     return value

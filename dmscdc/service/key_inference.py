@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from ..changes.csv import CsvFormat, first_rows, is_csv
 from ..changes.derived import column_of, computed
 from ..changes.read import SEQUENCE, images_of_all
-from ..changes.schema import OP, Column, open_raw, size_of
+from ..changes.schema import OP, Column, check_names, open_raw, size_of
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from ..landing.layout import column_names, expression, source_columns
@@ -198,6 +198,7 @@ def suggest_key(
         way = error.way if isinstance(error, Nameless) else f"dmscdc table columns {for_shell(table)} --ddl FILE"
         words = f"the first row of {file.path} looks like a header" if "header=true" in way else words
         return Suggestion((), words, way, "columns")
+    check_names(str(table), file.path, rows.column_names)
     key = guess(rows, table.name)
     if rows.num_rows < 2:
         seen = f"{'1 row was' if rows.num_rows else 'no row was'} seen in {file.path}, too few to tell"

@@ -442,6 +442,16 @@ def _refused_input(
 _NAMED = 100  # files of a refusal that are remembered
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-035
+def _what_stands(
+    workers: Workers,
+    status: TableStatus,  # before the run
+) -> str:  # a sentence, "" for none
+    "What a run had committed before it failed."
+    item = workers.state.get(status.table)
+    is_more = item and item.commit != status.item.commit
+    return f". Commit {item.commit}, which it had made before, stays" if is_more else ""
+
+
 def noted(
     workers: Workers,
     status: TableStatus,  # before the run
@@ -455,6 +465,7 @@ def noted(
     said = {"last_verdict": run.verdict, "last_words": run.words[:1_000], "last_run": run.id, "lag": done.get("lag")}
     workers.state.note_run(table, {**said, "refused": _refused_input(workers, status, run), **told})
     words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words
+    words += _what_stands(workers, status) if run.verdict == "failed" else ""
     outcome = Outcome(str(table), run.verdict, words, run.command, run)
     workers.log("run ended", table=str(table), run=run.id, verdict=run.verdict, words=words, cause=run.cause)
     workers.say(str(outcome))
@@ -470,6 +481,8 @@ def attempt(
         return run_table(workers, status)
     except Exception as error:
         words = problem_words(status.table, error)
+        with suppress(Exception):  # perhaps it is the state that failed
+            words += _what_stands(workers, status)
         outcome = Outcome(str(status.table), "failed", words, f"dmscdc pass --only {for_shell(status.table)}")
         workers.say(str(outcome))
         with suppress(Exception):  # perhaps it is the state that failed

@@ -100,7 +100,7 @@ def test_a_link_out_of_the_landing_brings_nothing_in_unless_a_setting_says_so(ho
     tables = lambda: [table.name for table in FolderLanding(home / "landing").tables()]
     assert tables() == ["inside", "item"] and FolderLanding(home / "landing").files(TableRef("shop", "linked")).is_empty
     told = typed(home, "doctor")
-    assert "folder 'shop/folder': a link out of the landing" in told and "folder 'whole': a link out of the landing" in told
+    for place in ("shop/folder", "whole", f"shop/linked/{LOAD} (a link out of the landing)"): assert f"folder '{place}': only files are read, and a link out of the landing is followed" in told
     monkeypatch.setenv("DMSCDC_LINKS", "follow")
     assert tables() == ["folder", "inside", "item", "linked", "secret"]
 
@@ -108,9 +108,12 @@ def test_a_link_out_of_the_landing_brings_nothing_in_unless_a_setting_says_so(ho
 def test_a_column_s_name_forges_no_line_and_moves_no_cursor(home):
     forged = "x\n3 tables: 3 ok\x1b[2K"
     put(home / "landing" / "shop" / "item", **{forged: [1, 2], "id": [1, 1]})
+    put(home / "landing" / "shop" / "marked", **{r"\[/x]": [1, 2], ":white_check_mark:": [1, 2]})
+    put(home / "landing" / "shop" / r"\[link=http:a.example]b"), put(home / "landing" / "good" / "x\n3 tables: 3 ok\n" / "deep")
     for words in (["plan"], ["status"], ["doctor"]):
         told = typed(home, *words)
         assert "\x1b" not in told and "3 tables: 3 ok" not in [line.strip() for line in told.splitlines()], words
+        assert "✅" not in told and (words == ["doctor"] or r"\[link=http:a.example]b" in told), words
     assert str(Refused(f"shop.item: column {forged} is odd")) == r"shop.item: column x\n3 tables: 3 ok\x1b[2K is odd"
 
 
@@ -166,8 +169,8 @@ def test_a_long_name_in_any_letters_has_a_short_place_of_its_own(tmp_path):
 
 
 def test_a_table_for_spreadsheets_holds_no_formula_whichever_sign_separates_its_cells():
-    sample = [{"what": "updated", "key": [["id", "a;=1+1"]], "cells": [["name", "x;=1+1", "=2"], ["name", "＝2", "-3"]]}]
+    sample = [{"what": "updated", "key": [["id", "a;=1+1"]], "cells": [["name", "x;=1+1", "=2"], ["name", "＝2", "-3"], ["name", "a\n=1+1", " \u00a0=3"]]}]
     text = b64decode(sample_csv(sample).partition(",")[2]).decode()
     for sign in ",;|\t":
         cells = [cell for row in csv.reader(io.StringIO(text), delimiter=sign) for cell in row]
-        assert not [cell for cell in cells if re.match(r"[=+@\t＝＋－＠]|-\D", cell)], sign
+        assert not [cell for cell in cells if re.match(r"[\s\ufeff]*([=+@\t＝＋－＠]|-\D)", cell)], sign

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -32,6 +34,12 @@ def test_a_key_is_proposed_from_two_rows_on_and_insert_only_never_from_fewer(tmp
     write_load(tmp_path, "shop.t", rows, {column: "string"})
     found = suggest_key(FolderLanding(tmp_path), TableRef("shop", "t"))
     assert (found.words, found.command) == (words, f"dmscdc table set shop.t {command}")
+
+
+def test_columns_of_one_name_are_named_before_a_key_is_asked_for(tmp_path):
+    write_load(tmp_path, "shop.t", [], {"x": "int"})
+    pq.write_table(pa.Table.from_arrays([pa.array([1, 2])] * 3, ["x", "x", "id"]), tmp_path / "shop" / "t" / "LOAD00000001.parquet")
+    with pytest.raises(Refused, match="LOAD00000001.parquet has 2 columns x; one was expected"): suggest_key(FolderLanding(tmp_path), TableRef("shop", "t"))
 
 
 @pytest.mark.parametrize("before", [False, True])

@@ -61,6 +61,13 @@ def kill_server():
     (home / f"dead-{port}").touch()
     threading.Event().wait(60)
 
+def kill_who_forks():
+    above = Path(f"/proc/{os.getppid()}/cmdline").read_text()
+    if "serve_forks" in above:
+        os.kill(os.getppid(), 9)
+        threading.Event().wait(60)
+    load()
+
 def wait_the_first_time():
     if not (home / f"{name}.waited").exists():
         (home / f"{name}.waited").touch()
@@ -225,6 +232,14 @@ def test_a_dead_server_fails_nobody_but_who_dies_alone(tmp_path):
         assert "the Spark server was ended by signal 9" in page and line["words"].startswith("the Spark server was ended by signal 9")
     front = Path(config.runs, "index.html").read_text()
     assert "alone on a new server, and again" in front and state.holder(TableRef("shop", "killer")) is None
+
+
+def test_who_dies_with_the_process_that_forks_kernels_runs_once_more(tmp_path):
+    config, state = a_house(tmp_path, {"killer": "kill_who_forks()", "innocent": "wait_the_first_time()"})
+    result = run_pass(config, job=stand_in(tmp_path), on_event=quiet, classic=True)
+    assert [outcome.verdict for outcome in result.tables.values()] == ["ok", "ok"]
+    causes = [line["cause"] for line in RunLog(config.runs).lines() if line.get("table") and line["verdict"] == "failed"]
+    assert causes == ["process that forks died"] * len(causes) and causes
 
 
 def test_two_passes_at_once_share_the_tables(tmp_path):

@@ -43,7 +43,7 @@ def kernels_at_work(of: int | None = None) -> list[psutil.Process]:
 @pytest.fixture(scope="module", autouse=True, params=["forked", pytest.param("new", marks=pytest.mark.torture)])
 def kernels(request):
     "How kernels start: forked, as in a pass on Linux, or each a new process."
-    forks = ForkServer("dmscdc.runs.log", {}) if request.param == "forked" else None
+    forks = ForkServer("this, dmscdc.runs.log", os.environ) if request.param == "forked" else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "run_notebook", partial(module.run_notebook, forks=forks))
         yield

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -33,30 +35,45 @@ def family(root: int) -> set[int]:
 
 
 def listening(pids: set[int]) -> set[str]:
-    "The local addresses on which some processes accept connections, as the kernel writes them."
+    "The local addresses and ports on which some processes accept connections, as the kernel writes them."
     owned = set()
     for pid in pids:
         try: owned |= {os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()}
         except OSError: continue
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
-    return {line[1].partition(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in owned}
+    return {line[1] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in owned}
 
 
-def watched(command: list[str], cwd: Path, until: str = "", **env: str) -> set[str]:
-    "All addresses that were listened on while a command ran; one that would never end is ended once it has said a text."
+def told_a_stranger(port: int) -> bytes:
+    "What a port answers to a message of Spark's own between its parts, without a secret: bytes for Java to make an object of."
+    text = lambda words: struct.pack(">H", len(words)) + words
+    body = b"\0\1" + text(b"localhost") + struct.pack(">i", port) + text(b"LocalSchedulerBackendEndpoint") + b"no object"
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 3) as line:
+        line.settimeout(1)
+        line.sendall(struct.pack(">qbqi", 21 + len(body), 3, 7, len(body)) + body)
+        return line.recv(4_000)
+    return b""
+
+
+def watched(command: list[str], cwd: Path, until: str = "", **env: str) -> tuple[set[str], list[bytes]]:
+    """All addresses that were listened on while a command ran, and what strangers are told at the ports of one that would never end:
+    it is ended once it has said a text."""
     with (cwd / "said").open("w") as out:
         process, found, end = subprocess.Popen(command, cwd=cwd, stdout=out, stderr=out, env={**os.environ, **env}), set(), time.monotonic() + 300
+        answers = []
         while process.returncode is None:
             found |= listening(family(process.pid))
-            if until and until in (cwd / "said").read_text(): until = process.terminate()
+            if until and until in (cwd / "said").read_text():
+                answers = [told_a_stranger(int(place.partition(":")[2], 16)) for place in listening(family(process.pid))]
+                until = process.terminate()
             with suppress(subprocess.TimeoutExpired): process.wait(0.02)
             assert time.monotonic() < end or process.kill()
     assert process.returncode == 0, (cwd / "said").read_text()[-2000:]
-    return found
+    return {place.partition(":")[0] for place in found}, answers
 
 
 def test_what_keeps_java_s_classes_listens_on_this_machine_only_and_asks_for_a_token(tmp_path):
-    found = watched([sys.executable, "-c", WORK, str(tmp_path)], tmp_path, SPARK_CONNECT_AUTHENTICATE_TOKEN=secrets.token_urlsafe(8), PYSPARK_PYTHON=sys.executable)
+    found, _ = watched([sys.executable, "-c", WORK, str(tmp_path)], tmp_path, SPARK_CONNECT_AUTHENTICATE_TOKEN=secrets.token_urlsafe(8), PYSPARK_PYTHON=sys.executable)
     assert found and found <= HERE, found
 
 
@@ -72,5 +89,6 @@ def home(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("words, until", [("pass", ""), ("scd2 shop.item", ""), ("serve-spark", "SPARK_REMOTE")], ids=lambda words: words.partition(" ")[0])
 def test_a_command_listens_on_this_machine_only(home, words, until):
-    found = watched([DMSCDC, *words.split()], home, until)
+    found, answers = watched([DMSCDC, *words.split()], home, until)
     assert found and found <= HERE, found
+    assert not until or any(b"Sasl" in one for one in answers) and not any(b"ObjectInputStream" in one for one in answers), answers
