@@ -29,7 +29,7 @@ __all__ = ['SEGMENTS', 'OURS', 'WHOLE_ROWS', 'NO_NAME', 'UNFOLLOWED', 'is_sound'
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 def is_sound(name: str) -> bool:
     "Whether a folder's name can name a schema or a table: it leads nowhere else, and all of it is seen as it is."
-    return name not in ("", ".", "..") and "/" not in name and name == name.strip() and not steers(name)
+    return name not in ("", ".", "..") and "/" not in name and name.strip() == name.strip(" ") and not steers(name)
 
 
 def printable(
