@@ -29,7 +29,6 @@ def _become_kernel(asked: Mapping[str, Any]) -> None:
     "In the child: a kernel as if it had been started by itself. Does not return."
     for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
-    os.setsid()  # one signal reaches it and all that it starts
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.environ.clear()
@@ -75,10 +74,16 @@ def serve_forks(
             *lines, waiting = (waiting + more).split(b"\n")
             for line in lines:
                 asked = json.loads(line)
+                leads, begins = os.pipe()
                 if (pid := os.fork()) == 0:
+                    os.setsid()  # one signal reaches it and all that it starts
+                    os.close(begins)
                     signal.set_wakeup_fd(-1)
                     os.close(news)
                     _become_kernel(asked)
+                os.close(begins)
+                os.read(leads, 1)  # until it leads a group of its own
+                os.close(leads)
                 os.write(news, f"forked {asked['number']} {pid}\n".encode())
 
 # %% ../../notebooks/09_runs/04_fork.ipynb #f0a00009
