@@ -19,7 +19,7 @@ from ..changes.csv import is_csv, place_of
 from ..changes.read import OPS, STANDARD, check_key, is_sequence
 from ..changes.schema import OP, WAY, Column, Schema, check_case, column_type, evolve, open_raw, read_raw, stored
 from ..errors import Nameless, Refused, Unreadable
-from ..landing.files import UNFOLLOWED, RawFile, for_shell, not_read
+from ..landing.files import UNFOLLOWED, RawFile, for_shell, is_no_file
 from ..landing.load_set import clock
 from ..load.arrivals import count, some
 from ..service.key_inference import keyless_changes
@@ -440,7 +440,7 @@ def two_tasks(e: Evidence) -> Iterator[Finding]:
 def strangers(e: Evidence) -> Iterator[Finding]:
     "Files that are not read."
     moved = [file.path for file in e.listing.foreign if file.is_load or file.is_change]
-    unread = not_read(e.listing.foreign)
+    unread = [file.path for file in e.listing.foreign if is_no_file(file)]
     others = [file.path for file in e.listing.foreign if file.path not in (*moved, *unread)]
     if moved:
         why = "DMS does not write there, so it is not read: if it was moved, its changes are missing"

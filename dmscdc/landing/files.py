@@ -23,8 +23,8 @@ from ..errors import LandingUnreachable, NotADmsName, steers
 
 # %% auto #0
 __all__ = ['SEGMENTS', 'OURS', 'WHOLE_ROWS', 'NO_NAME', 'UNFOLLOWED', 'is_sound', 'printable', 'TableRef', 'for_shell', 'DmsName',
-           'parse_name', 'is_transactions', 'RawFile', 'change_order', 'day_before', 'Listing', 'classify', 'not_read',
-           'FolderLanding', 'first_deep', 'too_deep', 'holds_dms', 'describe_empty', 'landing_command']
+           'parse_name', 'is_transactions', 'RawFile', 'change_order', 'day_before', 'Listing', 'classify',
+           'is_no_file', 'FolderLanding', 'first_deep', 'too_deep', 'holds_dms', 'describe_empty', 'landing_command']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 def is_sound(name: str) -> bool:
@@ -234,9 +234,9 @@ _LINKS = "DMSCDC_LINKS"  # environment: "follow" where links may lead out of a l
 _LINK, _NO_FILE = " (a link out of the landing)", " (not a plain file)"  # behind the names of what is not read
 
 
-def not_read(files: Iterable[RawFile]) -> list[str]:  # paths
-    "What would be read, were it a file: links out of the landing, and others."
-    return [f.path for f in files if f.path.endswith((_LINK, _NO_FILE))]
+def is_no_file(file: RawFile) -> bool:
+    "Whether it would be read, were it a file: a link out of the landing, or something else."
+    return file.path.endswith((_LINK, _NO_FILE))
 
 
 def _leads_out(entry: os.DirEntry, root: str) -> bool:
@@ -368,9 +368,13 @@ class FolderLanding:
         found = {table for table in tables if table in known or _may_hold_dms(self.url(table), root)}
         deeper = [f"{table.schema}/{table.name}" for table in tables if table not in found]
         self.mixed = [folder for folder in schemas + deeper if _is_mixed(os.path.join(root, folder))]
-        looks = [(folder, list(_walk(os.path.join(root, folder), root))) for folder in deeper]
-        self.deep = [f"{folder}/{path}" for folder, files in looks if (path := first_deep(files))]
-        self.odd |= {f"{folder}/{path}": UNFOLLOWED for folder, files in looks for path in not_read(files)[:1]}
+        self.deep = []
+        for folder in deeper:  # of any size: up to the first file that tells what it is
+            told = (f for f in _walk(os.path.join(root, folder), root) if is_no_file(f) or first_deep([f]))
+            if (file := next(told, None)) and is_no_file(file):
+                self.odd[f"{folder}/{file.path}"] = UNFOLLOWED
+            elif file:
+                self.deep.append(f"{folder}/{file.path}")
         return sorted(found)
 
     def files(self, table: TableRef,

@@ -315,7 +315,7 @@ def _without_removed(run_store: RunStore, found: dict[str, Any]) -> dict[str, An
     "A table's runs, those whose report is gone without it."
     folders = {row["html"].rpartition("/")[0] for row in found["rows"] if row.get("html")}
     there = {name for folder in folders for name, _ in run_store.names(f"{folder}/")}
-    rows = [{**row, "html": ""} if row.get("html") not in ("", None, *there) else row for row in found["rows"]]
+    rows = [{**row, "html": ""} if row.get("html", "") not in there else row for row in found["rows"]]
     return {**found, "rows": rows}
 
 
