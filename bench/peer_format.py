@@ -1,6 +1,7 @@
 """What a user of Delta, Iceberg or Hudi would write: the load as a new table, then the last change of each key by one MERGE or upsert.
 
 python bench/peer_format.py RAW OUT FORMAT   prints one line of JSON; Spark's start is not counted.
+FORMAT is delta, iceberg or hudi, or one that marks rows as removed: delta-vectors, iceberg-mor, hudi-mor.
 """
 from __future__ import annotations
 
@@ -21,16 +22,17 @@ HUDI = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id
 def main(raw: Path, out: Path, format: str) -> None:
     conf = {"spark.driver.memory": MEMORY, "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog"}
     conf |= {"spark.sql.catalog.lake.type": "hadoop", "spark.sql.catalog.lake.warehouse": str(out)}
-    spark = open_session("peer", master="local[2]", conf=conf if format == "iceberg" else {"spark.driver.memory": MEMORY}, format=format)
+    base, _, marks = format.partition("-")
+    spark = open_session("peer", master="local[2]", conf=conf if base == "iceberg" else {"spark.driver.memory": MEMORY}, format=base)
     spark.range(1).count()
     shutil.rmtree(out, ignore_errors=True)
     folder, said = raw / "sampledb" / "productorder", {}
-    table = {"delta": f"delta.`{out}`", "iceberg": "lake.db.t"}.get(format, "")
-    kind = {"hoodie.datasource.write.table.type": "MERGE_ON_READ" if format == "hudi-mor" else "COPY_ON_WRITE"}
+    table = {"delta": f"delta.`{out}`", "iceberg": "lake.db.t"}.get(base, "")
+    kind = {"hoodie.datasource.write.table.type": "MERGE_ON_READ" if marks else "COPY_ON_WRITE"}
     with phase("initial", said):
         load = spark.read.parquet(f"{folder}/LOAD*.parquet").drop("Op")
-        if format == "delta": load.write.format("delta").save(str(out))
-        elif format == "iceberg": load.writeTo(table).create()
+        if base == "delta": load.write.format("delta").option("delta.enableDeletionVectors", str(bool(marks)).lower()).save(str(out))
+        elif base == "iceberg": load.writeTo(table).tableProperty("write.merge.mode", "merge-on-read" if marks else "copy-on-write").create()
         else: load.write.format("hudi").options(**HUDI, **kind).option("hoodie.datasource.write.operation", "bulk_insert").save(str(out))
     with phase("incremental", said):
         place = [F.col("_metadata.file_name").alias("f"), F.col("_metadata.row_index").alias("r")]

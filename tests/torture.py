@@ -22,8 +22,10 @@ PARTS: dict[str, list[str]] = {  # what pytest is asked
     **{f"crashes/{path.stem[5:]}": ["--tier", "torture", f"tests/crashes/{path.name}"] for path in sorted(TESTS.glob("crashes/test_*.py")) if "torture" in path.read_text()},
     **{name: ["--tier", "torture", f"tests/{name}"] for name in FOLDERS if any("torture" in path.read_text() or "sampled(" in path.read_text() or "import way" in path.read_text() for path in TESTS.glob(f"{name}/*.py"))},
 }
+SUITE = "tests/contracts/test_tables.py tests/histories/test_histories.py tests/formats"
 LAKES = ("3.5/hudi", "3.5/hudi-mor", "3.5/parquet", "4.1/delta", "4.1/iceberg")  # every test of a format
-ALL = [*PARTS, *(f"lakes/{name}" for name in LAKES)]
+LEFT = ("delta", "iceberg")  # formats whose own MERGE must give the same as our tasks
+ALL = [*PARTS, *(f"lakes/{name}" for name in LAKES), *(f"merge/{name}" for name in LEFT)]
 SEEDS = {name: os.environ.get(name) or "today" for name in ("HISTORY_SEED", "CRASH_SEED", "ADVERSARY_SEED")}
 
 
@@ -34,10 +36,13 @@ def last_runs() -> dict[str, dict]:
 
 def run(part: str) -> bool:
     "Runs a part and writes down how it ended. Of a format's tests the Makefile leaves out what is the same elsewhere; here all are run."
-    command = [sys.executable, "-m", "pytest", *PARTS[part]] if part in PARTS else ["make", "--no-print-directory", part, "SUITE=tests/contracts/test_tables.py tests/histories/test_histories.py tests/formats", "HARD=", "TIER=all"]
+    kind, _, name = part.partition("/")
+    asked = PARTS.get(part) or ["--tier", "all", *SUITE.split()[:2]]
+    is_lake, left = kind == "lakes", {"WRITER": "format", "DMSCDC_FORMAT": name} if kind == "merge" else {}
+    command = ["make", "--no-print-directory", part, f"SUITE={SUITE}", "HARD=", "TIER=all"] if is_lake else [sys.executable, "-m", "pytest", *asked]
     histories = os.environ.get("HISTORIES") or ("200" if part == "histories" else "10")
     begun = time.monotonic()
-    code = subprocess.run(command, env={**os.environ, **SEEDS, "HISTORIES": histories}).returncode
+    code = subprocess.run(command, env={**os.environ, **SEEDS, **left, "HISTORIES": histories}).returncode
     seconds = round(time.monotonic() - begun)
     line = {"date": f"{datetime.now(timezone.utc):%Y-%m-%d}", "part": part, "seconds": seconds, "ok": code == 0}
     with RESULTS.open("a") as file: file.write(json.dumps(line) + "\n")

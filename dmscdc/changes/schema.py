@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from ..errors import LakeDamaged, Refused, Unreadable
 from ..landing.files import WHOLE_ROWS, for_shell
-from ..storage.filesystem import fs_and_path
+from ..storage.filesystem import fetched, fs_and_path
 
 # %% auto #0
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'COLUMNS', 'AWAY',
@@ -185,7 +185,8 @@ def open_raw(
     **how: Any,  # as pyarrow's ParquetFile takes it
 ) -> pq.ParquetFile:
     "Open a raw file or a lake file; old timestamps are read as microseconds. Raises `Unreadable`."
-    fs, there = (None, source) if source is not None else fs_and_path(url)
+    source = fetched(url) if source is None else source
+    fs, there = fs_and_path(url) if source is None else (None, source)
     given = {"filesystem": fs, "coerce_int96_timestamp_unit": "us", "page_checksum_verification": True, **how}
     with in_words(path or url):
         file = pq.ParquetFile(there, **given)

@@ -26,7 +26,7 @@ from .tasks import Batches, check_sound, facts_in, facts_out, get_text, in_tasks
 from .tasks import numbers_in, put_text, unique_columns, with_access, write_table
 from ..errors import Refused, Unreadable
 from ..landing.files import for_shell
-from ..storage.filesystem import read_url, spark_url
+from ..storage.filesystem import read_url, spark_url, stage_in_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
@@ -149,6 +149,7 @@ def fold_shuffled(
     staging: Staging,  # without files
 ) -> list[dict[str, Any]]:  # facts of each share
     "Bring all changes of a key together, and fold each share in a task."
+    stage_in_bucket()
     url, how = f"{staging.out}.json", staging.how
     put_text(url, encode_staging(staging))
     frame = read_changes(spark, files)

@@ -23,7 +23,7 @@ from .derived import computed
 from .read import NOT_UTF8
 from ..errors import ERRORS, LakeDamaged, OutOfMemory, Refused, Unreadable
 from ..landing.layout import expression
-from ..storage.filesystem import credentials_for, use_credentials, new_fs_and_path, fs_and_path
+from ..storage.filesystem import credentials_for, use_credentials, new_fs_and_path, fs_and_path, stage_in_bucket
 from .schema import (ROW, WAY, Column, Schema, arrow_type, brief, open_raw, read_footer, read_pieces,
                                    stored)
 
@@ -61,6 +61,8 @@ def in_tasks(
     "Process the pieces of a list: here if they are small, or in at most a thousand tasks. Raises what a piece refuses."
     if not count:
         return []
+    if not is_small(size):
+        stage_in_bucket()
     put_text(url, content)
     work = with_access(lambda batches: do(batches, url), url, content)
     if is_small(size):

@@ -34,6 +34,7 @@ from ..spark.session import open_session
 from ..state.items import State, TableItem
 from ..state.registry import open_state
 from ..state.position import Position, reload_folder
+from ..storage.filesystem import stage_locally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -233,9 +234,11 @@ def process_table(
                 plan = plan_state(table_state, source, settle, archive=archive)
             source = _with_archive(source, archive, plan)
             task = _task_of(table_state, source, lake, run)
+            attempt = Transaction(table_state.head, {}, run, (), (), ())
             try:
-                for result in carry_out(session, task, plan, table_state, store, renew):
-                    committed.append(result)
+                with stage_locally(task.lake.staging_dir(attempt).rpartition("/")[0]):
+                    for result in carry_out(session, task, plan, table_state, store, renew):
+                        committed.append(result)
             finally:  # a load may have been committed before the changes were refused
                 if committed or not table_state.lost:
                     catalogued = sync_table(catalog, table_state.lake)

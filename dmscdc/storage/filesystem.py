@@ -23,14 +23,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.fs as pafs
 
 # %% auto #0
 __all__ = ['NEEDED', 'OUR_JARS', 'is_bucket', 'split_url', 'opener_of', 'iso_time', 'parse_time', 'make_private',
            'private_opener', 'touch_private', 'is_own', 'scratch', 'sweep_scratch', 'client', 'code_of', 'Credentials',
-           'own_endpoint', 'use_credentials', 'credentials', 'credentials_for', 'fs_and_path', 'new_fs_and_path',
-           'files_in', 'bytes_of', 'spark_url', 'read_url', 's3a_parts', 's3a_settings', 's3a_environment', 's3a',
-           'merge_conf']
+           'own_endpoint', 'use_credentials', 'credentials', 'credentials_for', 'staged_here', 'stage_locally',
+           'stage_in_bucket', 'fetched', 'fs_and_path', 'new_fs_and_path', 'files_in', 'bytes_of', 'spark_url',
+           'read_url', 's3a_parts', 's3a_settings', 's3a_environment', 's3a', 'merge_conf']
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-006
 def is_bucket(url: Any  # a text, or a path
@@ -252,6 +253,62 @@ def credentials_for(*texts: str  # addresses, or texts that contain some
     "The credentials that a task needs to work on these addresses."
     return credentials() if any(kind in text for kind in ("s3://", "s3a://") for text in texts) else None
 
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #72154cbc
+_LOCAL: dict[str, str] = {}  # address in a bucket -> the folder that stands for it
+_STAGED = re.compile(r"[^/]+/(?:csv|staged|facts)(?:/|$)")  # of an attempt; the table's new files lie beside these
+_FETCHED: dict[str, bytes] = {}  # small objects, by their address
+_SMALL, _ALL = 1 << 20, 64 << 20  # bytes of one of them, and of all
+
+
+def staged_here(url: str) -> str:  # a path; "": it is where its address says
+    "Where a file of a small batch lies."
+    for place, folder in _LOCAL.items():
+        if url.startswith(f"{place}/") and _STAGED.match(url, len(place) + 1):
+            return folder + url[len(place):]
+    return ""
+
+
+@contextmanager
+def stage_locally(
+    place: str,  # the folder of the attempts at a table
+) -> Iterator[None]:
+    "Inside the block, what attempts stage in a bucket lies in a folder of ours."
+    if not is_bucket(place):
+        yield
+        return
+    _LOCAL[place] = folder = scratch()
+    try:
+        yield
+    finally:
+        _LOCAL.pop(place, None)
+        _FETCHED.clear()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def stage_in_bucket() -> None:
+    "Put what lies in such folders where its address says. Tasks of Spark may run on other machines."
+    while _LOCAL:
+        place, folder = _LOCAL.popitem()
+        for file in filter(Path.is_file, sorted(Path(folder).rglob("*"))):
+            fs, path = fs_and_path(f"{place}/{file.relative_to(folder).as_posix()}")
+            with fs.open_output_stream(path) as out:
+                out.write(file.read_bytes())
+
+
+def fetched(url: str) -> pa.BufferReader | None:  # None: to be read where it lies
+    "A small object that is read several times inside `stage_locally`."
+    import pyarrow as pa
+
+    if not _LOCAL or not is_bucket(url) or staged_here(url):
+        return None
+    if url not in _FETCHED:
+        fs, path = fs_and_path(url)
+        with fs.open_input_file(path) as file:
+            if file.size() > _SMALL or file.size() + sum(map(len, _FETCHED.values())) > _ALL:
+                return None
+            _FETCHED[url] = file.read()
+    return pa.BufferReader(_FETCHED[url])
+
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #4c1c3170
 @lru_cache(8)
 def _s3(given: Credentials) -> pafs.FileSystem:
@@ -272,6 +329,7 @@ def fs_and_path(url: str) -> tuple[pafs.FileSystem, str]:  # the path there
     "The file system of an address, and the path in it."
     import pyarrow.fs as pafs
 
+    url = staged_here(url) or url
     if not is_bucket(url):
         return pafs.FileSystem.from_uri(url)
     return _s3(credentials()), "/".join(split_url(url)).rstrip("/")
@@ -280,7 +338,7 @@ def fs_and_path(url: str) -> tuple[pafs.FileSystem, str]:  # the path there
 def new_fs_and_path(url: str) -> tuple[pafs.FileSystem, str]:
     "The same for a file to be written: creates its folder first."
     fs, path = fs_and_path(url)
-    if not is_bucket(url):
+    if not is_bucket(staged_here(url) or url):
         fs.create_dir(path.rpartition("/")[0], recursive=True)
     return fs, path
 
@@ -302,6 +360,8 @@ def bytes_of(urls: Iterable[str]) -> int:
 
 def spark_url(url: str) -> str:
     "The address as Spark opens it, with S3A for a bucket."
+    if staged_here(url):
+        stage_in_bucket()
     return f"s3a://{url.partition('://')[2]}" if is_bucket(url) else url
 
 

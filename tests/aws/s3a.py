@@ -30,15 +30,16 @@ def test_spark_is_told_by_settings_where_and_by_the_environment_who(spark):
 
 
 @pytest.mark.parametrize("partition", ["", "dept"])
-def test_spark_reads_raw_files_that_are_too_many_for_one_task_from_the_bucket(spark, tmp_path, partition):
+@pytest.mark.parametrize("way", ["shuffled", "apart"])
+def test_tasks_read_raw_files_from_the_bucket_and_what_was_folded_beside_us(spark, tmp_path, partition, way):
     from aws.worlds import NAMES, SCHEMA, BucketWorld
 
     place = f"{LAKE}/{tmp_path.name}"
     w = BucketWorld(tmp_path, spark, SCHEMA, lake_url=f"{place}/lake", landing_url=f"{place}/raw").set(key="id", **({"partition": partition} if partition else {}))
-    w.load([(i, f"name {i}", "a/b ü" if i % 2 else "c") for i in range(1, 9)])
+    w.load([(i, f"name {i}", "a/b ü" if i % 2 else "c") for i in range(31, 1031)] + [(i, f"name {i}", "a/b ü" if i % 2 else "c") for i in range(1, 9)])
     assert w.go().verdict == "ok"
     w.changes(1, [("U", 1, "uno", "c"), ("D", 2, None, None), ("I", 30, "thirty", "a/b ü")]).changes(2, [("U", 1, "eins", "a/b ü"), ("U", 4, "vier", "new")])
-    with taken("shuffled", spark): done = w.go()
+    with taken(way, spark): done = w.go()
     assert done.verdict == "ok" and w.settled(), done.words
     rows = sorted(tuple(row) for row in w.lake_table.read(spark).select(*NAMES.split(", ")).collect())
     from world import replayed

@@ -79,9 +79,9 @@ def describe(url: str,  # where it lies now
              ) -> LakeFile:
     "The journal's record of a written file."
     fs, path = fs_and_path(url)
-    meta = pq.read_metadata(path, filesystem=fs)
+    with fs.open_input_file(path) as file:
+        meta, size = pq.read_metadata(file), file.size()
     low, high = zip(*[_bounds(meta, key) for key in keys])
-    size = fs.get_file_info(path).size
     return LakeFile(name, aside, meta.num_rows, size, low, high, partition_values(name))
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-018
