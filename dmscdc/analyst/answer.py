@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ..errors import escaped
 from ..runs.log import table_html
 
 if TYPE_CHECKING:
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Answer', 'answer_of']
+__all__ = ['AS_IT_IS', 'Answer', 'answer_of']
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #8abaf6ff
 _SHOWN = 20  # rows
+AS_IT_IS = "mathjax_ignore tex2jax_ignore"  # a name between two $ is no formula, which could be drawn over other rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,14 +84,15 @@ class Answer:
             "  ".join(value.ljust(width) for value, width in zip(line, widths)).rstrip()
             for line in ([self.columns, *lines] if self.columns else [])
         ]
-        return "\n".join([self.title, *table, *self._notes(len(rows))])
+        return "\n".join(map(escaped, [self.title, *table, *self._notes(len(rows))]))
 
     def _repr_html_(self) -> str:
         rows = self._first()
         shown = [{name: _text(row[name]) for name in self.columns} for row in rows]
         table = table_html(shown, _SHOWN) if rows else f"<p>no rows of {escape(', '.join(self.columns))}</p>"
         notes = "".join(f"<p>{escape(words)}</p>" for words in self._notes(len(rows)))
-        return f'<p><strong>{escape(self.title)}</strong></p><div style="overflow-x: auto">{table}</div>{notes}'
+        title = f"<p><strong>{escape(self.title)}</strong></p>"
+        return f'<div class="{AS_IT_IS}">{title}<div style="overflow-x: auto">{table}</div>{notes}</div>'
 
 
 def _text(value: object) -> str:

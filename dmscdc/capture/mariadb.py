@@ -116,6 +116,18 @@ def _clock_text(span: timedelta, digits: int) -> str:
 _WANTED = {"log_bin": ("1", "ON"), "binlog_format": ("ROW",), "binlog_row_metadata": ("FULL",)}
 
 
+class _NoPlainPassword:
+    "A way of logging in that sends the password as it is, to whoever sits at the address."
+
+    def __init__(self, connection: Any):
+        self.connection = connection
+
+    def authenticate(self, packet: Any) -> None:
+        import pymysql
+
+        raise pymysql.OperationalError(2059, "the server asks for the password in plain text, which is not sent")
+
+
 @dataclass(frozen=True)
 class MariaSource:
     "A database of a MariaDB server."
@@ -148,8 +160,10 @@ class MariaSource:
 
     @property
     def login(self) -> dict[str, Any]:
-        "How to connect."
-        return dict(host=self.host, port=self.port, user=self.user, password=self.password, charset="utf8mb4")
+        "How to connect: not in the ways in which a server can ask for the password as it is."
+        plain = dict.fromkeys(("mysql_clear_password", "dialog"), _NoPlainPassword)
+        who = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
+        return {**who, "charset": "utf8mb4", "auth_plugin_map": plain}
 
     def connect(self) -> Any:
         "A connection whose values are texts, with times in UTC. Raises `SourceRefused`."

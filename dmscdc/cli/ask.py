@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from .options import Json, Name, console, fail, file_to_write, moment_of, session
-from .options import show_json, show_source_rows, show_table, with_config
+from .options import show_json, show_line, show_source_rows, show_table, with_config
 from ..errors import BadKey, DmscdcError, NoFeed, NoPast, UnknownTable, Unreadable
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..load.arrivals import count
@@ -487,8 +487,8 @@ def _show_rows(one: TableQuestion, answer: AsOf, facts: dict[str, Any], out: str
     shows = count(facts["rows"], "row") + (f" in {out}" if out else "")
     if not out and len(facts["first"]) < facts["rows"]:
         shows = f"the first {len(facts['first'])} of {shows}; all: --out FOLDER"
-    lines = [f"{one.table}: {shows}", *answer.words, *[note] * bool(note)]
-    console().print("\n".join(lines), markup=False)
+    for line in (f"{one.table}: {shows}", *answer.words, *[note] * bool(note)):
+        show_line(line)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-023
 def _ends_of(
@@ -566,7 +566,8 @@ def feed_command(
     if waiting:
         waits = f"{count(waiting, 'file')} {'waits' if waiting == 1 else 'wait'} for a pass"
         lines.append(f"{waits}: dmscdc pass --only {for_shell(table)}; or go beyond the lake: --to landed")
-    console().print("\n".join(lines), markup=False)
+    for line in lines:
+        show_line(line)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-033
 _IGNORE = "Columns in which alone versions do not differ, like a,b; they hold the newest value"
@@ -581,7 +582,8 @@ def _show_increment(done: list[Increment], json: bool) -> None:
     elif done:
         show_table([asdict(one) for one in done], _INCREMENT)
         lines = [f"{one.table}: {one.position}, by {one.clock}, in {one.location}" for one in done if one.commit]
-        console().print("\n".join([*lines, *[note for one in done for note in (*one.notes, *one.gaps)]]), markup=False)
+        for line in (*lines, *[note for one in done for note in (*one.notes, *one.gaps)]):
+            show_line(line)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-032
 @with_config

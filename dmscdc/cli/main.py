@@ -35,7 +35,7 @@ from .stream import stream_command
 from .tables import tables
 from .templates import templates_command
 from ..service.config import FILE, Config, read_config, write_config
-from ..spark.server import SparkServer, plugin_port, serve
+from ..spark.server import SparkServer, plugin_port, port_of_ours, serve
 from ..spark.session import own_python, spare_collector, submitted_session
 from ..storage.filesystem import NEEDED
 
@@ -507,14 +507,15 @@ def inside(
 ) -> int:  # its exit code
     "Run a command whose notebooks use this Spark, in a program under `spark-submit`. Raises `NoPlugin`."
     token = secrets.token_urlsafe(24)
-    own = {"grpc.binding.address": "127.0.0.1", "grpc.binding.port": "0", "authenticate.token": token}
-    spark = submitted_session({f"spark.connect.{name}": value for name, value in own.items()})
-    try:
-        env = pass_env(f"sc://localhost:{plugin_port(spark)}/;token={token}")
-        command = own_python("from dmscdc.cli.main import main; main()", *words)
-        return subprocess.run(command, env=env).returncode
-    finally:
-        spark.stop()
+    with port_of_ours() as port:
+        own = {"grpc.binding.address": "127.0.0.1", "grpc.binding.port": str(port), "authenticate.token": token}
+        spark = submitted_session({f"spark.connect.{name}": value for name, value in own.items()})
+        try:
+            env = pass_env(f"sc://localhost:{plugin_port(spark)}/;token={token}")
+            command = own_python("from dmscdc.cli.main import main; main()", *words)
+            return subprocess.run(command, env=env).returncode
+        finally:
+            spark.stop()
 
 # %% ../../notebooks/17_cli/12_main.ipynb #d4f18589
 def checked(

@@ -45,7 +45,8 @@ def maintain_lake(
     failed = None
     for table in sorted(named, key=lambda one: formats.get(one) == "parquet"):  # Spark knows Parquet and one other
         try:
-            show_line(maintain(table, *places, since=since, spark=spark, catalog=config.catalog))
+            for line in str(maintain(table, *places, since=since, spark=spark, catalog=config.catalog)).splitlines():
+                show_line(line)
         except DmscdcError as error:
             failed = failed or error
             show_line(f"{table}: {str(error).removeprefix(f'{table}: ')}")

@@ -43,7 +43,7 @@ class _Lines(Console):
     "A console whose lines are obeyed by no terminal: they may hold names of strangers."
 
     def print(self, *objects: Any, **how: Any) -> None:
-        super().print(*[escaped(one, "\n\t") if isinstance(one, str) else one for one in objects], **how)
+        super().print(*[escaped(one, "\t") if isinstance(one, str) else one for one in objects], **how)
 
 
 def console(
@@ -56,11 +56,11 @@ def console(
 
 
 def show_line(
-    words: object,  # a line, or several; a path, an error
+    words: object,  # a line; a path, an error
     file: TextIO | None = None,  # standard output if none is named
 ) -> None:
     "Print what no terminal obeys."
-    print(escaped(str(words), "\n\t"), file=file, flush=True)
+    print(escaped(str(words), "\t"), file=file, flush=True)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-009
 _COLORS = {

@@ -21,6 +21,7 @@ from ..errors import BadKey, ConfigError, UnknownTable
 from ..landing.files import for_shell
 from ..load.arrivals import count
 from ..service.config import Config
+from ..spark.session import own_python
 
 if TYPE_CHECKING:
     from dmscdc.history.questions import Condition, FoundRow, TableChange
@@ -259,4 +260,5 @@ def lab_command(
     if find_spec("jupyterlab") is None:
         raise ConfigError("JupyterLab is not installed: pip install 'dmscdc[notebooks]'")
     os.chdir(config.folder)
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", f"./{path.name}"])  # a name is never an option
+    start = own_python("from jupyterlab.labapp import main; sys.exit(main())", f"./{path.name}")  # never an option
+    os.execv(sys.executable, start)

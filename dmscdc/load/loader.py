@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -17,7 +17,8 @@ from ..changes.difference import Difference, stage_difference
 from ..changes.equal_rows import AT, doubles, stage_met
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
-from ..changes.quarantine import BEFORE_EMPTIED, OTHER_VALUES, SENT_AGAIN, LeftOut, SetAside, left_out_changes
+from ..changes.quarantine import BEFORE_EMPTIED, NOT_EMPTIED, OTHER_VALUES, SENT_AGAIN, LeftOut, SetAside
+from ..changes.quarantine import left_out_changes
 from ..changes.read import MOVE, NAME, STANDARD, ChangeFiles, change_files, check_key, check_ops, hide_emptied
 from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
 from ..changes.read import useless_sequence
@@ -383,7 +384,8 @@ def _repeated(
     if not some.footers or not load.base_files:
         return []
     carried = {c.name for f in read_footers(_load_file(task, load.load_files)) for c in f.schema}
-    there = [c.name for c in head.schema if not c.of and c.name != task.csv.timestamp]
+    added = (task.csv.timestamp, sequence_column(files))  # by DMS, which has no sequence for a row of a load
+    there = [c.name for c in head.schema if not c.of and c.name not in added]
     names = [name for name in there if not carried or name in carried]
     rows = task.lake.read(spark)
     return doubles(_ordered(spark, some), rows.where(rows[FILE].endswith(f"#{load.load}")), names)
@@ -702,13 +704,15 @@ def _note_strange(task: Task, files: Sequence[RawFile], many: int) -> str:  # ""
 
 
 def _rows_sent_again(
-    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch, earlier: Sequence[RawFile]
-) -> dict[tuple[str, int], bool]:  # path and row; True for one that is equal to the one of before
-    "Rows to be applied that a batch has twice, or whose change sequence earlier files have."
+    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch, earlier: Sequence[RawFile],
+    applied: Collection[str],  # paths; such a file of the batch is applied again
+) -> tuple[dict[tuple[str, int], bool], list | None]:  # path and row; True for one that is equal to the one of before
+    """Rows to be applied that a batch has twice, or whose change sequence applied files have; of the others the lowest
+    change sequence, with its file."""
     from pyspark.sql import Window, functions as F
 
     if not batch.folded.highest or batch.folded.unproven:
-        return {}
+        return {}, batch.folded.lowest
     column, every = sequence_column(files), [OP, *(c.name for c in files.schema if not c.of)]
     meant = "true" if _images_of(files, batch) else f"{OP} = 'I'"
     rows = _ordered(spark, files).where(meant)
@@ -721,13 +725,18 @@ def _rows_sent_again(
         values = F.struct(*(quoted(name) for name in every if all(name in names for names in carried)))
         had = read_changes(spark, known).where(F.col(quoted(column)) >= batch.folded.lowest[0])
         had = had.select(quoted(column), F.col(NAME).alias("_cdc_had"), values.alias("_cdc_values"))
-        again = rows.withColumn("_cdc_now", values).join(had, column).where(F.col("_cdc_had") < F.col(NAME))
+        again = rows.withColumn("_cdc_now", values).join(had, column)
+        again = again.where((F.col("_cdc_had") < F.col(NAME)) | ~F.col(FILE).isin(*applied))
         again = again.groupBy(FILE, ROW).agg(F.expr("max(_cdc_now <=> _cdc_values)").alias("_cdc_same"))
         found = found.union(again) if sequence_column(known) == column else found
     told: dict[tuple[str, int], bool] = {}
     for row in found.collect():
         told[row[FILE], row[ROW]] = told.get((row[FILE], row[ROW]), False) or row["_cdc_same"]
-    return told
+    if not told:
+        return told, batch.folded.lowest
+    rest = rows.join(spark.createDataFrame([*told], f"{FILE} string, {ROW} bigint"), [FILE, ROW], "left_anti")
+    lowest = rest.orderBy(quoted(column)).select(quoted(column), FILE).first()
+    return told, lowest and [*lowest]
 
 
 def _say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int, repeats: int) -> str:  # "" for none
@@ -746,6 +755,7 @@ class Emptied:
 
     last: tuple[str, int] | None  # file and row of the last one, in the order of files; None: all were said before
     again: tuple[tuple[str, int], ...]  # path and row of those whose change sequence was applied before
+    unseen: tuple[tuple[str, int], ...] = ()  # of those with a sequence below what was applied, which no file has had
     sequence: str = ""  # of the last one
     disorder: bool = False  # a row before the last one has a later change sequence
 
@@ -756,6 +766,8 @@ def emptied_by(
     files: ChangeFiles,
     sequence: str,  # column of the change sequence, "" for none
     known: str,  # the highest that was applied
+    stands: str,  # that of the last such row which was carried out
+    last: tuple[str, ...],  # of `change_order`: the newest file that was applied
 ) -> Emptied:
     "What the rows with `Op` T say. Raises `Refused` for too many of them."
     from pyspark.sql import functions as F
@@ -766,20 +778,23 @@ def emptied_by(
     found = told.where(F.col(OP) == "T").orderBy(NAME, FILE, ROW).drop(OP).limit(_TRUNCATES + 1).collect()
     if len(found) > _TRUNCATES:
         raise Refused(f"{table}: more than {_TRUNCATES:,} rows of this batch say TRUNCATE; nothing was applied")
-    again, new = [], []
+    again, unseen, new = [], [], []
     for one in found:
-        if one["number"] and one["number"] <= known:
+        is_late = change_order(one[FILE]) < last  # then its place among what was applied is known
+        if one["number"] and one["number"] <= stands:
             again.append((one[FILE], one[ROW]))
+        elif one["number"] and one["number"] <= known and not is_late:
+            unseen.append((one[FILE], one[ROW]))
         else:
             new.append(one)
-            known = max(known, one["number"])
+            stands, known = max(stands, one["number"]), max(known, one["number"])
     if not new:
-        return Emptied(None, tuple(again))
+        return Emptied(None, tuple(again), tuple(unseen))
     name, path, row, text = new[-1]
     last = F.lit(name).alias(NAME), F.lit(path).alias(FILE), F.lit(row).cast("bigint").alias(ROW)
     before = F.struct(NAME, FILE, ROW) < F.struct(*last)
     later = bool(text) and not told.where(before & (F.col("number") > text)).isEmpty()
-    return Emptied((path, row), (), text, later)
+    return Emptied((path, row), (), (), text, later)
 
 
 _TRUNCATES = 10_000  # rows of a batch
@@ -793,9 +808,9 @@ def _from_before_emptied(
 
     if not emptied or not batch.folded.lowest or batch.folded.lowest[0] > emptied:
         return []
-    column = sequence_column(files)
+    column, rows = sequence_column(files), read_changes(spark, replace(files, images={}))
     old = F.coalesce(proves(column) & (F.col(quoted(column)) < emptied), F.lit(False))
-    found = read_changes(spark, replace(files, images={})).where(old).select(FILE, ROW).distinct()
+    found = rows.where(old).select(FILE, ROW).distinct()
     return [(row[FILE], row[ROW]) for row in found.collect()]
 
 
@@ -883,16 +898,18 @@ def _prepare_batch(
         emptied = plan.after.emptied if plan.after.emptied and plan.after.emptied[0] in urls else None
         chosen = replace(chosen, without=hide_emptied({}, emptied))
         batch = _fold_files(later, task, chosen, staged, plan.after.load_files, head.schema)
-        before, same, misses, emptied_again = Position.from_json(head.position), [], 0, ()
+        before, same, misses, emptied_again, unseen = Position.from_json(head.position), [], 0, (), ()
         if batch.folded.bad and task.empties:
             order = _change_sequence(task, chosen, plan.after.load_files)
-            told = emptied_by(spark(), str(task.table), chosen, order, before.sequence or "")
+            numbers = {"known": before.sequence or "", "stands": before.emptied_sequence}
+            newest = change_order(before.last) if before.last else ()
+            told = emptied_by(spark(), str(task.table), chosen, order, **numbers, last=newest)
             if told.last:
                 return _prepare_emptied(spark, task, plan, head, files, told)
-            emptied_again = told.again
+            emptied_again, unseen = told.again, told.unseen
         outlived = _from_before_emptied(later, chosen, batch, plan.after.emptied_sequence)
-        if emptied_again or outlived:
-            chosen = replace(chosen, without=hide_emptied(_by_path([*emptied_again, *outlived]), emptied))
+        if emptied_again or unseen or outlived:
+            chosen = replace(chosen, without=hide_emptied(_by_path([*emptied_again, *unseen, *outlived]), emptied))
             batch = _fold_files(later, task, chosen, f"{staged}/again", plan.after.load_files, head.schema)
         _check_batch(task, chosen, batch)
         resumed = [] if earlier or whole else _sent_before(task, before, batch, files, chosen.images)
@@ -900,7 +917,9 @@ def _prepare_batch(
             every = sorted([*resumed, *files], key=lambda f: f.order)
             strange = _never_seen(later, task, head, chosen, resumed, before.sequence or "")
             return _prepare_batch(spark, task, plan, head, every, {}, resumed, strange)
-        sent_again = {} if task.key else _rows_sent_again(later, task, head, chosen, batch, resumed)
+        sent_again, lowest = {}, batch.folded.lowest
+        if not task.key:
+            sent_again, lowest = _rows_sent_again(later, task, head, chosen, batch, resumed, dict(before.window))
         if not task.key:
             same = _repeated(later, task, head, chosen, files)
             left = [*(same if task.doubles else []), *sent_again]
@@ -916,9 +935,10 @@ def _prepare_batch(
     batch_paths = {*kinds, *whole, *urls}
     bad += [SetAside(path, row, "equal to a row of the load (--duplicates drop)") for path, row in same if task.doubles]
     bad += [SetAside(path, row, SENT_AGAIN) for path, row in emptied_again]
+    bad += [SetAside(path, row, NOT_EMPTIED) for path, row in unseen]
     bad += [SetAside(*at, SENT_AGAIN if same else OTHER_VALUES) for at, same in sent_again.items()]
     bad += [SetAside(path, row, BEFORE_EMPTIED) for path, row in {*outlived} - {*emptied_again}]
-    listed = emptied_again or outlived or sent_again or keyless.rows
+    listed = emptied_again or unseen or outlived or sent_again or keyless.rows
     lists = replace(task, aside=task.aside or task.doubles or (task.repeats if listed else ""))
     position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls, keyless)
     replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
@@ -927,7 +947,7 @@ def _prepare_batch(
     def result(written: Written) -> LoadResult:
         read = sum(g.rows for g in footers if kinds.get(g.path) != "again")
         came_late = [f for f in plan.late if f.path not in dict(before.window)]  # a file read again was in time once
-        told = replace(batch, folded=replace(batch.folded, lowest=None)) if sent_again else batch
+        told = replace(batch, folded=replace(batch.folded, lowest=lowest))
         notes = _batch_notes(task, head, told, written, came_late, grown.left_out, bool(earlier), keyless)
         notes = (*notes, *_note_renamed(spark, task, head, grown, footers))
         first = [path for path, _ in same if path not in dict(before.window)]  # else it was said

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 from base64 import b64encode
 from collections import Counter
 from datetime import datetime, timezone
@@ -302,7 +301,7 @@ def _asks_for_key(line: dict[str, Any]) -> tuple[str, str]:
     found = line.get("suggested") or ()
     guess = found if isinstance(found, str) else ",".join(found)
     said = line.get("suggestion") or f"its data suggests {guess or 'none'}"
-    key = f"--key {shlex.quote(guess)}" if guess else "--insert-only"
+    key = f"--key {for_shell(guess)}" if guess else "--insert-only"
     command = line.get("command") or f"dmscdc table set {for_shell(line['table'])} {key}"
     return f"New, and waits for its {line.get('needs') or 'key'}: {said.rstrip('.')}.", command
 

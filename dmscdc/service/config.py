@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -333,14 +334,23 @@ def write_config(
     return file
 
 # %% ../../notebooks/13_service/01_config.ipynb #ef233df3
+def _check_whose(home: Path, here: Path) -> None:
+    "Settings name programs' places and secrets, and a folder above may be everybody's: /tmp. Raises `ConfigError`."
+    found = (home / FILE).stat()
+    if home != here and (found.st_uid not in (os.getuid(), 0) or found.st_mode & 0o002):
+        raise ConfigError(f"{home / FILE} belongs to another user, or others can write into it. If you trust it: "
+                          f"dmscdc.open({str(home)!r})")
+
+
 def nearest_config(
     folder: str | Path = "",  # where dmscdc.toml lies; "" for the nearest, here or above, or of a demo there
 ) -> Config:
-    "The settings of the nearest folder. Raises `ConfigError`."
+    "The settings of the nearest folder. Raises `ConfigError`, also for one elsewhere into which others can write."
     if folder:
         return read_config(folder)
     here = Path.cwd()
     for home in (place for above in (here, *here.parents) for place in (above, above / "demo")):
         if (home / FILE).is_file():
+            _check_whose(home, here)
             return read_config(home)
     raise ConfigError(f"no {FILE} in {here} or above, and no demo: make demo, or name the folder that has one")

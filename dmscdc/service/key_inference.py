@@ -5,7 +5,6 @@
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-003
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -203,14 +202,14 @@ def suggest_key(
     if rows.num_rows < 2:
         seen = f"{'1 row was' if rows.num_rows else 'no row was'} seen in {file.path}, too few to tell"
         words = f"{','.join(key)}, by its name: {seen}" if key else f"{seen}; {NEVER}"
-        return Suggestion(key, words, f"{only} --key {shlex.quote(','.join(key)) if key else 'COLUMN'}")
+        return Suggestion(key, words, f"{only} --key {for_shell(','.join(key)) if key else 'COLUMN'}")
     if not key:
         lie = _lying_there(landing, table, listing.changes[:_LOOKED], csv)
         words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}; {NEVER}{lie}"
         return Suggestion((), words, f"{only} --insert-only")
     what, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
     words = f"{columns}: {rows.num_rows:,} of {rows.num_rows:,} {what} different in {file.path}"
-    return Suggestion(key, words, f"{only} --key {shlex.quote(columns)}")
+    return Suggestion(key, words, f"{only} --key {for_shell(columns)}")
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #eca18613
 COUNTED = 1_000_000  # rows of a file that are read

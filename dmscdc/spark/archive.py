@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from ..errors import ServerMissing
-from .server import plugin_port
+from .server import plugin_port, port_of_ours
 from .session import own_python
 
 # %% auto #0
@@ -47,17 +47,18 @@ def _work(
     conf = {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": "0",
         "spark.ui.enabled": "false",
         "spark.sql.warehouse.dir": folder.as_uri(),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.authenticate": "true",
     }
-    spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
-    url = f"sc://localhost:{plugin_port(spark)}/;token={os.environ[_TOKEN]}"
-    env = {**os.environ, _URL: url}
-    subprocess.run(own_python(_CLIENT, str(folder / "frame")), env=env, check=True, timeout=300)
+    with port_of_ours() as port:
+        conf["spark.connect.grpc.binding.port"] = str(port)
+        spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
+        url = f"sc://localhost:{plugin_port(spark)}/;token={os.environ[_TOKEN]}"
+        env = {**os.environ, _URL: url}
+        subprocess.run(own_python(_CLIENT, str(folder / "frame")), env=env, check=True, timeout=300)
     frame = spark.createDataFrame([(1, "a"), (2, None)], "id int, name string")
     frame.mapInArrow(lambda batches: batches, frame.schema).collect()
     spark.read.parquet(str(folder / "frame")).groupBy("name").count().toPandas()

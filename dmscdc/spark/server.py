@@ -11,12 +11,13 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['PLUGIN', 'spark_home', 'plugin_port', 'server_command', 'server_env', 'start_guarded', 'SparkServer', 'death_words',
-           'wait_for_port', 'own_log', 'serve']
+__all__ = ['PLUGIN', 'spark_home', 'plugin_port', 'port_of_ours', 'server_command', 'server_env', 'start_guarded', 'SparkServer',
+           'death_words', 'wait_for_port', 'own_log', 'serve']
 
 # %% ../../notebooks/04_spark/03_server.ipynb #cell-007
 def spark_home() -> Path:  # the folder with bin/spark-submit
@@ -68,6 +69,18 @@ def plugin_port(
     service = getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
     return getattr(service, "MODULE$").localPort()
 
+# %% ../../notebooks/04_spark/03_server.ipynb #dcc491d1
+@contextmanager
+def port_of_ours() -> Iterator[int]:  # 0: any, on a machine without ::1
+    "A port for a server at 127.0.0.1 which nobody else can have at ::1 while the block runs."
+    with ExitStack() as stack:
+        port = 0
+        with suppress(OSError):
+            held = stack.enter_context(socket.socket(socket.AF_INET6))
+            held.bind(("::1", 0))
+            port = held.getsockname()[1]
+        yield port
+
 # %% ../../notebooks/04_spark/03_server.ipynb #cell-013
 _PROGRAM = """import sys
 from pyspark.sql import SparkSession
@@ -99,6 +112,7 @@ def server_command(
     more: dict[str, str] | None = None,  # further settings
     brief: bool = False,  # for seconds of work
     stop: threading.Event | None = None,  # set if it is no longer wanted
+    port: int = 0,  # on which it listens; 0: any
 ) -> list[str]:  # command that starts the server
     "The command for the server. A server that runs out of memory ends at once with exit code 3."
     (folder / "fair.xml").write_text(_FAIR)
@@ -107,7 +121,7 @@ def server_command(
     conf = spark_conf(format, master=master, memory=memory, **(more or {}))
     conf = with_jars(conf, spark_home(), stop) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": "0",
+        "spark.connect.grpc.binding.port": str(port),
         "spark.driver.extraJavaOptions": options,
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
         "spark.scheduler.mode": "FAIR",
@@ -302,17 +316,18 @@ def serve(
 ) -> Iterator[SparkServer]:  # while the block runs
     "A Spark Connect server for this machine's notebooks. Raises `ServerMissing`, `JarMissing`, `NotWanted`."
     token, folder = secrets.token_urlsafe(24), Path(tempfile.mkdtemp(prefix="dmscdc-spark-"))
-    with s3a(places, spark_home()) as s3:
-        more = merge_conf(s3, bucket_parts(format, spark_home())) if s3 else {}
-        command = server_command(format, master, memory, folder, more, brief, stop)
-    env = {**server_env(token, folder, master, memory), **(more_env or {})}
-    out = own_log(Path(log).resolve())
-    log, size = Path(out.name), out.tell()
-    process, pid = start_guarded(command, folder, env, out)
-    server = SparkServer(process, pid, "", log, memory)
-    try:
-        meanwhile()
-        server.url = f"sc://localhost:{wait_for_port(process, log, size, wait, memory, stop)}/;token={token}"
-        yield server
-    finally:
-        server.stop()
+    with port_of_ours() as port:
+        with s3a(places, spark_home()) as s3:
+            more = merge_conf(s3, bucket_parts(format, spark_home())) if s3 else {}
+            command = server_command(format, master, memory, folder, more, brief, stop, port)
+        env = {**server_env(token, folder, master, memory), **(more_env or {})}
+        out = own_log(Path(log).resolve())
+        log, size = Path(out.name), out.tell()
+        process, pid = start_guarded(command, folder, env, out)
+        server = SparkServer(process, pid, "", log, memory)
+        try:
+            meanwhile()
+            server.url = f"sc://localhost:{wait_for_port(process, log, size, wait, memory, stop)}/;token={token}"
+            yield server
+        finally:
+            server.stop()

@@ -5,10 +5,12 @@ import csv
 import io
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
 from base64 import b64decode
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,15 +19,16 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from dmscdc.capture.mariadb import MariaSource
 from dmscdc.cli.main import app
-from dmscdc.errors import Refused
+from dmscdc.errors import ConfigError, Refused, SourceRefused
 from dmscdc.landing.files import FolderLanding, TableRef, for_shell
 from dmscdc.landing.s3 import listing_from_keys
 from dmscdc.runs.log import in_path
 from dmscdc.runs.report import sample_csv
 from dmscdc.runs.run import run_notebook
 from dmscdc.runs.store import cache_of
-from dmscdc.service.config import write_config
+from dmscdc.service.config import nearest_config, write_config
 
 pytestmark = pytest.mark.quick
 
@@ -85,8 +88,11 @@ def test_lab_hands_no_name_over_as_an_option(home, monkeypatch):
     monkeypatch.setattr(os, "execv", lambda program, words: given.append(words))
     monkeypatch.chdir(home)
     for table in ('"--ServerApp.token=x".t', '"-x".t'): typed(home, "lab", table)
-    assert [words[:3] for words in given] == [[sys.executable, "-m", "jupyterlab"]] * 2
-    assert all(word.startswith("./") and Path(home, word).is_file() for words in given for word in words[3:]) and all(len(words) == 4 for words in given)
+    (home / "json.py").write_text("raise SystemExit('a file of the folder was run')")
+    for words in given:
+        assert words[:2] == [sys.executable, "-c"] and len(words) == 4 and words[3].startswith("./") and Path(home, words[3]).is_file()
+        version = subprocess.run([*words[:3], "--version"], cwd=home, capture_output=True, text=True)
+        assert re.match(r"\d+\.", version.stdout), version
 
 
 def test_a_link_out_of_the_landing_brings_nothing_in_unless_a_setting_says_so(home, monkeypatch):
@@ -174,3 +180,41 @@ def test_a_table_for_spreadsheets_holds_no_formula_whichever_sign_separates_its_
     for sign in ",;|\t":
         cells = [cell for row in csv.reader(io.StringIO(text), delimiter=sign) for cell in row]
         assert not [cell for cell in cells if re.match(r"[\s\ufeff]*([=+@\t＝＋－＠]|-\D)", cell)], sign
+
+
+def test_a_name_of_a_column_begins_no_line_of_a_command(home):
+    name = "id\n9 tables: 9 ok"
+    put(home / "landing" / "shop" / "odd", **{name: [1, 2], "v": ["a", "b"]})
+    said = [typed(home, "plan"), typed(home, "table", "set", "shop.odd", "--key", name), typed(home, "status")]
+    assert "id\\n9 tables" in said[0] and f"--key {for_shell(name)}" in said[0], said[0]
+    assert not [line for one in said for line in one.splitlines() if line.startswith("9 tables")]
+
+
+def test_settings_above_the_folder_that_others_can_write_are_not_taken(home, monkeypatch):
+    below = home / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    assert nearest_config().folder == str(home)
+    (home / "dmscdc.toml").chmod(0o666)
+    with pytest.raises(ConfigError, match="others can write into it"): nearest_config()
+    assert nearest_config(home).folder == str(home)
+
+
+def test_a_server_that_asks_for_the_password_as_it_is_does_not_get_it():
+    greeting = b"\x0a5.5.5-x\0" + b"\1\0\0\0" + b"AAAAAAAA\0" + b"\xff\xf7\x08\x02\x00\x08\x00\x15" + b"\0" * 10 + b"BBBBBBBBBBBB\0"
+    plain, got = b"mysql_clear_password\0", []
+
+    def answer(server: socket.socket) -> None:
+        line, _ = server.accept()
+        with line:
+            line.sendall((len(greeting + plain)).to_bytes(3, "little") + b"\0" + greeting + plain)
+            got.append(line.recv(4_000))
+            line.sendall((len(plain) + 2).to_bytes(3, "little") + bytes([got[0][3] + 1]) + b"\xfe" + plain + b"\0")
+            line.settimeout(5)
+            got.append(line.recv(4_000))
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        done = pool.submit(answer, server)
+        with pytest.raises(SourceRefused, match="plain text"): MariaSource("127.0.0.1", server.getsockname()[1], "who", "very secret", "shop").connect()
+        done.result()
+    assert len(got) == 2 and not any(b"very secret" in one for one in got)

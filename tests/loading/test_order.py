@@ -125,6 +125,23 @@ def test_what_came_again_from_before_the_known_files_is_told_to_a_person(tmp_pat
     assert done.verdict == "attention" and "the file names decided. Look whether the task was resumed" in done.words
 
 
+def test_a_table_without_a_key_is_told_of_repeats_of_the_load_of_late_ones_and_of_those_from_before_the_known_files(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(insert_only=True).load([(1, "old")], settings=DmsSettings(sequence_column="seq"))
+    sequenced(w, 1, [("I", 1, "old"), ("I", 2, "a")], (10, 11))
+    done = w.go()
+    assert done.verdict == "attention" and "1 inserted row is equal to rows of the load" in done.words, done.words
+    sequenced(w, 30, [("I", 3, "b"), ("I", 4, "c")], (20, 21))
+    assert w.go().verdict == "ok"
+    sequenced(w, 25, [("I", 3, "b"), ("I", 5, "late")], (20, 15))
+    w.go()
+    assert w.lake("id, name") == [(1, "old"), (1, "old"), (2, "a"), (3, "b"), (4, "c"), (5, "late")]
+    (w.raw / f"{closed(30)}.parquet").unlink()
+    sequenced(w, 40, [("I", 3, "b"), ("I", 6, "d")], (20, 30))
+    sequenced(w, 41, [("I", 6, "d")], (30,))
+    done = w.go()
+    assert done.verdict == "attention" and "the file names decided" in done.words and "1 row left out that a resumed task has sent again" in done.words, done.words
+
+
 @pytest.mark.parametrize("number", range(2))
 def test_whatever_resumed_tasks_send_again_the_table_is_that_of_each_change_once(tmp_path, spark, number):
     rng, has_key, rows, log, n = random.Random(number), number == 1, {1: "old", 2: "old"}, [], 0

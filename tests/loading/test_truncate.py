@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
@@ -153,6 +156,28 @@ def test_a_truncate_that_a_resumed_task_sends_again_empties_nothing_and_one_befo
     one.changes(7, [("U", 6, "rug!"), ("I", 7, "mat"), T, ("I", 8, "bed"), ("U", 8, "bed!")], sequences=numbered(10, 9, 20, 21, 22), **more)  # from before it, too
     assert one.go().verdict in ("ok", "attention") and rows(one) == [(8, "bed!")]
     assert sorted(map(tuple, as_of(spark, line(one), ["id"]).rows.select("id", "name").collect())) == [(8, "bed!")]
+    late = World(tmp_path / "late", spark, ITEM).set(key="id", when_gone="empty").load([(1, "lamp"), (2, "desk")]).changes(4, [("I", 8, "bed")], sequences=numbered(6), **more)
+    assert late.go().verdict == "ok"
+    late.changes(2, [("I", 7, "sofa"), T, ("I", 1, "new")], sequences=numbered(1, 2, 3), **more)  # never applied, and its place is known
+    assert late.go().verdict in ("ok", "attention") and rows(late) == [(1, "new"), (8, "bed")]
+    assert sorted(map(tuple, as_of(spark, line(late), ["id"]).rows.select("id", "name").collect())) == [(1, "new"), (8, "bed")]
+    late.changes(9, [T], sequences=numbered(4), **more)  # never applied, of another task: what of the table came after it?
+    done = late.go()
+    assert done.verdict == "attention" and "no file has had" in done.words and rows(late) == [(1, "new"), (8, "bed")]
     early = World(tmp_path / "early", spark, ITEM).set(key="id", when_gone="empty").changes(1, [T], time=datetime(2018, 12, 15, 10, 0, 2, tzinfo=timezone.utc)).load([(1, "lamp")], time=datetime(2018, 12, 15, 10, 5, tzinfo=timezone.utc))
     refused = early.go()
     assert refused.verdict == "refused" and "put before the load" in refused.words and "--supersede" in refused.words and rows(early) == [(1, "lamp")]
+
+
+@pytest.mark.proof
+def test_a_pass_that_has_no_spark_yet_leaves_out_what_came_again_from_before_the_truncate(tmp_path, spark):
+    more = {"settings": DmsSettings(sequence_column="seq")}
+    one = World(tmp_path, spark, ITEM).load([(1, "lamp")]).changes(1, [("U", 1, "lamp!"), T, ("I", 7, "mat")], sequences=numbered(1, 2, 3), **more)
+
+    def typed(*words: str) -> str: return subprocess.run([Path(sys.executable).with_name("dmscdc"), *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+    typed("init", "--landing", str(one.landing), "--lake", str(one.root / "lake"), "--settle", "0"), typed("table", "set", "shop.item", "--key", "id", "--when-gone", "empty")
+    assert "1 table: 1 ok" in typed("pass")
+    one.changes(5, [("U", 1, "lamp!"), ("I", 7, "mat"), ("I", 8, "bed")], sequences=numbered(1, 3, 4), **more)
+    said = typed("pass")
+    assert "1 row left out that is from before the TRUNCATE" in said and rows(one) == [(7, "mat"), (8, "bed")], said

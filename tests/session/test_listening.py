@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 import struct
@@ -55,6 +56,14 @@ def told_a_stranger(port: int) -> bytes:
     return b""
 
 
+def is_taken(port: int) -> bool:
+    "Whether nobody can listen at ::1 on a server's port: where localhost is both, clients would send their token there."
+    with socket.socket(socket.AF_INET6) as other:
+        try: other.bind(("::1", port))
+        except OSError: return True
+    return False
+
+
 def watched(command: list[str], cwd: Path, until: str = "", **env: str) -> tuple[set[str], list[bytes]]:
     """All addresses that were listened on while a command ran, and what strangers are told at the ports of one that would never end:
     it is ended once it has said a text."""
@@ -64,6 +73,7 @@ def watched(command: list[str], cwd: Path, until: str = "", **env: str) -> tuple
         while process.returncode is None:
             found |= listening(family(process.pid))
             if until and until in (cwd / "said").read_text():
+                assert is_taken(int(re.search(r"localhost:(\d+)", (cwd / "said").read_text())[1]))
                 answers = [told_a_stranger(int(place.partition(":")[2], 16)) for place in listening(family(process.pid))]
                 until = process.terminate()
             with suppress(subprocess.TimeoutExpired): process.wait(0.02)
