@@ -459,7 +459,7 @@ def _instruct(
     show_line(f"{item.table}: {kind} is carried out by the next pass: dmscdc pass --only {for_shell(item.table)}")
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-024
-CHANGES = "After a reload: apply all change files on top, or leave out those before the load"
+CHANGES = "Apply all change files on top of the load, or leave out those before it; else as this load had them"
 
 
 @tables.command("rewind", epilog="Example: dmscdc table rewind sampledb.product --reload")
@@ -469,12 +469,12 @@ def table_rewind(
     table: Name,
     to: Annotated[Optional[str], typer.Option(help="Apply this change file and all after it again")] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Replace the table by its load set")] = False,
-    changes: Annotated[bool, typer.Option("--keep-changes/--supersede", help=CHANGES)] = True,
+    changes: Annotated[Optional[bool], typer.Option("--keep-changes/--supersede", help=CHANGES)] = None,
 ) -> None:
     "Go back: to a change file, or to the load set."
     if reload == bool(to):
         raise BadSetting("rewind needs either --to FILE or --reload")
-    again = {"kind": "reload", "changes": "keep" if changes else "supersede"}
+    again = {"kind": "reload", "changes": {None: "keep", True: "all", False: "supersede"}[changes]}
     _instruct(config, table, again if reload else {"kind": "rewind", "to": to})
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #8ba23a96

@@ -17,8 +17,8 @@ from ..changes.difference import Difference, stage_difference
 from ..changes.equal_rows import AT, doubles, stage_met
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
-from ..changes.quarantine import BEFORE_EMPTIED, NOT_EMPTIED, OTHER_VALUES, SENT_AGAIN, LeftOut, SetAside
-from ..changes.quarantine import left_out_changes
+from ..changes.quarantine import BEFORE_EMPTIED, BEFORE_LOAD, NOT_EMPTIED, OTHER_VALUES, SENT_AGAIN
+from ..changes.quarantine import LeftOut, SetAside, left_out_changes
 from ..changes.read import MOVE, NAME, STANDARD, ChangeFiles, change_files, check_key, check_ops, hide_emptied
 from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
 from ..changes.read import useless_sequence
@@ -28,7 +28,7 @@ from ..changes.stage import Batch, batch_frame, refuse_bad, stage
 from ..changes.tasks import check_sound, is_small
 from ..errors import LostRows, Refused, Unreadable
 from ..lake.table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Written
-from ..landing.files import RawFile, change_order, for_shell
+from ..landing.files import RawFile, change_order, day_before, for_shell
 from .arrivals import Plan, advance, count, some
 from .plan import note_replaced
 from .raw_files import after_drop, changed_elsewhere, files_of, load_rows_aside, open_files
@@ -229,6 +229,14 @@ def _note_useless(task: Task, files: ChangeFiles) -> str:
     )
 
 
+def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some of these changes count again
+    "The highest change sequence of what the load makes obsolete."
+    before = Position.from_json(head.position) if head else Position()
+    if not any(f.path in dict(before.window) for f in plan.changes):
+        return max(before.sequence or "", before.loaded_sequence)
+    return before.loaded_sequence if {*plan.load} == {*before.load_files} else ""
+
+
 def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
     "The table becomes the load set. Raises `Refused`."
     clock = Clock()
@@ -247,6 +255,7 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
         aside = load_rows_aside(spark, task, load, opened.bad)
         _check_rows(later, task, load, aside)
     position = read_by(after_load(plan) if plan.changes else plan.after, opened)
+    position = replace(position, loaded_sequence=_obsolete_sequence(plan, head))
     position, note = put_aside(task, position, head, Position(), (), aside)
     settings = (schema, task.key, task.partition)
     transaction = Transaction(head, position.to_commit(), task.run, *settings, op_column=task.op_column)
@@ -814,6 +823,41 @@ def _from_before_emptied(
     return [(row[FILE], row[ROW]) for row in found.collect()]
 
 
+def _sent_before_load(
+    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch
+) -> tuple[list[tuple[str, int]], int]:  # path and row; changes as old as these, which no file of before the load has
+    "Changes that the load made obsolete, and that a resumed task has sent again after it."
+    from pyspark.sql import functions as F
+
+    base = Position.from_json(head.position)
+    known, cut = base.loaded_sequence, base.cut
+    if not known or not batch.folded.lowest or batch.folded.lowest[0] > known:
+        return [], 0
+    column, rows = sequence_column(files), read_changes(spark, replace(files, images={}))
+    old = rows.where(proves(column) & (F.col(quoted(column)) <= known)).select(FILE, ROW, quoted(column)).distinct()
+    there = [f for f in task.landing.files(task.table).changes if f.order <= change_order(cut)] if cut else []
+    earlier = [f for f in there if f.order[0] >= day_before(there[-1].path)]
+    if not earlier:
+        return [], old.count()
+    opened = open_files(task, earlier, head)
+    before = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
+    if sequence_column(before) != column:
+        return [], old.count()
+    had = read_changes(spark, before).select(quoted(column)).distinct().withColumn("_cdc_had", F.lit(True))
+    told = old.join(had, column, "left").select(FILE, ROW, "_cdc_had").collect()
+    again = [(row[FILE], row[ROW]) for row in told if row["_cdc_had"]]
+    return again, len(told) - len(again)
+
+
+def _note_older(task: Task, files: Sequence[RawFile], many: int) -> str:  # "" for none
+    "What is said of changes as old as those that the load made obsolete, and that were applied."
+    return many and (
+        f"{count(many, 'change')} of {some(files)} {'is' if many == 1 else 'are'} as old as changes from before the "
+        "load, by the change sequence, and no file of the day before it has them: they were applied over it. A load "
+        "by DMS, taken now, makes it certain"
+    ) or ""
+
+
 def _by_path(
     rows: Iterable[tuple[str, int]],  # path and row
 ) -> dict[str, frozenset[int]]:
@@ -908,8 +952,9 @@ def _prepare_batch(
                 return _prepare_emptied(spark, task, plan, head, files, told)
             emptied_again, unseen = told.again, told.unseen
         outlived = _from_before_emptied(later, chosen, batch, plan.after.emptied_sequence)
-        if emptied_again or unseen or outlived:
-            chosen = replace(chosen, without=hide_emptied(_by_path([*emptied_again, *unseen, *outlived]), emptied))
+        resent, older = _sent_before_load(later, task, head, chosen, batch)
+        if left := [*emptied_again, *unseen, *outlived, *resent]:
+            chosen = replace(chosen, without=hide_emptied(_by_path(left), emptied))
             batch = _fold_files(later, task, chosen, f"{staged}/again", plan.after.load_files, head.schema)
         _check_batch(task, chosen, batch)
         resumed = [] if earlier or whole else _sent_before(task, before, batch, files, chosen.images)
@@ -928,7 +973,7 @@ def _prepare_batch(
             batch, misses = _without_key(later, task, is_again, chosen, batch, left, staged)
         useless = "" if batch.folded.highest or before.applied != (0, 0) else _note_useless(task, chosen)
         keyless = left_out_changes(spark(), chosen) if batch.folded.left_out else LeftOut()
-    after = replace(plan.after, redone=before.redone)
+    after = replace(plan.after, redone=before.redone, loaded_sequence=before.loaded_sequence)
     position = read_by(_with_high_watermark(after, before, batch, grown), opened, before)
     bad = [*rows_aside(spark, task, chosen, batch, opened.bad), *(SetAside(p, None, why) for p, why in whole.items())]
     others = changed_elsewhere(task, before, files, urls)
@@ -938,7 +983,8 @@ def _prepare_batch(
     bad += [SetAside(path, row, NOT_EMPTIED) for path, row in unseen]
     bad += [SetAside(*at, SENT_AGAIN if same else OTHER_VALUES) for at, same in sent_again.items()]
     bad += [SetAside(path, row, BEFORE_EMPTIED) for path, row in {*outlived} - {*emptied_again}]
-    listed = emptied_again or unseen or outlived or sent_again or keyless.rows
+    bad += [SetAside(path, row, BEFORE_LOAD) for path, row in {*resent} - {*emptied_again, *outlived}]
+    listed = emptied_again or unseen or outlived or resent or sent_again or keyless.rows
     lists = replace(task, aside=task.aside or task.doubles or (task.repeats if listed else ""))
     position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls, keyless)
     replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
@@ -954,6 +1000,7 @@ def _prepare_batch(
         doubled = [] if task.doubles else _note_repeated(task, len(first))
         early = [f for f in files if before.base_files and f.time < min(one.time for one in before.base_files)]
         missed, odd = _note_missed(task, misses, early), _note_strange(task, plan.changes, strange)
+        odd = odd or _note_older(task, plan.changes, older)
         notes = (*filter(None, [odd, useless]), *notes)
         notes = (*filter(None, [note, replaced]), *notes, *doubled, *missed)
         applied = files_of(files, footers, kinds, batch.folded.by_file)
@@ -975,6 +1022,9 @@ def _prepare_batch(
         if old := sum(kinds.get(path) != "again" for path, _ in {*emptied_again, *outlived}):
             are = "is" if old == 1 else "are"
             gone = f"{count(old, 'row')} left out that {are} from before the TRUNCATE, or it again"
+            again = "; ".join(filter(None, [gone, again]))
+        if old := sum(kinds.get(path) != "again" for path, _ in resent):
+            gone = f"{count(old, 'row')} left out that a resumed task has sent again from before the load"
             again = "; ".join(filter(None, [gone, again]))
         parts["message"] = "; ".join(filter(None, [again, slow]))
         return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)

@@ -232,7 +232,12 @@ def choose_cutoff(case: Situation) -> CutOff:
     load, files = case.listing.load, case.files
     if case.asks("reload"):
         last = case.before.last if case.before else ""
-        return forced_cutoff(load, files, last) if case.asked["changes"] == "supersede" else CutOff()
+        if case.asked["changes"] == "supersede":
+            return forced_cutoff(load, files, last)
+        stays = case.before and case.before.cut and case.asked["changes"] == "keep"
+        if not stays or {*load} != {*case.before.load_files}:
+            return CutOff()
+        return CutOff(tuple(f for f in files if f.order <= change_order(case.before.cut)))  # as this load had it before
     if case.is_first:  # an archive's object times are those of the move
         put = lambda f: replace(f, time=f.stamp.timestamp()) if f.path in case.archived else f
         return first_cutoff(load, list(map(put, files)))

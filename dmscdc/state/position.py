@@ -43,6 +43,7 @@ class Position:
     redone: dict = field(default_factory=dict, compare=False)  # files that were read again, see `read_again`
     emptied: tuple[str, int] | None = None  # file and row of the TRUNCATE on which it stands, instead of its load
     emptied_sequence: str = field(default="", compare=False)  # of that row; "": it has none, or rows contradict it
+    loaded_sequence: str = field(default="", compare=False)  # the highest of the changes that its load made obsolete
 
     base_files = property(lambda self: () if self.emptied else self.load_files, doc="Load files that it stands on.")
     has_load = property(lambda self: bool(self.base_files), doc="It is based on load files.")
@@ -132,7 +133,7 @@ _OF_COMMITS = ("sequence", "absent", "csv", "aside")  # kept in the lake, but no
 def _frame(position: Position) -> dict:
     "A position as JSON, without its window."
     plain = {name: getattr(position, name) for name in Position.__dataclass_fields__ if name not in _OF_COMMITS}
-    for name in ("redone", "emptied", "emptied_sequence"):
+    for name in ("redone", "emptied", "emptied_sequence", "loaded_sequence"):
         if not plain[name]:
             del plain[name]
     return {**plain, "load_files": [[f.path, f.size, f.time] for f in position.load_files],
@@ -285,8 +286,8 @@ def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dic
                              "to=FILE (from it on) or after=FILE (from the next on)")
     if kind == "replay" and (not given.get("files") or isinstance(given["files"], str)):
         raise BadInstruction("replay needs files: a list of change files")
-    if kind == "reload" and given.setdefault("changes", "keep") not in ("keep", "supersede"):
-        raise BadInstruction(f"reload needs changes: 'keep' or 'supersede', not {given['changes']!r}")
+    if kind == "reload" and given.setdefault("changes", "keep") not in ("keep", "all", "supersede"):
+        raise BadInstruction(f"reload needs changes: 'keep', 'all' or 'supersede', not {given['changes']!r}")
     files = given.get("files") or () if kind != "drop" else ()  # rows of load files may be dropped, too
     for path in [given.get("to"), given.get("after"), given.get("last"), *files]:
         if path and not _is_change(path):

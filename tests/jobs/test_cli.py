@@ -99,7 +99,7 @@ def test_who_changes_what_deletes_do_is_told_what_that_means_for_rows_deleted_be
 @pytest.mark.parametrize("words, kind", [
     (("rewind", "--reload"), {"kind": "reload", "changes": "keep"}),
     (("rewind", "--reload", "--supersede"), {"kind": "reload", "changes": "supersede"}),
-    (("rewind", "--reload", "--keep-changes"), {"kind": "reload", "changes": "keep"}),
+    (("rewind", "--reload", "--keep-changes"), {"kind": "reload", "changes": "all"}),
     (("rewind", "--to", "20181215-100311204.parquet"), {"kind": "rewind", "to": "20181215-100311204.parquet"}),
     (("replay", "20181215-100311204.parquet"), {"kind": "replay", "files": ["20181215-100311204.parquet"]}),
     (("accept",), {"kind": "accept"})])

@@ -4,6 +4,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+from datetime import datetime, timezone
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -59,8 +60,8 @@ def test_files_are_applied_by_base_name_then_path_whenever_they_arrived(tmp_path
     assert w.lake("id, name") == [(1, "nine digits"), (2, "next"), (3, "later folder"), (4, "y"), (5, "first")]
 
 
-def sequenced(w, close, rows, counters):
-    w.changes(close, rows, settings=DmsSettings(sequence_column="seq", row_group_length=2), sequences=[c if c is None else change_sequence(moment_of("2018-12-15 10:00:00"), c) for c in counters])
+def sequenced(w, close, rows, counters, **more):
+    w.changes(close, rows, **more, settings=DmsSettings(sequence_column="seq", row_group_length=2), sequences=[c if c is None else change_sequence(moment_of("2018-12-15 10:00:00"), c) for c in counters])
 
 
 def test_a_change_sequence_decides_and_a_disagreement_with_the_names_is_told(tmp_path, spark):
@@ -123,6 +124,29 @@ def test_what_came_again_from_before_the_known_files_is_told_to_a_person(tmp_pat
     sequenced(w, 9, [("U", 1, "a")], (10,))
     done = w.go()
     assert done.verdict == "attention" and "the file names decided. Look whether the task was resumed" in done.words
+
+
+@pytest.mark.parametrize("settings", [{"key": "id"}, {"key": "id", "reload": "difference"}, {"insert_only": True}], ids=lambda one: "-".join(one))
+def test_what_a_resumed_task_sends_again_from_before_a_load_is_not_applied_over_it(tmp_path, spark, settings):
+    numbers = DmsSettings(sequence_column="seq")
+    at = lambda minute: {"time": datetime(2018, 12, 15, 10, minute, tzinfo=timezone.utc)}
+    w = World(tmp_path, spark, SCHEMA).set(**settings).load([(1, "old")], settings=numbers, **at(0))
+    sequenced(w, 1, [("I", 2, "a"), ("I", 3, "b")], (10, 11), **at(1))
+    assert w.go().verdict == "ok"
+    w.load([(2, "loaded")], settings=numbers, **at(30))
+    done = w.go()
+    assert done.verdict == "ok" and w.lake("id, name") == [(2, "loaded")], done.words
+    again = [("I", 2, "a"), ("I", 3, "b"), ("I", 4, "new")], (10, 11, 30)
+    sequenced(w, 2400, *again, **at(41))
+    for _ in range(2):
+        done = w.go()
+        assert done.verdict == "ok" and w.lake("id, name") == [(2, "loaded"), (4, "new")], done.words
+        assert "2 rows left out that a resumed task has sent again from before the load" in done.words
+        w.state.instruct(w.ref, {"kind": "reload"})
+    w.go()
+    sequenced(w, 2500, [("I", 6, "never seen")], (9,), **at(42))
+    done = w.go()
+    assert done.verdict == "attention" and "no file" in done.words and (6, "never seen") in w.lake("id, name"), done.words
 
 
 def test_a_table_without_a_key_is_told_of_repeats_of_the_load_of_late_ones_and_of_those_from_before_the_known_files(tmp_path, spark):
