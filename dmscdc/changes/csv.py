@@ -445,6 +445,11 @@ def _no_way(table: str, path: str, how: CsvFormat, rows: Sequence[Fields], way: 
         fields = f"{found[0]} field{'s' * (found[0] != 1)}"
         said = (f"a row of {path} has {fields}; {known}, so {also} fields were expected: {op}, with or "
                 "without a timestamp before them and what rules add behind them, each in its place.")
+        if found[0] in fits:
+            said = (f"a row of {path} has {fields}, as many as could be, but not with values of the expected types; "
+                    f"{known}: {op}, with or without a timestamp before them and what rules add behind them.")
+    if STANDARD in [c.name.upper() for c in columns]:
+        said += f" {STANDARD} is added by a rule of the task: leave it out of the definition."
     said += _would_fit(table, how, path, rows)
     more = ", ".join(how.more) or "none are set"
     begins = f" --since {path.rpartition('/')[2]}" if is_change else ""
@@ -462,7 +467,6 @@ def _two_ways(table: str, path: str, one: Schema, other: Schema) -> Unreadable:
         f"the fields of {path} may be {ways}; both fit, so neither is taken. Say which columns rules of the "
         f"task add: dmscdc table set {for_shell(table)} --csv more=A,B, or --csv more= for none; or let its endpoint "
         "write headers (AddColumnName=true)")
-
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #bf1faf93
 def _names_in(how: CsvFormat, columns: Schema) -> set[str]:

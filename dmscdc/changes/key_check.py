@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .read import ChangeFiles, quoted, read_changes
-from ..errors import Refused, Unreadable
+from ..errors import OutOfMemory, Refused, Unreadable
 from ..landing.files import for_shell
 from .schema import FILE, ROW, Column, Footer, Schema, arrow_type, check_rows, open_raw, read_raw
 from .tasks import bounded_memory, is_small, lake_values, with_access
@@ -142,7 +142,7 @@ def are_apart(
             except Unreadable as error:
                 none = pa.nulls(1, arrow_type(kind))
                 yield pa.record_batch({"nulls": [0], "keys": [0], "low": none, "high": none, "refused": [str(error)]})
-            except MemoryError:  # not certain: Spark looks, which needs less at a time
+            except (MemoryError, OutOfMemory):  # not certain: Spark looks, which needs less at a time
                 none = pa.nulls(1, arrow_type(kind))
                 yield pa.record_batch({"nulls": [1], "keys": [0], "low": none, "high": none, "refused": [""]})
 

@@ -138,7 +138,8 @@ OTHER_VALUES = "its change sequence was applied before, with other values"
 NOT_EMPTIED = "a TRUNCATE whose change sequence is below what was applied, and which no file has had: not carried out"
 BEFORE_LOAD = "a file from before the load has its change sequence: a resumed task has sent it again"
 NOT_MISSING = frozenset({SENT_AGAIN, BEFORE_EMPTIED, BEFORE_LOAD})  # why a row is left out that the table does not lack
-_REPEATS = "-repeats.jsonl"  # the end of a list of such rows
+KEYLESS = "not applied, because the table has no key"  # how the reason of an update or a delete ends
+_REPEATS, _NO_KEY = "-repeats.jsonl", "-no-key.jsonl"  # the ends of lists of such rows, and of such
 
 
 def name_list(
@@ -146,8 +147,9 @@ def name_list(
     rows: Iterable[SetAside],
 ) -> str:  # of a new list
     "The name of a commit's list."
-    harmless = all(row.reason in NOT_MISSING for row in rows)
-    return f"{commit:08d}-{secrets.token_hex(4)}{_REPEATS if harmless else '.jsonl'}"
+    others = [row.reason for row in rows if row.reason not in NOT_MISSING]
+    end = _REPEATS if not others else _NO_KEY if all(one.endswith(KEYLESS) for one in others) else ".jsonl"
+    return f"{commit:08d}-{secrets.token_hex(4)}{end}"
 
 
 def missing(
@@ -187,6 +189,13 @@ def note_aside(
     if not kept:
         return ""
     first, name = next(iter(kept)), for_shell(table)
+    if all(found[1].endswith(_NO_KEY) for found in kept.values()):
+        return (
+            f"updates and deletes that were not applied, because the table has no key: {aside_words(kept)} "
+            f"({first}{', …' * (len(kept) > 1)}). To see them: dmscdc quarantine show {for_shell(table)}. If columns "
+            f"identify its rows: dmscdc table set {for_shell(table)} --key …, then dmscdc table rewind "
+            f"{for_shell(table)} --reload; to go on without them: dmscdc quarantine drop {for_shell(table)}"
+        )
     return (
         f"put aside and not in the table: {aside_words(kept)} ({first}{', …' * (len(kept) > 1)}). "
         f"To see them, and why: dmscdc quarantine show {name}. After a repair of the file or of the table's "
@@ -276,9 +285,6 @@ def bad_load_rows(
     return [SetAside(*row) for row in found.orderBy(FILE, ROW).limit(MOST + 1).collect()]
 
 # %% ../../notebooks/05_changes/11_quarantine.ipynb #009c59fd
-KEYLESS = "not applied, because the table has no key"  # how the reason of such a row ends
-
-
 @dataclass(frozen=True)
 class LeftOut:
     "Updates and deletes of a table without a key."

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..errors import LakeDamaged, Refused, Unreadable
+from ..errors import LakeDamaged, OutOfMemory, Refused, Unreadable
 from ..landing.files import WHOLE_ROWS, for_shell
 from ..storage.filesystem import fetched, fs_and_path
 
@@ -156,6 +156,12 @@ def in_words(
         yield
     except (FileNotFoundError, PermissionError):
         raise
+    except MemoryError as error:
+        had = brief(error) or "none was left"
+        raise OutOfMemory(
+            f"{path}: {what or 'its rows'} did not fit into memory ({had}). Small files can hold very long values many "
+            "times: look at it before you give more memory"
+        ) from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and (error.errno or "AWS Error" in str(error)):
             raise

@@ -108,7 +108,7 @@ def with_access(
         with use_credentials(ours):
             try:
                 yield from work(batches)
-            except (Refused, LakeDamaged) as error:
+            except (Refused, LakeDamaged, OutOfMemory) as error:
                 yield facts_out({"refused": type(error).__name__, "words": str(error)})
             except MemoryError as error:
                 words = f"a task had too little memory for its rows ({brief(error)}); nothing was committed"

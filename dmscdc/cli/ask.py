@@ -167,11 +167,14 @@ def lives_where(
     **more: Any,  # stamp, since, until: see `audit.tell`
 ) -> tuple[list[RowAudit], list[str]]:  # an audit for each of the first rows; words about the question
     "The histories of rows that fit, or once did. Raises what `lives` and `find` raise."
+    from dmscdc.changes.read import STANDARD
     from dmscdc.history.questions import conditions_of, find
 
     one = asked(config, table)
     found = find(one.past(), one.key, conditions_of(where))
-    told = [lives(config, table, row.key, **more) for row in found[:_LIVES]]
+    is_own = lambda name: one.key or name.upper() != STANDARD  # each change of one row has another sequence
+    keys = [{name: value for name, value in row.key.items() if is_own(name)} for row in found[:_LIVES]]
+    told = [lives(config, table, key, **more) for n, key in enumerate(keys) if key not in keys[:n]]
     audits, words = [audit for audits, _ in told for audit in audits], [words for _, said in told for words in said]
     cut = f"the first {_LIVES} of {len(found):,} rows; all: dmscdc find {for_shell(table)} {shlex.join(where)}"
     return audits, [*dict.fromkeys(words), *[cut] * (len(found) > _LIVES)]

@@ -12,3 +12,8 @@ def test_a_row_that_fits_no_more_is_said():
     assert mutants.misfit({**row, "module": "nowhere"}) == "there is no module nowhere"
     assert mutants.misfit({**row, "test": "tests/world.py::test_nothing"}) == "there is no test tests/world.py::test_nothing"
     assert mutants.misfit({**row, "after": "return )"}) == "the line after is no Python: unmatched ')'"
+
+
+def test_every_line_of_the_table_is_a_row_that_can_be_tried():
+    rows = [*mutants.breaks()]
+    assert len(rows) == len(mutants.lines()) and not [words for row in rows if (words := mutants.misfit(row))]

@@ -26,7 +26,7 @@ def test_replay_rewind_and_late_files_never_double_a_row_and_updates_are_counted
     done = w.go()
     assert done.verdict == "attention" and "shop.item has no key: 2 updates and deletes were not applied, the first is row " in done.words and done.rows["inserted"] == 1
     assert w.lake(COLUMNS) == sorted([*rows, (5, "late", "20181215-100003000.parquet", 1)])
-    assert w.idle().verdict == "attention" and "put aside and not in the table: 2 rows of 1 file" in w.idle().words
+    assert w.idle().verdict == "attention" and "updates and deletes that were not applied, because the table has no key: 2 rows of 1 file" in w.idle().words
 
 
 def test_an_unknown_op_is_refused_without_a_key_too(tmp_path, spark):
