@@ -10,8 +10,10 @@ import pytest
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
-from aws.worlds import SCHEMA, BucketWorld
+from aws.worlds import NAMES, SCHEMA, BucketWorld
 from dmscdc.deploy.readers import Day
+from ways import taken
+from world import replayed
 
 pytestmark = pytest.mark.proof
 
@@ -68,3 +70,13 @@ def test_a_pass_over_a_table_with_work_sends_no_more_requests_than_the_bill_coun
     reads = [one for one in sent if one.startswith(("GET", "HEAD")) and one not in writes]
     day = Day(tables=1, passes=1)
     assert 0 < len(writes) <= day.writes_busy and 0 < len(reads) <= day.reads_busy, (len(writes), len(reads))
+
+
+def test_what_a_small_batch_stages_beside_us_goes_to_the_bucket_once_tasks_apply_it(spark, bucket, tmp_path):
+    w = BucketWorld(tmp_path, spark, SCHEMA, lake_url=f"s3a://{bucket}/lake").set(key="id")
+    w.landing_url = f"s3://{bucket}/raw"
+    w.load([(number, "one", "a") for number in range(1000)])
+    assert w.go().verdict == "ok"
+    w.changes(1, [("U", 1, "two", "a"), ("D", 2, None, None), ("I", 3000, "three", "b")])
+    with taken("apart", spark): done = w.go()
+    assert done.verdict == "ok" and w.lake(NAMES) == replayed(w.raw, ["id"], NAMES), done.words
