@@ -446,8 +446,8 @@ def _no_way(table: str, path: str, how: CsvFormat, rows: Sequence[Fields], way: 
         said = (f"a row of {path} has {fields}; {known}, so {also} fields were expected: {op}, with or "
                 "without a timestamp before them and what rules add behind them, each in its place.")
         if found[0] in fits:
-            said = (f"a row of {path} has {fields}; {known}. So many could be, {op}, with or without a timestamp before "
-                    "them and what rules add behind them, but not with these values.")
+            said = (f"a row of {path} has {fields}; {known}. So many could be, {op}, with or without a timestamp "
+                    "before them and what rules add behind them, but not with these values.")
     if STANDARD in [c.name.upper() for c in columns]:
         said += f" {STANDARD} is added by a rule of the task: leave it out of the definition."
     said += _would_fit(table, how, path, rows)
