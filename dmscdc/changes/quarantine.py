@@ -139,7 +139,8 @@ NOT_EMPTIED = "a TRUNCATE whose change sequence is below what was applied, and w
 BEFORE_LOAD = "a file from before the load has its change sequence: a resumed task has sent it again"
 NOT_MISSING = frozenset({SENT_AGAIN, BEFORE_EMPTIED, BEFORE_LOAD})  # why a row is left out that the table does not lack
 KEYLESS = "not applied, because the table has no key"  # how the reason of an update or a delete ends
-_REPEATS, _NO_KEY = "-repeats.jsonl", "-no-key.jsonl"  # the ends of lists of such rows, and of such
+_REPEATS = "-repeats.jsonl"  # how the name of a list ends whose rows the table does not lack
+_NO_KEY = "-no-key.jsonl"  # of a list of updates and deletes that only a key could apply
 
 
 def name_list(

@@ -80,7 +80,7 @@ _OPTIONS = {
     "hoodie.combine.before.upsert": "false",
     "hoodie.index.type": "GLOBAL_SIMPLE",
     "hoodie.simple.index.update.partition.path": "true",
-    "hoodie.parquet.compression.codec": "snappy",  # as our other lakes; gzip takes more of a commit than of its bytes
+    "hoodie.parquet.compression.codec": "snappy",  # as in our other lakes; gzip makes smaller files and costs time
     "hoodie.parquet.bloom.filter.enabled": "false",  # of keys, which only the index BLOOM asks
     "hoodie.payload.delete.marker": "gone",
     "hoodie.table.timeline.timezone": "UTC",

@@ -234,7 +234,8 @@ def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some
     before = Position.from_json(head.position) if head else Position()
     if not any(f.path in dict(before.window) for f in plan.changes):
         return max(before.sequence or "", before.loaded_sequence)
-    return before.loaded_sequence if {*plan.load} == {*before.load_files} else ""
+    stays = plan.after.cut and {*plan.load} == {*before.load_files}
+    return before.loaded_sequence if stays else ""
 
 
 def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:

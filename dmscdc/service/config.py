@@ -335,7 +335,7 @@ def write_config(
 
 # %% ../../notebooks/13_service/01_config.ipynb #ef233df3
 def _check_whose(home: Path, here: Path) -> None:
-    "Settings name programs' places and secrets, and a folder above may be everybody's: /tmp. Raises `ConfigError`."
+    "Settings say where data and secrets are, and others may write a folder above, like /tmp. Raises `ConfigError`."
     found = (home / FILE).stat()
     if home != here and (found.st_uid not in (os.getuid(), 0) or found.st_mode & 0o002):
         raise ConfigError(f"{home / FILE} belongs to another user, or others can write into it. If you trust it: "

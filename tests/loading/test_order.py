@@ -147,6 +147,9 @@ def test_what_a_resumed_task_sends_again_from_before_a_load_is_not_applied_over_
     sequenced(w, 2500, [("I", 6, "never seen")], (9,), **at(42))
     done = w.go()
     assert done.verdict == "attention" and "no file" in done.words and (6, "never seen") in w.lake("id, name"), done.words
+    w.state.instruct(w.ref, {"kind": "reload", "changes": "all"})  # what lies before the load, too: a person wants it
+    done = w.go()
+    assert (3, "b") in w.lake("id, name") and "the day before it" not in done.words, done.words
 
 
 def test_a_table_without_a_key_is_told_of_repeats_of_the_load_of_late_ones_and_of_those_from_before_the_known_files(tmp_path, spark):
