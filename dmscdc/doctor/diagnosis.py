@@ -65,7 +65,8 @@ def _unread(landing: Landing) -> list[Finding]:
     why, way = "No pass looks into it", "another name (rename-table or rename-schema in the task), or another place"
     odd = landing.odd.items()
     found += [Finding("warning", f"folder '{printable(name)}'", what, why, way) for name, what in odd]
-    deep = (too_deep(str(place.root), path) for place in landing.places for path in islice(place.deep, 10))
+    places = [str(place.root) for place in landing.places]
+    deep = (too_deep(places, str(place.root), path) for place in landing.places for path in islice(place.deep, 10))
     return found + [Finding("warning", "landing", what, "No pass reads it", mend) for what, mend in deep]
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #5b072a41
@@ -107,20 +108,22 @@ _TABLES, _FOLDERS = 20, 20  # that are looked at
 
 
 def _beside(place: FolderLanding | BucketLanding) -> list[str]:  # at most `_FOLDERS`
-    "Places of the folders beside a place of the landing."
+    "Places of the folders beside a place of the landing, and the one that holds them all."
     if isinstance(place, FolderLanding):
-        return [str(one) for one in islice(sorted(place.root.parent.iterdir()), _FOLDERS) if one.is_dir()]
+        above = place.root.parent
+        return [str(one) for one in (above, *islice(sorted(above.iterdir()), _FOLDERS)) if one.is_dir()]
     if not place.bucket.start:  # nothing lies beside a bucket
         return []
     above = Bucket(place.root.rpartition("/")[0])
     lines = (one for page in above.pages(above.start, delimiter="/") for one in page.get("CommonPrefixes") or ())
-    return [f"s3://{above.name}/{one['Prefix'].rstrip('/')}" for one in islice(lines, _FOLDERS)]
+    return [above.root, *(f"s3://{above.name}/{one['Prefix'].rstrip('/')}" for one in islice(lines, _FOLDERS))]
 
 
 def other_half(landing: Landing, tables: Iterable[TableRef]) -> Iterator[Finding]:
     "Folders beside the landing with the changes of tables that have only loads in it, or the other way round."
     listings = {table: landing.files(table) for table in islice(tables, _TABLES)}
     half = {table: found for table, found in listings.items() if bool(found.load) != bool(found.changes)}
+    yield from _in_other_letters(half)
     ours = [str(place.root) for place in landing.places]
     for other in dict.fromkeys(other for place in landing.places if half for other in _beside(place)):
         there = open_landing(other)
@@ -131,6 +134,19 @@ def other_half(landing: Landing, tables: Iterable[TableRef]) -> Iterator[Finding
             what = f"{other} has {has} of {some(list(map(str, fits)))}, of which the landing has only {lacks}"
             mend = landing_command([*ours, other] if has_load else [other, *ours])
             yield Finding("error", "landing", what, "Half of what belongs to these tables never reaches the lake", mend)
+
+
+def _in_other_letters(half: dict[TableRef, Listing]) -> Iterator[Finding]:
+    "Two tables that only the case of letters divides, one with loads and one with changes."
+    twins: dict[str, list[TableRef]] = {}
+    for table in half:
+        twins.setdefault(str(table).casefold(), []).append(table)
+    for one, other in (pair for pair in twins.values() if len(pair) == 2):
+        if _is_rest(half[one], half[other]):
+            load, changes = (one, other) if half[one].load else (other, one)
+            what = f"{load} has only loads and {changes} only changes: they are one table, if the letters' case is all"
+            mend = f"one name for both, by a rule of the task (convert-lowercase), or the folders of {changes} renamed"
+            yield Finding("error", str(load), what, "Neither of the two tables would equal the source", mend)
 
 
 def _is_rest(here: Listing, there: Listing) -> bool:

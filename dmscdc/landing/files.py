@@ -408,12 +408,15 @@ def first_deep(files: Iterable[RawFile]) -> str:  # "" for none
 
 
 def too_deep(
-    root: str,  # of the landing
+    places: Sequence[str],  # of the landing
+    root: str,  # one of them
     path: str,  # of a file in it
-) -> tuple[str, str]:  # what it is; the command
+) -> tuple[str, str]:  # what it is; the command, which adds a place: tables lie in these
     "What is said of a file of DMS beside tables that lie as they should."
-    place = f"{root.rstrip('/')}/{_above(path)}"
-    return f"{path} lies too deep in {root} and belongs to no table", landing_command([place])
+    above = _above(path)
+    place = f"{root.rstrip('/')}/{above}"
+    command = landing_command([place] if above.count("/") > 1 else [*places, place])
+    return f"{path} lies too deep in {root} and belongs to no table", command
 
 
 def holds_dms(files: Iterable[RawFile]) -> bool:

@@ -21,29 +21,47 @@ def places_of(landing: str) -> list[str]:  # one, or several with a comma betwee
     "The places of a landing."
     return re.split(r",(?=/|[a-z0-9]+://)", landing)
 
+
+def _way(outer: str, inner: str) -> str:  # "" where it does not lie in it
+    "The folders from a place to another one that lies in it."
+    start = f"{outer.rstrip('/')}/"
+    return inner.rstrip("/").removeprefix(start) if inner.startswith(start) else ""
+
 # %% ../../notebooks/02_landing/02_joined.ipynb #ab77b20c
 class JoinedLanding:
     "A landing in several places. Counters and lists are those of all of them."
 
     def __init__(self, places: Sequence[FolderLanding]):  # opened; or `BucketLanding`
         self.places = tuple(places)
+        roots = [str(place.root) for place in self.places]
+        self._inside = {root: [way for other in roots if (way := _way(root, other))] for root in roots}
         self._found: dict[TableRef, dict[str, FolderLanding]] = {}  # where files lie, by path
 
     root = property(lambda self: " and ".join(str(one.root) for one in self.places), doc="All places, in words.")
     listings = property(lambda self: sum(one.listings for one in self.places))
     requests = property(lambda self: sum(getattr(one, "requests", 0) for one in self.places))
     unread = property(lambda self: {name: why for one in self.places for name, why in one.unread.items()})
-    mixed = property(lambda self: [folder for one in self.places for folder in one.mixed])
-    odd = property(lambda self: {folder: why for one in self.places for folder, why in one.odd.items()})
+    mixed = property(lambda self: [folder for one in self.places for folder in one.mixed if self._owns(one, folder)])
+    odd = property(lambda self: {
+        folder: why for one in self.places for folder, why in one.odd.items() if self._owns(one, folder)
+    })
+
+    def _owns(self, place: FolderLanding, path: str) -> bool:  # below the place
+        "Whether a path of a place does not lie in another place."
+        return not any(f"{path}/".startswith(f"{way}/") for way in self._inside[str(place.root)])
 
     def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
         "Tables with at least one DMS file in one of the places, by name."
-        known = tuple(known)
-        return sorted({table for one in self.places for table in one.tables(known)})
+        known, found = tuple(known), set()
+        for one in self.places:
+            found |= {table for table in one.tables(known) if self._owns(one, f"{table.schema}/{table.name}")}
+            one.deep = [path for path in one.deep if self._owns(one, path)]
+        return sorted(found)
 
     def files(self, table: TableRef, position: Any = None) -> Listing:  # what it has applied
         "The files of a table in all places. Raises `LandingUnreachable` where they contradict each other."
-        listings = [(one, one.files(table, position)) for one in self.places]
+        places = [one for one in self.places if self._owns(one, f"{table.schema}/{table.name}")]
+        listings = [(one, one.files(table, position)) for one in places]
         loads = [one.url(table) for one, found in listings if found.load]
         if loads[1:]:
             raise LandingUnreachable(

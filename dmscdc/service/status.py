@@ -323,7 +323,8 @@ def _unused_transactions(
 
 def _too_deep(landing: Landing) -> list[str]:  # a sentence for each folder, of the first ten
     "Files of DMS beside the tables that belong to none."
-    found = [". ".join(too_deep(str(place.root), path)) for place in landing.places for path in place.deep]
+    places = [str(place.root) for place in landing.places]
+    found = [". ".join(too_deep(places, str(place.root), path)) for place in landing.places for path in place.deep]
     more = [f"{len(found) - 10:,} more folders hold files of DMS that lie too deep"] if found[10:] else []
     return [*found[:10], *more]
 

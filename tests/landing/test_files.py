@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import random
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -102,11 +103,27 @@ def test_places_that_contradict_each_other_cost_their_table_its_run_and_no_other
     assert code == 3 and says in said and "shop.other waiting LOAD00000001.parquet: a Parquet file was expected" in said, said
 
 
-def test_tables_that_lie_too_deep_beside_one_that_does_not_are_said(tmp_path):
-    put(tmp_path / "raw", "shop/item/LOAD00000001.parquet", "old/shop/orders/LOAD00000001.parquet", "old/shop/_tmp/x/LOAD00000001.parquet", "docs/list/readme/a.txt")
-    code, said = typed("plan", "--landing", f"{tmp_path}/raw", "--lake", f"{tmp_path}/lake", "--folder", str(tmp_path))
-    assert said.count("lies too deep") == 1 and f"old/shop/orders/LOAD00000001.parquet lies too deep in {tmp_path}/raw and belongs to no table. dmscdc plan --landing {tmp_path}/raw/old shows what lies there" in said, said
-    assert "warning landing: old/shop/orders/LOAD00000001.parquet lies too deep" in typed("doctor", "--landing", f"{tmp_path}/raw", "--lake", f"{tmp_path}/lake", "--folder", str(tmp_path))[1]
+def test_a_place_inside_another_is_said_with_the_command_and_both_are_one_landing(tmp_path):
+    home, outer, inner = ("--lake", f"{tmp_path}/lake", "--settle", "0", "--folder", str(tmp_path)), tmp_path / "raw", tmp_path / "raw/changes"
+    put(outer, "shop/item/LOAD00000001.parquet", "changes/shop/item/2026/03/01/20260301-100000000.parquet", "old/shop/_tmp/x/LOAD00000001.parquet", "docs/list/readme/a.txt")
+    both, deep = ("--landing", str(outer), "--landing", str(inner)), "changes/shop/item/2026/03/01/20260301-100000000.parquet lies too deep"
+    said = typed("plan", "--landing", str(outer), *home)[1]
+    assert said.count("lies too deep") == 1 and f"{deep} in {outer} and belongs to no table. dmscdc plan {' '.join(both)} shows what lies there" in said, said
+    assert f"warning landing: {deep}" in typed("doctor", "--landing", str(outer), *home)[1]
+    assert f"{outer} has loads of shop.item, of which the landing has only changes" in typed("doctor", "--landing", str(inner), *home)[1]
+
+    for places in (both[1::2], both[3:0:-2]):
+        landing = open_landing(",".join(places))
+        listing = landing.files(TableRef("shop", "item"))
+        assert landing.tables() == [TableRef("shop", "item")], places
+        assert [Path(landing.url(TableRef("shop", "item"), file.path)).relative_to(outer).parts[0] for file in (*listing.load, *listing.changes)] == ["shop", "changes"]
+    assert "too deep" not in typed("plan", *both, *home)[1] + typed("doctor", *both, *home)[1]
+
+
+def test_a_load_and_changes_of_names_that_differ_in_letter_case_are_said(tmp_path):
+    put(tmp_path, "full/SHOP/ITEM/LOAD00000001.parquet", "cdc/shop/item/20260301-100000000.parquet")
+    said = typed("doctor", "--landing", f"{tmp_path}/full", "--landing", f"{tmp_path}/cdc", "--lake", f"{tmp_path}/lake", "--folder", str(tmp_path))[1]
+    assert "SHOP.ITEM has only loads and shop.item only changes" in said, said
 
 
 def test_a_file_deleted_during_the_walk_is_not_there(tmp_path):
