@@ -113,7 +113,7 @@ def lives(
     lake, item = table_of(config, table)
     try:
         aside = aside_folder(item.out_path or config.lake, lake.table)
-        more |= {"key": item.key, "insert_only": item.insert_only, "aside": aside}
+        more |= {"key": item.key, "insert_only": item.insert_only, "aside": aside, "asked": item.instruction}
         more |= {"spark": cache(lambda: session(config, format=lake.format))}
         return audit_row(config.landing, lake, key, archive=config.archive, **more)
     except NoPast:
@@ -264,7 +264,7 @@ class TableQuestion:
         csv = format_from(item.columns, item.csv, position.csv if position else None)
         kept = tuple(c.name for c in self.head.schema) if self.head and item.schema_policy == "keep" else ()
         more = {"archive": self.archive, "position": position, "csv": csv, "aside": self.aside, "columns": kept}
-        more["reloads"] = self.reloads
+        more |= {"reloads": self.reloads, "asked": item.instruction}
         return open_changelog(self.landing, self.table, **more)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-009

@@ -17,7 +17,7 @@ from ..changes.read import KIND, NAME, OPS, ChangeFiles, check_key, proves, quot
 from ..changes.schema import FILE, OP, ROW
 from ..errors import CommitConflict, FilesGone, NoPast
 from .changelog import Changelog, check_told, closed_by, equal_images, held_by, hidden_rows, lost_of
-from .changelog import read_changelog, read_files, upto
+from .changelog import may_repeat, read_changelog, read_files, upto
 from .clock import NO_EQUAL, NO_INSERT, NO_KEY, NO_OP, STAMP, TRUNCATE, UNREADABLE, AsOf, CommitClock
 from .clock import clock_of, position_words
 from .replay import current_rows, every_state, has_key
@@ -105,7 +105,8 @@ def as_of(
     else:
         found = current_rows(every_state(rows, key, files, clock.sequence, past.number))
     by = str(clock) if at else "position"
-    return AsOf(found, position_words(past), by, past.begins, past.gaps, counted)
+    gaps = past.gaps if key else (*past.gaps, *may_repeat(past))
+    return AsOf(found, position_words(past), by, past.begins, gaps, counted)
 
 
 def _with_images(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ..changes.quarantine import KEYLESS, read_aside
 from ..changes.read import added_column, images_of_all, quoted
 from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, stored_names
 from ..changes.schema import time_from
@@ -23,7 +24,7 @@ from .lookup import WHOLE, Query, KeyIndex, inside, look, plain_key, typed, utc
 from .row import Keyless, Known, RowLife, RawChange, RowChange, between, find_rows, late_files, same
 from .row import steps_of, without
 from ..lake.table import Commit, LakeTable, PlainFile
-from ..landing.files import RawFile, change_order
+from ..landing.files import RawFile, change_order, for_shell
 from ..state.position import Position
 
 if TYPE_CHECKING:
@@ -406,6 +407,20 @@ def _keyless(head: Commit | None) -> Keyless:
     return Keyless.EQUAL_ROW if images_of_all(head.schema, [head.schema], added) else Keyless.LEFT_OUT
 
 
+def _unmatched(past: Changelog) -> list[str]:
+    "A sentence where updates of a table without a key were left out: they do not say which row they took."
+    try:
+        rows = read_aside(past.aside, past.position.aside or {}) if past.aside and past.position else []
+    except FileNotFoundError:  # the list is gone
+        return []
+    many = sum(row.reason.endswith(f"update, {KEYLESS}") for row in rows)
+    if not many:
+        return []
+    were = "1 update was" if many == 1 else f"{many:,} updates were"
+    why, see = "because the table has no key", f"dmscdc quarantine show {for_shell(past.table)}"
+    return [f"{past.table}: {were} not applied, {why}; an update does not say which row it changed: {see}"]
+
+
 def audit_row(
     landing: str,  # where DMS writes
     lake: LakeTable,  # the table in its lake
@@ -419,16 +434,18 @@ def audit_row(
     stamp: str = "",  # the column of `TimestampColumnName`
     spark: Callable[[], SparkSession] | None = None,  # called for a format that only Spark reads
     aside: str = "",  # the folder of the table's lists of rows put aside
+    asked: Mapping | None = None,  # an instruction that no pass has carried out
 ) -> tuple[list[RowAudit], list[str]]:  # a life a key; what is to be said of the question
     "The lives of a key, or of the first ten keys that had these values. Raises `BadKey`, `NoPast`."
     head = lake.head()
     position, key = Position.from_json(head.position) if head else None, key or (head.key if head else ())
-    every = open_changelog(landing, lake.table, archive=archive, position=position, aside=aside)
+    every = open_changelog(landing, lake.table, archive=archive, position=position, aside=aside, asked=asked)
     past = between(every, since, until)
     keys, words = [{name: given[name] for name in key if name in given}], []
     keyless = _keyless(head) if (not head.key if head else insert_only) else None
     if keyless:
         keys, words = [dict(given)], [f"{lake.table} has no key: each row that the files insert is a row of its own"]
+        words += _unmatched(past) if keyless is Keyless.LEFT_OUT else []
     elif set(key) != set(given):
         is_key = f"is {', '.join(key)}" if key else "is not known"
         words = [f"{lake.table}: several rows may have the same {', '.join(given)}; its key {is_key}"]

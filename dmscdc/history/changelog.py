@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'is_same_base', 'obsolete', 'undecided',
            'lost_changes', 'put_again', 'lost_older', 'rows_aside', 'hidden_rows', 'open_changelog', 'upto',
-           'check_told', 'closed_by', 'is_held', 'applied', 'lost_of', 'held_by', 'changelog_files', 'equal_images',
-           'read_changelog', 'read_files']
+           'check_told', 'closed_by', 'may_repeat', 'is_held', 'applied', 'lost_of', 'held_by', 'changelog_files',
+           'equal_images', 'read_changelog', 'read_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
@@ -154,14 +154,17 @@ def undecided(
     changes: Sequence[RawFile],  # in order
     position: Position | None,  # of the lake's newest commit
     moved: frozenset[str] = frozenset(),
+    asked: Mapping | None = None,  # an instruction that no pass has carried out
 ) -> list[str]:
     "A sentence where only a person can say what a load is, and what this answer takes it for."
-    ask = f"`dmscdc plan --only {for_shell(table)}` says how to decide"
+    ask, nobody = f"`dmscdc plan --only {for_shell(table)}` says how to decide", "nobody has decided"
+    if asked:
+        nobody, ask = f"a person has decided ({asked['kind']})", "the next pass does what was decided"
     if load and _is_first(position) and (doubt := _first(load, changes, moved).doubt):
-        return [f"{table}: nobody has decided about its first load: {doubt}. This answer leaves them out; {ask}"]
+        return [f"{table}: {nobody} about its first load: {doubt}. This answer leaves them out; {ask}"]
     if position and load and not stands_on(position, load) and is_copy(load, position.load_files):
         same = f"load files with the names and sizes of load {position.load} were put again"
-        return [f"{table}: nobody has decided what they are: {same}. This answer takes them for a new load; {ask}"]
+        return [f"{table}: {nobody} what they are: {same}. This answer takes them for a new load; {ask}"]
     return []
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-019
@@ -331,6 +334,7 @@ def open_changelog(
     aside: str = "",  # the folder of the table's lists of rows put aside; "": they are read as the files have them
     columns: tuple[str, ...] = (),  # those that the table keeps (schema policy `keep`); () for all
     reloads: str = "",  # the folder of the differences of the table's reloads
+    asked: Mapping | None = None,  # an instruction that no pass has carried out
 ) -> Changelog:
     "The changelog of a table, from one listing of landing and archive. Raises `NoPast` or `LandingUnreachable`."
     here, there = open_landing(landing), open_landing(archive) if archive else None
@@ -351,7 +355,7 @@ def open_changelog(
     lost = _lost_load(table, position, load)
     past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
-    open = undecided(table, load, changes, position, moved)
+    open = undecided(table, load, changes, position, moved, asked)
     gaps = (*open, *lost, *gone, *_overwritten(table, number, before, emptied))
     past = replace(past, emptied=emptied, gaps=gaps, position=position, aside=aside, columns=columns, reloads=reloads)
     past = replace(past, hidden=hidden_rows(past, position.aside or {} if aside and position else {}))
@@ -399,6 +403,22 @@ def closed_by(
     return replace(past, changes=tuple(f for f in past.changes if f.stamp <= at))
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-034
+def may_repeat(
+    past: Changelog,  # of a table without a key
+) -> tuple[str, ...]:
+    "A sentence where waiting files may have rows that a pass leaves out: it knows a repeat by its change sequence."
+    position = past.position
+    if not position or not position.sequence or not is_same_base(past, position):
+        return ()
+    known = {f.path for f in applied(past, position)}
+    waiting = [f.path for f in past.changes if f.path not in known]
+    if not waiting:
+        return ()
+    are = "are" if waiting[1:] else "is"
+    return (f"{past.table}: {waiting[0]}{_more(waiting)} {are} not applied yet: rows that it repeats, as a resumed "
+            "task sends them, are shown here, and a pass leaves them out",)
+
+
 def is_held(
     past: Changelog,
     position: Position,

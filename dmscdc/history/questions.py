@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ..changes.read import OPS, ChangeFiles, added_column
 from ..changes.schema import OP, ROW, Schema, arrow_type
 from ..errors import BadKey
-from .changelog import Changelog, changelog_files, equal_images
+from .changelog import Changelog, changelog_files, equal_images, may_repeat
 from .clock import AsOf, clock_of, not_applied
 from .lookup import plain_key, typed
 from .row import Keyless, RawChange, RowChange, RowLife, same, states_of, steps_of
@@ -110,7 +110,8 @@ def notes(
     for file in past.files if files is None else files:
         rows = rows_of(past, file, every.schema)
         counted += applicable(rows, key, file.is_load, file.path in telling)[1]
-    return (*past.gaps, *[not_applied(why, number) for why, number in counted.items() if number])
+    gaps = past.gaps if key else (*past.gaps, *may_repeat(past))
+    return (*gaps, *[not_applied(why, number) for why, number in counted.items() if number])
 
 
 def closed_between(

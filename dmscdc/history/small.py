@@ -21,7 +21,7 @@ from ..changes.tasks import lake_values
 from ..errors import CommitConflict, FilesGone, LakeDamaged, NoPast
 from .audit import partition_value
 from .changelog import Changelog, changelog_files, check_told, closed_by, held_by, hidden_rows, lost_of
-from .changelog import equal_images, upto
+from .changelog import equal_images, may_repeat, upto
 from .clock import NO_EQUAL, NO_INSERT, NO_KEY, NO_OP, TRUNCATE, UNREADABLE, AsOf, CommitClock
 from .clock import clock_of, committed_at, position_words
 from .lookup import KeyIndex, Query, plain_key
@@ -197,7 +197,8 @@ def table_then(
     else:
         rows, counted[NO_EQUAL] = _without_key(past, kept, files, images)
     counted = {why: counted[why] for why in (UNREADABLE, TRUNCATE, NO_OP, NO_KEY, NO_INSERT, NO_EQUAL) if counted[why]}
-    return AsOf(rows, position_words(past), by, past.begins, past.gaps, counted)
+    gaps = past.gaps if key else (*past.gaps, *may_repeat(past))
+    return AsOf(rows, position_words(past), by, past.begins, gaps, counted)
 
 
 def _committed_by(

@@ -17,7 +17,8 @@ from ..changes.difference import Difference, stage_difference
 from ..changes.equal_rows import AT, doubles, stage_met
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
-from ..changes.quarantine import BEFORE_EMPTIED, BEFORE_LOAD, NOT_EMPTIED, OTHER_VALUES, SENT_AGAIN
+from ..changes.quarantine import BEFORE_EMPTIED, BEFORE_LOAD, IN_LOAD, NOT_EMPTIED, NOT_MISSING
+from ..changes.quarantine import OTHER_VALUES, SENT_AGAIN
 from ..changes.quarantine import LeftOut, SetAside, left_out_changes
 from ..changes.read import MOVE, NAME, STANDARD, ChangeFiles, change_files, check_key, check_ops, hide_emptied
 from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
@@ -979,7 +980,7 @@ def _prepare_batch(
     bad = [*rows_aside(spark, task, chosen, batch, opened.bad), *(SetAside(p, None, why) for p, why in whole.items())]
     others = changed_elsewhere(task, before, files, urls)
     batch_paths = {*kinds, *whole, *urls}
-    bad += [SetAside(path, row, "equal to a row of the load (--duplicates drop)") for path, row in same if task.doubles]
+    bad += [SetAside(path, row, IN_LOAD) for path, row in same if task.doubles]
     bad += [SetAside(path, row, SENT_AGAIN) for path, row in emptied_again]
     bad += [SetAside(path, row, NOT_EMPTIED) for path, row in unseen]
     bad += [SetAside(*at, SENT_AGAIN if same else OTHER_VALUES) for at, same in sent_again.items()]
@@ -1009,7 +1010,8 @@ def _prepare_batch(
         doubts = [_note_clashes(task, written), _note_partial_move(task, batch), replaced, useless, odd, *missed]
         doubts.append(_note_sequence(task, head, told))
         doubts = tuple(filter(None, doubts))
-        parts = {"aside": sum(row.row is not None and kinds.get(row.path) != "again" for row in bad),
+        counted = [row.reason in NOT_MISSING for row in bad if row.row is not None and kinds.get(row.path) != "again"]
+        parts = {"aside": counted.count(False), "repeated": counted.count(True),
                  "left_out": sum(many for path, many in keyless.counts.items() if kinds.get(path) != "again"),
                  "moved": batch.folded.renamed, "unlogged": batch.folded.unlogged,
                  "not_applied": tuple([*bad, *keyless.rows][:NAMED])}

@@ -120,7 +120,8 @@ class LoadResult:
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
     message: str = ""  # what it did, where rows read do not tell
     doubts: tuple[str, ...] = ()  # of the notes, those that stay true until a reload, or until a person accepts them
-    aside: int = 0  # of the rows read, those that are put aside
+    aside: int = 0  # of the rows read, those that are put aside and not in the table
+    repeated: int = 0  # of the rows read, those that bring what the table has: sent again, or from before the load
     left_out: int = 0  # of the rows read, updates and deletes of a table without a key
     not_applied: tuple[SetAside, ...] = ()  # the first `NAMED` rows and files of both kinds
     moved: int = 0  # changes of the key: such a row speaks of two keys
@@ -153,6 +154,7 @@ COUNTED = ("inserted", "updated", "deleted", "unchanged")
 _BECAME = {
     **{name: name for name in COUNTED},
     "folded": "folded into later ones", "aside": "put aside", "left_out": "not applied",
+    "repeated": "left out as repeats",
 }
 
 
@@ -163,10 +165,12 @@ def rows_of(
     "Rows read, keys they speak of, what became of those, and of the other rows; rows refused. See `balance_of`."
     read, keys = sum(load.read for load in loads), sum(load.keys for load in loads)
     done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
-    rest = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out")}
+    rest = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out", "repeated")}
     moved, emptied = (sum(getattr(load, name) for load in loads) for name in ("moved", "emptied"))
     folded = read + moved + emptied - sum(rest.values()) - sum(done.values())
     both = {"moved": moved, "beyond": max(0, -folded)} | ({"emptied": emptied} if emptied else {})
+    if not rest["repeated"]:
+        del rest["repeated"]
     return {"read": read, "keys": keys, **done, "folded": max(0, folded), **rest, **both, "refused": refused}
 
 
@@ -174,8 +178,8 @@ def balance_of(
     rows: Mapping[str, int],  # of `rows_of`
 ) -> int:  # 0
     "Rows read, without what became of them; what no row read names, or two, counts on the other side."
-    became, beside = (*COUNTED, "folded", "aside", "left_out"), ("moved", "beyond", "emptied")
-    return rows["read"] + sum(rows.get(name, 0) for name in beside) - sum(rows[name] for name in became)
+    became, beside = (*COUNTED, "folded", "aside", "left_out", "repeated"), ("moved", "beyond", "emptied")
+    return rows["read"] + sum(rows.get(name, 0) for name in beside) - sum(rows.get(name, 0) for name in became)
 
 
 def lake_of(
@@ -204,7 +208,7 @@ def did(
     "What loads have done, in words."
     rows = rows_of(loads)
     rows["deleted"] -= rows.get("emptied", 0)  # its message tells of them
-    became = ", ".join(f"{rows[name]:,} {said}" for name, said in _BECAME.items() if rows[name]) or "no row changed"
+    became = ", ".join(f"{rows[name]:,} {said}" for name, said in _BECAME.items() if rows.get(name)) or "no row changed"
     said = [load.message for load in loads if load.message]
     if files := sum(len(load.files) for load in loads):
         said.append(f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {became}")

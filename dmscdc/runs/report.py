@@ -350,10 +350,10 @@ BALANCE = {  # what becomes of a row that is read -> how a page says it
     "inserted": "inserted", "updated": "updated", "deleted": "deleted", "unchanged": "changed nothing",
     "folded": "folded into a later change of the same row", "aside": "put aside",
     "left_out": "not applied, because the table has no key",
+    "repeated": "left out, because the table has what they bring: sent again, or from before the load",
 }
 _LAKE_FILES = ("files_rewritten", "files_added", "files_removed", "files_kept", "files_opened")
 LAKE = (*_LAKE_FILES, "bytes_read", "bytes_written", "rows")
-
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-058
 MOST = 50  # files and sentences that are shown individually
