@@ -127,10 +127,11 @@ def in_words(
     valid = {since: f" {valid_from(since)}" if how.versions else "" for since in used}
     sizes = {since: f"{len(columns)} columns of the table's definition" for since, columns in used.items()}
     defined = " and ".join(f"{sizes[since]}{valid[since]}" for since in sorted(used))
-    named = defined if how.columns else "columns of text, named by the header"
+    undefined = "columns of text, named by the header" if how.header else "columns that nobody has defined yet"
+    named = defined if how.columns else undefined
     nulls = " or ".join(repr(text) if text else "an empty field" for text in how.nulls)
     quote = f"quotes {how.quote}" if how.quote else "no quotes"
-    header = " a header," if how.header else ""
+    header = " a header," if how.header and how.columns else ""
     inserts = ", every row of a change file an insert" if how.inserts else ""
     marker = f", {how.marker!r} for a value that was not logged" if how.marker else ""
     pairs = [f"{old} as {new}" for old, new in zip(how.renamed[::2], how.renamed[1::2])]

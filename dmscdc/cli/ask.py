@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from dmscdc.scd2.update import Increment
 
 # %% auto #0
-__all__ = ['key_of', 'without_pandas', 'table_of', 'lost_of', 'lives', 'lives_where', 'history', 'TableQuestion', 'asked',
-           'refusals', 'answer_as_of', 'as_of_command', 'after_lake', 'feed_command', 'scd2_command']
+__all__ = ['key_of', 'without_pandas', 'table_of', 'lost_of', 'lives', 'lives_where', 'history', 'TableQuestion', 'read_how',
+           'asked', 'refusals', 'answer_as_of', 'as_of_command', 'after_lake', 'feed_command', 'scd2_command']
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-007
 def key_of(
@@ -106,16 +106,14 @@ def lives(
     **more: Any,  # stamp, since, until: see `audit.tell`
 ) -> tuple[list[RowAudit], list[str]]:  # an audit for each row; words about the question
     "The history of a row. Raises what `audit_row` raises, and `UnknownTable`."
-    from dmscdc.changes.quarantine import aside_folder
     from dmscdc.history.audit import audit_row
     from dmscdc.service.status import check_here
 
     lake, item = table_of(config, table)
     try:
-        aside = aside_folder(item.out_path or config.lake, lake.table)
-        more |= {"key": item.key, "insert_only": item.insert_only, "aside": aside, "asked": item.instruction}
+        more |= {"key": item.key, "insert_only": item.insert_only}
         more |= {"spark": cache(lambda: session(config, format=lake.format))}
-        return audit_row(config.landing, lake, key, archive=config.archive, **more)
+        return audit_row(config.landing, lake, key, **more, **read_how(config, item, lake.head()))
     except NoPast:
         check_here(config, lake.table)
         raise
@@ -245,10 +243,8 @@ class TableQuestion:
     lake: LakeTable
     head: Commit | None  # the newest commit
     landing: str
-    archive: str  # "" for none
+    how: Mapping[str, Any] = field(default_factory=dict)  # of `open_changelog`
     item: TableItem | None = None  # its settings
-    aside: str = ""  # the folder of its lists of rows put aside
-    reloads: str = ""  # the folder of the differences of its reloads
 
     @property
     def position(self) -> Position | None:
@@ -257,15 +253,27 @@ class TableQuestion:
 
     def past(self) -> Changelog:
         "All files in landing and archive."
-        from dmscdc.changes.csv import format_from
         from dmscdc.history.changelog import open_changelog
 
-        item, position = self.item or TableItem(self.table), self.position
-        csv = format_from(item.columns, item.csv, position.csv if position else None)
-        kept = tuple(c.name for c in self.head.schema) if self.head and item.schema_policy == "keep" else ()
-        more = {"archive": self.archive, "position": position, "csv": csv, "aside": self.aside, "columns": kept}
-        more |= {"reloads": self.reloads, "asked": item.instruction}
-        return open_changelog(self.landing, self.table, **more)
+        return open_changelog(self.landing, self.table, **self.how)
+
+
+def read_how(
+    config: Config,
+    item: TableItem,
+    head: Commit | None,  # the newest of its lake
+) -> dict[str, Any]:  # arguments of `open_changelog`
+    "How a table's files are read, as its next pass does."
+    from dmscdc.changes.csv import format_from
+    from dmscdc.changes.quarantine import aside_folder
+    from dmscdc.state.position import reload_folder
+
+    there, position = item.out_path or config.lake, Position.from_json(dict(head.position)) if head else None
+    csv = format_from(item.columns, item.csv, position.csv if position else None)
+    kept = tuple(c.name for c in head.schema) if head and item.schema_policy == "keep" else ()
+    folders = {"aside": aside_folder(there, item.table), "reloads": reload_folder(there, item.table)}
+    more = {"archive": config.archive, "position": position, "asked": item.instruction}
+    return {"csv": csv, "columns": kept, **folders, **more}
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-009
 def asked(
@@ -273,8 +281,6 @@ def asked(
     table: str,  # schema.table
 ) -> TableQuestion:
     "The table with its key. Raises `UnknownTable` if it has no key yet, or if there is no such table."
-    from dmscdc.changes.quarantine import aside_folder
-    from dmscdc.state.position import reload_folder
     from dmscdc.service.status import check_here
     from dmscdc.lake.table import open_lake
 
@@ -286,10 +292,8 @@ def asked(
         check_here(config, ref)
     if not head and not (item and (item.key or item.insert_only)):
         raise UnknownTable(f"{ref} has no key yet: dmscdc table set {for_shell(ref)} --key … (or --insert-only)")
-    there = (item.out_path if item else "") or config.lake
-    key = head.key if head else item.key
-    beside = (aside_folder(there, ref), reload_folder(there, ref))
-    return TableQuestion(ref, key, lake, head, config.landing, config.archive, item, *beside)
+    how = read_how(config, item or TableItem(ref), head)
+    return TableQuestion(ref, head.key if head else item.key, lake, head, config.landing, how, item)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-010-0
 @contextmanager

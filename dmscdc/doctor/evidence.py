@@ -138,7 +138,9 @@ def look_into(
     settle: float = 300.0,  # seconds
 ) -> Evidence:
     "Look at one table: one listing, and the first rows of a few files. Raises `LandingUnreachable`."
-    listing, suggestion = landing.files(item.table), None
+    listing, suggestion, position = landing.files(item.table), None, item.position
+    if position and {*listing.load} == {*position.load_files}:  # changes of an earlier load say nothing of this one
+        listing = replace(listing, changes=tuple(f for f in listing.changes if f.order > position.floor))
     chosen = (*ends_of(listing.load, _LOADS), *ends_of(listing.changes, _CHANGES))
     with ThreadPoolExecutor(8) as pool:
         samples = tuple(pool.map(lambda file: sample(landing, item, file), chosen))

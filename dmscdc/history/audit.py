@@ -428,18 +428,16 @@ def audit_row(
     *,
     key: Sequence[str] = (),  # the table's key, where it is known; else the lake's
     insert_only: bool = False,  # the table is to have no key
-    archive: str = "",  # where old change files were moved
     since: datetime | None = None,  # UTC: change files closed before are not read
     until: datetime | None = None,
     stamp: str = "",  # the column of `TimestampColumnName`
     spark: Callable[[], SparkSession] | None = None,  # called for a format that only Spark reads
-    aside: str = "",  # the folder of the table's lists of rows put aside
-    asked: Mapping | None = None,  # an instruction that no pass has carried out
+    **how: Any,  # of `open_changelog`
 ) -> tuple[list[RowAudit], list[str]]:  # a life a key; what is to be said of the question
     "The lives of a key, or of the first ten keys that had these values. Raises `BadKey`, `NoPast`."
     head = lake.head()
     position, key = Position.from_json(head.position) if head else None, key or (head.key if head else ())
-    every = open_changelog(landing, lake.table, archive=archive, position=position, aside=aside, asked=asked)
+    every = open_changelog(landing, lake.table, **{"position": position, **how})
     past = between(every, since, until)
     keys, words = [{name: given[name] for name in key if name in given}], []
     keyless = _keyless(head) if (not head.key if head else insert_only) else None
@@ -453,5 +451,5 @@ def audit_row(
         keys = keys if keys or is_all else [dict(given)]  # a life without a step, which says what cannot be read
         words += [f"{lake.table}: {len(keys):,} rows had these values; the first {MANY} are told"] * (len(keys) > MANY)
     index = KeyIndex(tuple(keys[0])) if keys else None
-    how = {"stamp": stamp, "spark": spark, "compare": until is None, "index": index, "every": every, "keyless": keyless}
-    return [audit_of(past, lake, one, **how) for one in keys[:MANY]], words
+    more = {"stamp": stamp, "spark": spark, "compare": until is None, "index": index}
+    return [audit_of(past, lake, one, every=every, keyless=keyless, **more) for one in keys[:MANY]], words

@@ -449,7 +449,9 @@ def _note_repeated(task: Task, many: int) -> list[str]:
     ]
 
 
-def _note_missed(task: Task, many: int, early: Sequence[RawFile]) -> list[str]:  # early: put before the load
+def _note_missed(
+    task: Task, many: int, early: Sequence[RawFile], is_first: bool
+) -> list[str]:  # early: put before the load; first: nothing was applied between load and these files
     "Updates and deletes that met no equal row."
     if not many:
         return []
@@ -460,7 +462,8 @@ def _note_missed(task: Task, many: int, early: Sequence[RawFile]) -> list[str]: 
     )
     if not early:
         way = f"A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
-        return [what + way]
+        same = "Either the load has these changes already, or a task has sent them twice, and a reload applies the same"
+        return [f"{what}{same} files. To be certain, let DMS load the table again" if is_first else what + way]
     were = f"{some(early)} {'was' if len(early) == 1 else 'were'} put before the load, which may have the changes"
     return [
         f"{what}{were}. If it does, leave such files out: dmscdc table rewind {for_shell(task.table)} --reload "
@@ -1001,7 +1004,7 @@ def _prepare_batch(
         first = [path for path, _ in same if path not in dict(before.window)]  # else it was said
         doubled = [] if task.doubles else _note_repeated(task, len(first))
         early = [f for f in files if before.base_files and f.time < min(one.time for one in before.base_files)]
-        missed, odd = _note_missed(task, misses, early), _note_strange(task, plan.changes, strange)
+        missed, odd = _note_missed(task, misses, early, not before.window), _note_strange(task, plan.changes, strange)
         odd = odd or _note_older(task, plan.changes, older)
         notes = (*filter(None, [odd, useless]), *notes)
         notes = (*filter(None, [note, replaced]), *notes, *doubled, *missed)

@@ -19,11 +19,12 @@ from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
 from dmscdc.errors import BadSetting, UnknownTable
-from dmscdc.landing.files import TableRef
+from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.service.config import Config, read_config
 from dmscdc.doctor.diagnosis import doctor, exit_code
 from dmscdc.doctor.evidence import Finding
 from dmscdc.doctor.place_checks import Survey, java_version, rights
+from dmscdc.state.position import Position
 from dmscdc.state.registry import open_state
 
 pytestmark = pytest.mark.quick
@@ -220,6 +221,15 @@ def test_an_update_of_a_key_that_no_row_had_is_a_key_change(tmp_path):
 ], ids=["inserted before", "in an earlier file", "with a before image", "without a load", "behind a damaged file", "behind a long file"])
 def test_other_updates_are_none(tmp_path, files):
     assert not about(said(tmp_path, files), "keys that no row had")
+
+
+def test_changes_that_a_newer_load_has_made_obsolete_are_not_held_against_it(tmp_path):
+    files = {LOAD: {"id": [1, 2]}, FIRST: {"Op": ["U"], "id": [7]}, SECOND: {"Op": ["U"], "id": [2]}}
+    assert about(said(tmp_path, files), "keys that no row had")
+    state, item = open_state(settings_of(tmp_path).state), TableRef("shop", "item")
+    load = FolderLanding(tmp_path / "landing").files(item).load
+    state.change(item, lambda one: replace(one, position=Position(2, load, cut=FIRST, last=SECOND), commit=2))
+    assert not about(said(tmp_path), "keys that no row had")
 
 
 def test_keys_of_a_load_are_read_behind_its_first_rows(tmp_path):

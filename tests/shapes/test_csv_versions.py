@@ -85,6 +85,7 @@ def test_columns_change_in_the_middle_and_every_file_is_read_by_its_own_version(
     assert "--since" in house.defined(WITH_STOCK, code=2) and house.lake("id, name") == [(1, "A"), (2, "b")]
     assert closed(3) in house.defined(WITH_STOCK, "--since", f"{closed(3)}.csv")
     assert "4 columns of the table's definition valid from 20181215-100003000.csv on" in house.typed("plan")
+    assert "stock null → 7" in house.typed("history", "shop.item", "--key", "id=2")  # as the next pass reads it, not as the last one
     assert house.go().verdict == "ok"
     house.put(f"{closed(5)}.csv", "U,3,9,3.30\n")
     house.defined(WITHOUT_NAME, "--since", f"{closed(5)}.csv")
