@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dmscdc.scd2.update import Increment
 
 # %% auto #0
-__all__ = ['key_of', 'without_pandas', 'table_of', 'lost_of', 'lives', 'lives_where', 'history', 'TableQuestion', 'read_how',
+__all__ = ['key_of', 'without_pandas', 'table_of', 'lost_of', 'read_how', 'lives', 'lives_where', 'history', 'TableQuestion',
            'asked', 'refusals', 'answer_as_of', 'as_of_command', 'after_lake', 'feed_command', 'scd2_command']
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-007
@@ -97,6 +97,24 @@ def lost_of(
 
     lake, item = table_of(config, table)
     return lost_since(item, lake, lake.head(), config.catalog)
+
+
+def read_how(
+    config: Config,
+    item: TableItem,
+    head: Commit | None,  # the newest of its lake
+) -> dict[str, Any]:  # arguments of `open_changelog`
+    "How a table's files are read, as its next pass does."
+    from dmscdc.changes.csv import format_from
+    from dmscdc.changes.quarantine import aside_folder
+    from dmscdc.state.position import reload_folder
+
+    there, position = item.out_path or config.lake, Position.from_json(dict(head.position)) if head else None
+    csv = format_from(item.columns, item.csv, position.csv if position else None)
+    kept = tuple(c.name for c in head.schema) if head and item.schema_policy == "keep" else ()
+    folders = {"aside": aside_folder(there, item.table), "reloads": reload_folder(there, item.table)}
+    more = {"archive": config.archive, "position": position, "asked": item.instruction}
+    return {"csv": csv, "columns": kept, **folders, **more}
 
 
 def lives(
@@ -256,24 +274,6 @@ class TableQuestion:
         from dmscdc.history.changelog import open_changelog
 
         return open_changelog(self.landing, self.table, **self.how)
-
-
-def read_how(
-    config: Config,
-    item: TableItem,
-    head: Commit | None,  # the newest of its lake
-) -> dict[str, Any]:  # arguments of `open_changelog`
-    "How a table's files are read, as its next pass does."
-    from dmscdc.changes.csv import format_from
-    from dmscdc.changes.quarantine import aside_folder
-    from dmscdc.state.position import reload_folder
-
-    there, position = item.out_path or config.lake, Position.from_json(dict(head.position)) if head else None
-    csv = format_from(item.columns, item.csv, position.csv if position else None)
-    kept = tuple(c.name for c in head.schema) if head and item.schema_policy == "keep" else ()
-    folders = {"aside": aside_folder(there, item.table), "reloads": reload_folder(there, item.table)}
-    more = {"archive": config.archive, "position": position, "asked": item.instruction}
-    return {"csv": csv, "columns": kept, **folders, **more}
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-009
 def asked(
