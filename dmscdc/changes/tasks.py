@@ -78,7 +78,9 @@ _ROOM = 2 << 30  # bytes of memory that small work may take; it is a bomb if it 
 
 
 @contextmanager
-def bounded_memory() -> Iterator[None]:
+def bounded_memory(
+    room: int = _ROOM,  # bytes beside those that the process has
+) -> Iterator[None]:
     "A bound on the memory of this process, as Spark's tasks have it, where the platform has one."
     if not os.path.exists("/proc/self/statm"):
         yield
@@ -89,7 +91,7 @@ def bounded_memory() -> Iterator[None]:
         with open("/proc/self/statm") as file:
             now = int(file.read().split()[0]) * resource.getpagesize()
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        least = min(limit for limit in (soft, hard, now + _ROOM) if limit != resource.RLIM_INFINITY)
+        least = min(limit for limit in (soft, hard, now + room) if limit != resource.RLIM_INFINITY)
         resource.setrlimit(resource.RLIMIT_AS, (least, hard))
         try:
             yield

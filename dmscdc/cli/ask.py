@@ -19,7 +19,7 @@ import typer
 
 from .options import Json, Name, console, fail, file_to_write, moment_of, session
 from .options import show_json, show_line, show_source_rows, show_table, with_config
-from ..errors import BadKey, DmscdcError, NoFeed, NoPast, UnknownTable, Unreadable
+from ..errors import BadKey, DmscdcError, NoFeed, NoPast, OutOfMemory, UnknownTable, Unreadable
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..load.arrivals import count
 from ..service.config import Config, absolute
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['key_of', 'without_pandas', 'table_of', 'lost_of', 'read_how', 'lives', 'lives_where', 'history', 'TableQuestion',
-           'asked', 'refusals', 'answer_as_of', 'as_of_command', 'after_lake', 'feed_command', 'scd2_command']
+           'asked', 'refusals', 'answering', 'answer_as_of', 'as_of_command', 'after_lake', 'feed_command',
+           'scd2_command']
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-007
 def key_of(
@@ -310,9 +311,22 @@ def refusals(table: str) -> Iterator[None]:
     except LookupError as error:
         fail(error, 2)
     except Exception as error:
+        if isinstance(error, MemoryError) or "overflow" in str(error):  # of Arrow: more than 2 GB of text
+            small = f"dmscdc changes {for_shell(table)} --since … --until …, and dmscdc history of one key, need less"
+            fail(OutOfMemory(f"{table}: the answer does not fit into half of this machine's memory: {small}"), 1)
         if words := explained(error):
             fail(Unreadable(f"{table}: {words}"), 1)
         raise
+
+
+@contextmanager
+def answering(table: str) -> Iterator[None]:
+    "The same for an answer without Spark, which may take half of this machine's memory: a small file can hold more."
+    from dmscdc.changes.tasks import bounded_memory
+    from dmscdc.spark.session import memory_here
+
+    with refusals(table), bounded_memory(memory_here() // 2 or 1 << 40):
+        yield
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-012-0
 def _here(

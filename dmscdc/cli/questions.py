@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .ask import asked, key_of, refusals, without_pandas
+from .ask import answering, asked, key_of, without_pandas
 from .options import Json, Name, console, moment_of, show_json, show_line, show_table, with_config
 from ..errors import BadKey, ConfigError, UnknownTable
 from ..landing.files import for_shell
@@ -87,7 +87,7 @@ def changes_command(
     begin, end = (moment_of(text)[0] if text else None for text in between or (since, until))
     if top == "keys" and not asked(config, table).key:
         raise BadKey(f"{table} has no key, so no key can be the most changed; --top columns counts columns")
-    with refusals(table):
+    with answering(table):
         found, words = changes_of(config, table, begin, end, op, column)
     if top:
         counted = most_changed(found, top)
@@ -158,7 +158,7 @@ def find_command(
     from dmscdc.history.questions import FOUND, conditions_of, found_lines
 
     without_pandas()
-    with refusals(table):
+    with answering(table):
         found, words = rows_with(config, table, conditions_of(values))
     _show(table, found_lines(found), FOUND, limit, json, "row")
     _note(words, json)
@@ -192,7 +192,7 @@ def blame_command(
     from dmscdc.history.questions import BLAME, blame_lines
 
     without_pandas()
-    with refusals(table):
+    with answering(table):
         life = life_of(config, table, key_of(key))
     lines = blame_lines(life)
     _note(life.words, json)

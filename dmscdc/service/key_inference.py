@@ -117,7 +117,8 @@ def guess(
 ) -> tuple[str, ...]:  # columns; empty where nothing identifies the rows
     "The best key for the rows: one column, by name and type, else the first two or three that fit."
     ranks = {field.name: rank(field, is_whole(rows[field.name])) for field in rows.schema}
-    columns = [name for name, number in ranks.items() if number is not None]
+    typed = [name for name in ranks if "," not in name and name == name.strip()]  # as a key can be typed and stored
+    columns = [name for name in typed if ranks[name] is not None]
     singles = sorted(columns, key=lambda c: (looks_like_id(c, table), ranks[c]))  # of equal ones the first
     if rows.num_rows < 2:  # anything would be unique
         return tuple(c for c in singles[:1] if rows.num_rows and looks_like_id(c, table) < 3)

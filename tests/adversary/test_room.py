@@ -82,6 +82,21 @@ def test_a_long_row_is_read_and_an_endless_one_refused(tmp_path, at):
     with pytest.raises(Unreadable, match="LOAD00000002.csv.gz: a row is longer than 64 MiB"): read("LOAD00000002.csv.gz")
 
 
+@pytest.mark.parametrize("question", [("changes",), ("find", "id=7")], ids=lambda words: words[0])
+def test_a_question_takes_no_more_than_half_of_the_memory_and_says_so(tmp_path, monkeypatch, question):
+    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    place = tmp_path / "landing/shop/item"
+    place.mkdir(parents=True)
+    rows = pq.read_table(repeated(tmp_path / "rows", 1_000))
+    pq.write_table(rows.slice(0, 5), place / LOAD)
+    pq.write_table(rows.add_column(0, "Op", pa.DictionaryArray.from_arrays(pa.array(np.zeros(ROWS, np.int8)), ["I"])), place / "20260301-100000000.parquet", compression="zstd")
+    typed = lambda *words: CliRunner().invoke(app, [*words, "--folder", str(tmp_path)])
+    assert typed("table", "set", "shop.item", "--key", "id").exit_code == 0
+    monkeypatch.setattr("dmscdc.spark.session.memory_here", lambda: 1 << 30)
+    done = typed(question[0], "shop.item", *question[1:])
+    assert done.exit_code == 1 and "does not fit into half of this machine's memory" in " ".join(done.output.split()), done.output
+
+
 def test_a_task_has_a_bound_of_its_own_and_one_that_needs_more_says_so():
     code = "import numpy; from dmscdc.spark.daemon import bound; bound(1 << 30); numpy.ones(1 << 28)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
