@@ -13,7 +13,7 @@ from typing import Any
 
 from .schema import Column, Schema, arrow_type
 from ..errors import BadSetting, NotADmsName
-from ..landing.files import TableRef, for_shell, parse_name
+from ..landing.files import TableRef, for_shell, parse_name, printable
 
 # %% auto #0
 __all__ = ['Listed', 'Definition', 'lake_type', 'read_ddl', 'tables_in', 'defines', 'read_json', 'read_catalog', 'with_version']
@@ -98,6 +98,9 @@ def _loss(engine: str, word: str, rest: str, digits: Sequence[str]) -> str:
     return ""
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #5c9887ec
+_DIGITS = re.compile(r"-?\d{1,4}|\*")  # of a number
+
+
 def _split(text: str) -> tuple[str, list[str], str]:  # its word, its digits, what follows
     "A type in parts, in small letters."
     low = " ".join(text.lower().replace(" varying", "").replace(" precision", "").split())
@@ -115,7 +118,10 @@ def lake_type(
     word, digits, rest = _split(text)
     if engine == "postgresql" and ("[" in rest or "array" in rest):
         return "string", "is an array, and text in the lake"
-    if word in ("numeric", "decimal", "dec", "fixed", "number"):
+    is_number = word in ("numeric", "decimal", "dec", "fixed", "number", "float")
+    if is_number and not all(map(_DIGITS.fullmatch, digits)):
+        return "", ""
+    if is_number and word != "float":
         return _decimal(engine, digits)
     if word == "float" and engine in ("postgresql", "sqlserver"):
         return ("float" if digits and int(digits[0]) < 25 else "double"), ""
@@ -240,7 +246,8 @@ def _define(
             continue
         kind, loss = ("string", "") if text.lower() in enums else lake_type(text, engine)
         if not kind:
-            raise BadSetting(f"{table}: column {first.text} has type {text or 'none'}, which is not known of {engine}. "
+            what = f"column {printable(first.text)} has type {printable(text) or 'none'}"
+            raise BadSetting(f"{table}: {what}, which is not known of {engine}. "
                              f"Give the columns as a list: dmscdc table columns {for_shell(table)} --json FILE")
         columns.append(Column(first.text, kind))
         notes += [f"column {first.text} {loss}"] if loss else []
