@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import escaped
-from ..runs.log import table_html
+from ..runs.log import AS_IT_IS, table_html
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['AS_IT_IS', 'Answer', 'answer_of']
+__all__ = ['Answer', 'answer_of']
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #8abaf6ff
 _SHOWN = 20  # rows
-AS_IT_IS = "mathjax_ignore tex2jax_ignore"  # a name between two $ is no formula, which could be drawn over other rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..errors import RunStoreError
+from ..errors import RunStoreError, escaped
 from ..landing.files import for_shell
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['RECORD', 'EXIT_CODES', 'FORKER_DIED', 'as_json', 'say', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso',
-           'in_path', 'run_at', 'run_log_line', 'read_lines', 'by_end', 'RunLog', 'store_line', 'stored_run',
-           'facts_of', 'rebuild']
+__all__ = ['RECORD', 'AS_IT_IS', 'EXIT_CODES', 'FORKER_DIED', 'as_json', 'say', 'table_html', 'record', 'in_order', 'records',
+           'Run', 'iso', 'in_path', 'run_at', 'run_log_line', 'read_lines', 'by_end', 'RunLog', 'store_line',
+           'stored_run', 'facts_of', 'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -79,23 +79,26 @@ def _names_in(value: Any) -> list[str]:
 
 def _row_html(row: list[str], tag: str) -> str:
     "One row, its cells escaped and cut at 500 characters."
-    cells = (f"<{tag}>{html.escape(str(cell)[:500])}</{tag}>" for cell in row)
+    cells = (f"<{tag}>{html.escape(escaped(str(cell)[:500]))}</{tag}>" for cell in row)
     return f"<tr>{''.join(cells)}</tr>"
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-015
+AS_IT_IS = "mathjax_ignore tex2jax_ignore"  # a name between two $ is no formula, which could be drawn over other rows
+
+
 def table_html(
     value: Any,  # a JSON value
     most: int = 10,  # rows shown
 ) -> str:  # HTML, escaped
     "A small HTML table of a value; a sentence where it is neither a dict nor a list of dicts."
     if not _is_grid(value) and not isinstance(value, dict):
-        return f"<p>{html.escape(say(value, most))}</p>"
+        return f'<p class="{AS_IT_IS}">{html.escape(escaped(say(value, most)))}</p>'
     head, rows = _grid(value)
     lines = [_row_html(row, "td") for row in rows[:most]]
     if len(rows) > most:
         lines.append(f'<tr><td colspan="{len(rows[0])}">and {len(rows) - most:,} more</td></tr>')
     top = f"<thead>{_row_html(head, 'th')}</thead>" if head else ""
-    return f"<table>{top}<tbody>{''.join(lines)}</tbody></table>"
+    return f'<table class="{AS_IT_IS}">{top}<tbody>{"".join(lines)}</tbody></table>'
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-018
 def record(

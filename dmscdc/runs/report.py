@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from ..errors import escaped
 from .log import RECORD, as_json, in_order, in_path, records, say, table_html
 from ..storage.filesystem import iso_time
 
@@ -135,6 +136,11 @@ _FILTERS: dict[str, Callable] = {
 }
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-023
+def _in_order(value: Any) -> Any:
+    "A text of a page without characters that show it in another order; our own HTML stays."
+    return escaped(value, "\n\t") if type(value) is str else value
+
+
 @lru_cache(1)
 def _pages() -> Environment:
     "Our templates, compiled once per process."
@@ -146,6 +152,7 @@ def _pages() -> Environment:
         undefined=ChainableUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_in_order,
     )
     pages.filters.update(_FILTERS)
     return pages

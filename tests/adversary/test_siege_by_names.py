@@ -29,7 +29,7 @@ pytestmark = pytest.mark.proof
 
 SCRIPT = "<img src=x onerror=window.OWNED=1>"
 NAMES = [  # what a folder can be called; those that steer a terminal are no tables (test_locks.py)
-    SCRIPT, "<script>OWNED=1<", "&lt;b&gt;", "\"><svg onload=OWNED=1>", "' onclick='OWNED=1", "<title><b>", "javascript:OWNED=1", "{{7*7}}", "{% raw %}", "$$x$$", "[a](javascript:OWNED=1)",
+    f"$$x$${SCRIPT}", "<script>OWNED=1<", "&lt;b&gt;", "\"><svg onload=OWNED=1>", "' onclick='OWNED=1", "<title><b>", "javascript:OWNED=1", "{{7*7}}", "{% raw %}", "[a](javascript:OWNED=1)",
     "-x", "--ServerApp.port=1", "--help", "--folder=OWNED", "$(touch OWNED)", "`touch OWNED`", "; touch OWNED", "' && touch OWNED '", "a\"b", "\\", "%2e%2e", "..OWNED", "~", "*", "?", "a b", "=1+1", "@SUM(1)",
     "日本語", "שלום", "x" * 180, "3 tables: 3 ok",
 ]
@@ -108,6 +108,7 @@ def test_no_page_of_the_pass_runs_or_fetches_anything(house, browser):
     for path in pages:
         page.goto(path.as_uri())
         assert page.evaluate("[typeof window.OWNED, document.querySelectorAll('img[src=x], svg[onload], [onerror], [onclick]').length]") == ["undefined", 0], path.name
+        assert not STEERING.search(page.inner_text("body")), path.name
         for link in page.eval_on_selector_all("a[href]", "all => all.map(one => one.href)"): assert not link.startswith("javascript:"), path.name
         for link in page.eval_on_selector_all("a[href^='data:text/csv']", "all => all.map(one => one.href)"):
             cells = re.split(r"[,\r\n]+", base64.b64decode(link.partition(",")[2]).decode())
@@ -143,7 +144,7 @@ def jupyterlab(home: Path):
 
 def test_jupyterlab_shows_a_run_and_runs_nothing_of_it(house, browser):
     home, _ = house
-    [book] = (home / "runs/process_table" / quote(str(TABLES[0]), safe=" ")).glob("*.ipynb")
+    [book] = (home / "runs/process_table" / quote(str(TABLES[0]), safe=" $")).glob("*.ipynb")
     assert SCRIPT in book.read_text()
     with jupyterlab(home) as (url, token):
         context = browser.new_context()
@@ -151,5 +152,7 @@ def test_jupyterlab_shows_a_run_and_runs_nothing_of_it(house, browser):
         page.goto(f"{url}/tree/{quote(book.relative_to(home).as_posix())}?token={token}&reset")
         page.wait_for_selector(".jp-NotebookPanel .jp-RenderedHTMLCommon", timeout=60_000)
         page.wait_for_selector("text=OWNED", timeout=60_000, state="attached")
+        shown = page.eval_on_selector_all(".jp-RenderedHTML td, .jp-RenderedHTML p", "all => all.filter(one => one.textContent.includes('$$x$$')).map(one => Boolean(one.closest('.mathjax_ignore')))")
+        assert shown and all(shown)  # no formula, which could be drawn over other rows
         assert page.evaluate("[typeof window.OWNED, document.querySelectorAll('.jp-NotebookPanel [onerror], .jp-NotebookPanel [onclick]').length]") == ["undefined", 0]
         context.close()
