@@ -26,7 +26,7 @@ from ..lake.table import version_of
 from ..spark.formats import FORMATS, check_format, formats, jar_of
 from ..spark.jars import has_jar
 from ..spark.session import heap_of, memory_here
-from ..landing.files import OURS
+from ..landing.files import OURS, for_shell
 from ..landing.joined import places_of
 from ..runs.report import size as in_bytes
 from ..service.config import Config
@@ -35,7 +35,7 @@ from ..storage.filesystem import OUR_JARS, client, code_of, is_bucket, s3a_parts
 
 # %% auto #0
 __all__ = ['PLACE_CHECKS', 'Survey', 'survey', 'is_within', 'nested_places', 'java_version', 'java_and_spark', 'format_parts',
-           'free_disk', 'enough_memory', 'right_time', 'rights', 'old_versions']
+           'free_disk', 'enough_memory', 'right_time', 'rights', 'writers', 'old_versions']
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #61800328
 @dataclass(frozen=True)
@@ -294,6 +294,22 @@ def rights(s: Survey) -> Iterator[Finding]:
             yield Finding("error", name, what, "Every pass writes there", mend)
 
 
+def writers(s: Survey) -> Iterator[Finding]:
+    "Places on this machine that somebody else owns, or that everybody may write into."
+    config = s.config
+    for name, place in {"lake": config.lake, "runs": config.runs, "state": config.state}.items():
+        here = Path(place.removeprefix("sqlite:"))
+        if is_bucket(place) or place.startswith("dynamodb:") or not here.exists():
+            continue
+        found = here.stat()
+        what = "everybody may write there" if found.st_mode & 0o002 else ""
+        what = what if found.st_uid in (os.getuid(), 0) else f"it belongs to another user (number {found.st_uid})"
+        if what:
+            mend = f"chmod -R o-w {for_shell(str(here))}, or chown, or another place"
+            why = "Who writes there decides what lake and reports say"
+            yield Finding("warning", name, f"{place}: {what}", why, mend)
+
+
 def _try_place(url: str) -> None:
     _try_bucket(url) if is_bucket(url) else _try_folder(Path(url))
 
@@ -344,5 +360,5 @@ def old_versions(s: Survey) -> Iterator[Finding]:
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #4f5855f1
 PLACE_CHECKS: list[Callable[[Survey], Iterator[Finding]]] = [
-    nested_places, java_and_spark, format_parts, free_disk, enough_memory, right_time, rights, old_versions,
+    nested_places, java_and_spark, format_parts, free_disk, enough_memory, right_time, rights, writers, old_versions,
 ]

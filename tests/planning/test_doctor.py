@@ -514,6 +514,15 @@ def test_rights_are_tried_and_nothing_stays(tmp_path):
     assert on(tmp_path) == [] and sorted(path.name for path in tmp_path.iterdir()) == ["landing", "state.db"]
 
 
+@pytest.mark.parametrize("mode, owner, what", [(0o777, -1, "everybody may write there"), (0o700, 65534, "it belongs to another user (number 65534)"), (0o755, -1, "")], ids=["everybody", "another", "ours"])
+def test_a_place_that_others_own_or_may_write_into_is_told(tmp_path, mode, owner, what):
+    if owner > 0 and os.getuid(): pytest.skip("only root gives a folder away")
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake").chmod(mode)
+    os.chown(tmp_path / "lake", owner, owner)
+    assert [(one.severity, one.place, one.what.rpartition(": ")[2]) for one in on(tmp_path)] == [("warning", "lake", what)] * bool(what)
+
+
 def test_a_lake_where_nothing_can_be_written_is_an_error(tmp_path):
     (tmp_path / "lake").write_text("a file, not a folder")
     [one] = on(tmp_path)
