@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 # %% auto #0
 __all__ = ['ERRORS', 'steers', 'escaped', 'escaped_json', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty',
-           'LandingUnreachable', 'AlreadyExists', 'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable',
-           'InputChanged', 'LakeDamaged', 'CommitConflict', 'LeftToFormat', 'MissingDataFile', 'FilesGone',
-           'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError',
-           'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing', 'SuiteMissing',
-           'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError', 'ServerMissing',
-           'ServerDied', 'NotWanted', 'JarMissing', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed',
-           'BadKey', 'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
+           'LandingUnreachable', 'LandingContradicts', 'AlreadyExists', 'UnsupportedStore', 'Refused', 'Nameless',
+           'Unreadable', 'InputChanged', 'LakeDamaged', 'CommitConflict', 'LeftToFormat', 'MissingDataFile',
+           'FilesGone', 'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError',
+           'ConfigError', 'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing',
+           'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError',
+           'ServerMissing', 'ServerDied', 'NotWanted', 'JarMissing', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn',
+           'NoPast', 'NoFeed', 'BadKey', 'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
 _STEERS = re.compile(  # control characters, marks of direction, and what nobody sees
@@ -81,6 +81,10 @@ class LandingEmpty(DmscdcError, LookupError, verdict="attention", exit_code=3, m
 
 class LandingUnreachable(LandingEmpty, verdict="failed", exit_code=1, mend="give us access, or correct landing"):
     "The landing could not be listed: it is gone after tables were loaded from it, we may not, or nobody answers."
+
+
+class LandingContradicts(LandingUnreachable, mend="the files that it names, out of the landing or under other names"):
+    "Places of a landing hold files of one table that cannot belong together."
 
 
 class AlreadyExists(DmscdcError, mend="nothing: whoever asked takes the next name"):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles', 'hide_emptied',
            'before_images', 'images_of_all', 'added_column', 'change_files', 'quoted', 'value_of', 'logs', 'read_group',
            'read_changes', 'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded',
-           'is_text', 'sequence_column', 'useless_sequence', 'check_key', 'check_ops']
+           'is_text', 'sequence_column', 'useless_sequence', 'odd_sequence', 'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -440,23 +440,37 @@ def sequence_column(
 def useless_sequence(
     files: ChangeFiles,  # of one batch, without a change sequence column
 ) -> str:  # "" for none
-    "A column with change sequences that do not order the changes, and why: they are numbers, or were cut."
+    "A column with change sequences that do not order the changes, and why: they are numbers, bytes, or were cut."
     first = next((f for f in files.footers if f.rows), None)
     kinds = {c.name: c.type for c in first.schema if not c.of} if first else {}
-    numbers = [n for n, kind in kinds.items() if kind.partition("(")[0] in ("decimal", "double")]
-    named = [n for n in kinds if n in numbers or n.upper() == STANDARD]
-    if not named:
+    able = [n for n, kind in kinds.items() if kind.partition("(")[0] in ("decimal", "double", "string", "binary")]
+    if not able:
         return ""
     file, name = open_raw(files.urls[first.path], first.path), first.path.rpartition("/")[2]
-    row = next(read_pieces(file, first.path, named, range(file.num_row_groups), 1)).slice(0, 1).to_pylist()[0]
-    for column, value in row.items():
-        is_number = isinstance(value, (Decimal, float)) and math.isfinite(value)
-        if is_number and is_sequence(f"{value:.0f}", column, name):
-            exact = kinds[column].startswith("decimal") and column.upper() != STANDARD
-            why = f" (of decimals only {STANDARD} is read as a change sequence)" * exact
-            return f"{column} is {kinds[column]}{why}, and"
-        if column.upper() == STANDARD and value is not None and not is_sequence(value, column, name):
-            return f"{column} is {str(value)!r:.60} in the first row of {first.path}, and"
+    row = next(read_pieces(file, first.path, able, range(file.num_row_groups), 1)).slice(0, 1).to_pylist()[0]
+    return next(filter(None, (odd_sequence(value, n, kinds[n], name) for n, value in row.items())), "")
+
+
+_CUT = re.compile(r"\s*([0-9]{24,35})\s*")  # long enough to be no number of a source's own
+
+
+def odd_sequence(
+    value: Any,  # of the first row of a change file
+    column: str,
+    kind: str,  # of the column, in the lake's types
+    name: str,  # base name of the file
+) -> str:  # "" for none
+    "Why a value that looks like a change sequence is not taken for one."
+    if isinstance(value, (Decimal, float)) and math.isfinite(value) and is_sequence(f"{value:.0f}", column, name):
+        is_exact = kind.startswith("decimal") and column.upper() != STANDARD
+        why = f" (of decimals only {STANDARD} is read as a change sequence)" * is_exact
+        return f"{column} is {kind}{why}, and"
+    text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
+    if not isinstance(text, str) or isinstance(value, str) and is_sequence(value, column, name):
+        return ""
+    digits, (low, high) = _CUT.fullmatch(text), sequence_span(name)
+    if column.upper() == STANDARD or digits and low <= digits[1][:14] <= high:
+        return f"{column} is {value!r:.60} in the first row of {name} ({kind}; 35 digits of text were expected), and"
     return ""
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-027

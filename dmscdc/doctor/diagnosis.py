@@ -150,8 +150,9 @@ def _in_other_letters(half: dict[TableRef, Listing]) -> Iterator[Finding]:
 
 
 def _is_rest(here: Listing, there: Listing) -> bool:
-    "Whether a place has the kind of files that another one lacks."
-    return bool(there.changes if here.load else there.load)
+    "Whether a place has the kind of files that another one lacks, and only these: with both it is another landing."
+    has, lacks = (there.changes, there.load) if here.load else (there.load, there.changes)
+    return bool(has) and not lacks
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #5295d2f3
 def examine(

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..changes.csv import is_csv, place_of
-from ..changes.read import OPS, STANDARD, check_key, is_sequence
+from ..changes.read import OPS, STANDARD, check_key, is_sequence, odd_sequence
 from ..changes.schema import OP, WAY, Column, Schema, check_case, column_type, evolve, open_raw, read_raw, stored
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import UNFOLLOWED, RawFile, for_shell, is_no_file
@@ -115,8 +115,10 @@ def no_sequence(e: Evidence) -> Iterator[Finding]:
     if not without:
         return
     what, column = f"{without[0].file.path} has no change sequence ({STANDARD})", stamp_column(samples)
-    if odd := next((name for name in without[0].names if name.upper() == STANDARD), ""):
-        what = f"{without[0].file.path}: {odd} is {without[0].rows[odd].type}, which does not hold its 35 digits"
+    rows, file = without[0].rows, without[0].file
+    cells = [(name, value, str(rows[name].type)) for name, value in rows.slice(0, 1).to_pylist()[0].items()]
+    if odd := next(filter(None, (odd_sequence(value, name, kind, file.name) for name, value, kind in cells)), ""):
+        what = f"{file.path}: column {odd.removesuffix(', and')}: it does not order the changes"
     stamps = [stamp for one in samples for stamp in _stamps(one, column)]
     if len(stamps) > 1 and not any(re.search(r"\.\d*[1-9]", stamp) for stamp in stamps):
         why = (f"The times in {column} are whole seconds, so they do not order the changes of one second. We take the "

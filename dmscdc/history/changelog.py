@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'is_same_base', 'obsolete', 'undecided',
-           'lost_changes', 'put_again', 'lost_older', 'rows_aside', 'hidden_rows', 'open_changelog', 'upto',
-           'check_told', 'closed_by', 'may_repeat', 'is_held', 'applied', 'lost_of', 'held_by', 'changelog_files',
-           'equal_images', 'read_changelog', 'read_files']
+           'as_applied', 'lost_changes', 'put_again', 'lost_older', 'rows_aside', 'hidden_rows', 'open_changelog',
+           'upto', 'check_told', 'closed_by', 'may_repeat', 'is_held', 'applied', 'lost_of', 'held_by',
+           'changelog_files', 'equal_images', 'read_changelog', 'read_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
@@ -164,8 +164,30 @@ def undecided(
         return [f"{table}: {nobody} about its first load: {doubt}. This answer leaves them out; {ask}"]
     if position and load and not stands_on(position, load) and is_copy(load, position.load_files):
         same = f"load files with the names and sizes of load {position.load} were put again"
-        return [f"{table}: {nobody} what they are: {same}. This answer takes them for a new load; {ask}"]
+        is_same = _is_same(changes, position, asked)
+        what = f"that load, which the lake has: {ask}" if is_same else f"a new load: {ask}"
+        return [f"{table}: {nobody} what they are: {same}. This answer takes them for {what}"]
     return []
+
+
+def _is_same(changes: Sequence[RawFile], position: Position, asked: Mapping | None) -> bool:
+    "Whether a load that looks like a copy is taken for one: a person says so, or its change files were put again, too."
+    if asked:
+        return asked["kind"] == "accept"
+    known = [file for file in changes if file.path in dict(position.window)]
+    return bool(known) and all(file.time > position.listed_at for file in known)
+
+
+def as_applied(
+    load: Sequence[RawFile],
+    changes: Sequence[RawFile],
+    position: Position | None,  # of the lake's newest commit
+    asked: Mapping | None,  # an instruction that no pass has carried out
+) -> tuple[RawFile, ...]:
+    "The load; where it is a copy of the applied one, that one, with the times at which it was first put."
+    known = {file.identity: file for file in position.load_files} if position else {}
+    is_one = bool(load) and known.keys() >= {file.identity for file in load} and _is_same(changes, position, asked)
+    return tuple(known[file.identity] for file in load) if is_one else tuple(load)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-019
 def _lost_load(
@@ -340,7 +362,7 @@ def open_changelog(
     here, there = open_landing(landing), open_landing(archive) if archive else None
     listing = here.files(table)
     changes, moved = _merged(listing.changes, there.files(table).changes if there else ())
-    load = listing.load
+    load = as_applied(listing.load, changes, position, asked)
     emptied = position.emptied if position and {*load} <= {*position.load_files} else None
     load = () if emptied else load
     if not load and not changes:
@@ -355,7 +377,7 @@ def open_changelog(
     lost = _lost_load(table, position, load)
     past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
-    open = undecided(table, load, changes, position, moved, asked)
+    open = undecided(table, listing.load, changes, position, moved, asked)
     gaps = (*open, *lost, *gone, *_overwritten(table, number, before, emptied))
     past = replace(past, emptied=emptied, gaps=gaps, position=position, aside=aside, columns=columns, reloads=reloads)
     past = replace(past, hidden=hidden_rows(past, position.aside or {} if aside and position else {}))

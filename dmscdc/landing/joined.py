@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from ..errors import LandingUnreachable
+from ..errors import LandingContradicts
 from .files import FolderLanding, Listing, TableRef
 
 # %% auto #0
@@ -59,12 +59,12 @@ class JoinedLanding:
         return sorted(found)
 
     def files(self, table: TableRef, position: Any = None) -> Listing:  # what it has applied
-        "The files of a table in all places. Raises `LandingUnreachable` where they contradict each other."
+        "The files of a table in all places. Raises `LandingContradicts` where they contradict each other."
         places = [one for one in self.places if self._owns(one, f"{table.schema}/{table.name}")]
         listings = [(one, one.files(table, position)) for one in places]
         loads = [one.url(table) for one, found in listings if found.load]
         if loads[1:]:
-            raise LandingUnreachable(
+            raise LandingContradicts(
                 f"{table}: load files lie in {' and in '.join(loads)}, and which of them the table begins with cannot "
                 "be told. Move one of them out of the landing"
             )
@@ -73,9 +73,10 @@ class JoinedLanding:
             for file in chain(found.load, found.changes):
                 if file.path in where:
                     both = f"{where[file.path].url(table)} and in {one.url(table)}"
-                    raise LandingUnreachable(
+                    raise LandingContradicts(
                         f"{table}: {file.path} lies in {both}. Files of one table have names of their own: where they "
-                        "hold the same rows, move one of them out of the landing"
+                        "hold the same rows, move one of them out of the landing; where not, rename one, a millisecond "
+                        "later"
                     )
                 where[file.path] = one
         self._found.setdefault(table, {}).update(where)

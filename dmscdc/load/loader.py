@@ -670,7 +670,8 @@ def _sent_before(
     "The applied files that may hold changes which a batch brings again."
     lowest, newest = (batch.folded.lowest or ("",))[0], before.sequence or ""
     harmless = task.key and not images  # to a row; the same change of a key would come before another one of it
-    is_new = lowest > newest or lowest == newest and bool(harmless)
+    same = lowest == newest and bool(harmless) and not batch.folded.disorder
+    is_new = lowest > newest or same
     if not lowest or is_new or task.from_stream or batch.folded.unproven:
         return []
     known = [RawFile(path, size, 0.0) for path, size in before.window]
@@ -751,6 +752,17 @@ def _rows_sent_again(
     rest = rows.join(spark.createDataFrame([*told], f"{FILE} string, {ROW} bigint"), [FILE, ROW], "left_anti")
     lowest = rest.orderBy(quoted(column)).select(quoted(column), FILE).first()
     return told, lowest and [*lowest]
+
+
+def _say_on_top(task: Task, early: Sequence[RawFile]) -> str:  # "" for none
+    "What is said of change files that were put before the load."
+    if not early:
+        return ""
+    were, they = ("were", "they change") if early[1:] else ("was", "it changes")
+    return (
+        f"{some(early)} {were} put before the load and {were} applied on top of it. If the load has what {they}: "
+        f"dmscdc table rewind {for_shell(task.table)} --reload --supersede"
+    )
 
 
 def _say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int, repeats: int) -> str:  # "" for none
@@ -893,8 +905,9 @@ def _prepare_emptied(
     if before.base_files and file.time < min(f.time for f in before.base_files):
         raise Refused(
             f"{task.table}: row {at[1] + 1:,} of {file.path} empties the table (TRUNCATE), and the file was put before "
-            "the load, which has what came after it: nothing was applied. A load without the files of before: "
-            f"dmscdc table rewind {for_shell(task.table)} --reload --supersede"
+            "the load: nothing was applied. If the load was read after it, leave the files of before out: dmscdc table "
+            f"rewind {for_shell(task.table)} --reload --supersede. If another task was reading the load then, which of "
+            "its rows are older nobody can tell: let DMS load the table again"
         )
     if not task.key and file.order <= change_order(before.last):
         raise Refused(
@@ -1032,7 +1045,8 @@ def _prepare_batch(
         if old := sum(kinds.get(path) != "again" for path, _ in resent):
             gone = f"{count(old, 'row')} left out that a resumed task has sent again from before the load"
             again = "; ".join(filter(None, [gone, again]))
-        parts["message"] = "; ".join(filter(None, [again, slow]))
+        on_top = _say_on_top(task, early)
+        parts["message"] = "; ".join(filter(None, [on_top, again, slow]))
         return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)
 
     return PendingLoad(pending, result)

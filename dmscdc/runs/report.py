@@ -412,7 +412,7 @@ def balance_lines(
         return []
     twice = "counted twice: a changed key ends one row and begins another"
     beyond = "counted twice: without a key an update ends one row and begins another"
-    beyond = "not in the new load" if is_load else beyond
+    beyond = f"not in the new load, or {beyond}" if is_load else beyond
     told = [(words, rows.get(name, 0)) for name, words in BALANCE.items()]
     told += [(twice, -rows.get("moved", 0)), (beyond, -rows.get("beyond", 0))]
     told += [("removed with all others when the table was emptied: no row that was read", -rows.get("emptied", 0))]

@@ -90,6 +90,7 @@ STANDARD, ANOTHER = "AR_H_CHANGE_SEQ", "txseq"
     (pa.decimal128(35, 0), STANDARD, 35, ""), (pa.decimal128(38, 0), STANDARD, 35, ""), (pa.float64(), STANDARD, 35, "AR_H_CHANGE_SEQ is double, which does not hold the 35 digits"),
     (pa.float64(), ANOTHER, 35, "txseq is double, and so does not order the changes"), (pa.decimal128(38, 0), ANOTHER, 35, "txseq is decimal(38,0) (of decimals only AR_H_CHANGE_SEQ is read as a change sequence), and so does not order the changes"),
     (pa.string(), STANDARD, 20, "AR_H_CHANGE_SEQ is '20181215100000000000' in the first row"),
+    (pa.string(), ANOTHER, 25, "txseq is '2018121510000000000000000' in the first row"), (pa.binary(), ANOTHER, 35, "35 digits of text were expected"),
 ], ids=str)
 def test_a_change_sequence_that_is_a_number_decides_where_it_is_exact_and_else_it_is_said(tmp_path, spark, kind, column, digits, told):
     settings = DmsSettings(sequence_column=column)
@@ -114,6 +115,24 @@ def test_changes_that_a_resumed_task_sends_again_are_never_applied_over_what_is_
     assert w.lake("id, name") == [(1, "b"), (3, "new")]
     sequenced(w, 20, [("I", 4, "four")], (11,))  # cut off before its delete comes again
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "b"), (3, "new")]
+
+
+def test_what_was_put_before_the_load_is_applied_and_said_with_the_way_out(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(1, "old")], time=datetime(2018, 12, 15, 10, 30, tzinfo=timezone.utc))
+    w.changes(1, [("U", 1, "a"), ("I", 2, "b")], time=datetime(2018, 12, 15, 10, 1, tzinfo=timezone.utc))
+    done = w.go()
+    assert done.verdict == "ok" and w.lake("id, name") == [(1, "a"), (2, "b")]
+    assert f"{closed(1)}.parquet was put before the load and was applied on top of it. If the load has what it changes: dmscdc table rewind" in done.words, done.words
+
+
+def test_a_repeat_beside_a_newer_change_of_its_key_is_no_disagreement(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(1, "old")], settings=DmsSettings(sequence_column="seq"))
+    sequenced(w, 1, [("U", 1, "b")], (10,))
+    assert w.go().verdict == "ok"
+    sequenced(w, 2, [("U", 1, "c")], (20,))
+    sequenced(w, 3, [("U", 1, "b")], (10,))
+    done = w.go()
+    assert done.verdict == "ok" and "as a resumed task does" in done.words and w.lake("id, name") == [(1, "c")], done.words
 
 
 def test_what_came_again_from_before_the_known_files_is_told_to_a_person(tmp_path, spark):

@@ -133,10 +133,13 @@ def test_what_waits_may_repeat_rows_which_a_pass_leaves_out_and_what_is_accepted
     assert "is not applied yet" not in typed(one, "as-of", "shop.item")
 
     one.load([("lamp", 9)], time=DAWN + timedelta(hours=5), settings=task)  # copied: the same names and sizes
-    assert "nobody has decided what they are" in typed(one, "as-of", "shop.item")
+    said = typed(one, "as-of", "shop.item")
+    assert "shop.item: 1 row as of" in said and "nobody has decided" in said and "takes them for a new load" in said
     typed(one, "table", "accept", "shop.item")
     said = typed(one, "as-of", "shop.item")
-    assert "a person has decided (accept) what they are" in said and "the next pass does what was decided" in said
+    assert "shop.item: 3 rows as of" in said and "a person has decided (accept)" in said and "takes them for that load, which the lake has" in said
+    typed(one, "table", "rewind", "shop.item", "--reload", "--supersede")
+    assert "takes them for a new load" in typed(one, "as-of", "shop.item")
 
 
 def test_inserts_shortly_after_the_load_that_repeat_its_rows_are_said_and_left_out_on_request(one):
