@@ -452,4 +452,8 @@ def audit_row(
         words += [f"{lake.table}: {len(keys):,} rows had these values; the first {MANY} are told"] * (len(keys) > MANY)
     index = KeyIndex(tuple(keys[0])) if keys else None
     more = {"stamp": stamp, "spark": spark, "compare": until is None, "index": index}
-    return [audit_of(past, lake, one, every=every, keyless=keyless, **more) for one in keys[:MANY]], words
+    told = [audit_of(past, lake, one, every=every, keyless=keyless, **more) for one in keys[:MANY]]
+    kept = past.position.aside or {} if past.position else {}
+    if not any(one.life.steps for one in told) and past.aside and rows_aside(past, kept):
+        words += [f"{lake.table}: rows that are put aside are not told: dmscdc quarantine show {for_shell(lake.table)}"]
+    return told, words

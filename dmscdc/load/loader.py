@@ -616,10 +616,13 @@ def note_unmatched(task: Task, written: Written, left_out: Schema = ()) -> str:
             f"changed keys ({', '.join(images)}) are left out (--schema-policy keep). To follow them: dmscdc table set "
             f"{for_shell(task.table)} --schema-policy evolve, then dmscdc table rewind {for_shell(task.table)} --reload"
         )
+    reload = f"dmscdc table rewind {for_shell(task.table)} --reload"
+    what = f"{count(written.unmatched, 'update')} met no row and {were} inserted"
+    if {f"BI_{k}" for k in task.key} & {c.name for c in written.commit.schema}:
+        return f"{what}: a file came late, or inserts are missing. A reload brings what the files have: {reload}"
     return (
-        f"{count(written.unmatched, 'update')} met no row and {were} inserted: a key was changed at the source (the "
-        f"row with the old key is still in the lake), or inserts are missing. Add before-image columns to the task, "
-        f"and reload: dmscdc table rewind {for_shell(task.table)} --reload"
+        f"{what}: a key was changed at the source (the row with the old key is still in the lake), or inserts are "
+        f"missing. Add before-image columns to the task, and reload: {reload}"
     )
 
 # %% ../../notebooks/08_load/05_loader.ipynb #cell-027
