@@ -304,6 +304,7 @@ def _ways(how: CsvFormat, columns: Schema, is_change: bool) -> Iterator[Schema]:
     "Every layout of a file without a header."
     types = {c.name: c.type for c in columns}
     ends = [how.more[:count] for count in range(len(how.more) + 1)] if how.more else [(), (STANDARD,)]
+    ends = [end for end in ends if not set(end) & set(types)]
     for op in (True, False) if not is_change or how.inserts else (True,):
         for stamp in (True, False):
             for end in ends:
@@ -344,7 +345,6 @@ def _faults(
         is_odd |= c in columns and bool(name) and all(is_sequence(value, "", name) for value in values)
         bad |= odd
     return is_odd, int(bad.sum())
-
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #5115d956
 def _no_names(table: str, path: str, rows: Sequence[Fields]) -> Nameless:
@@ -432,7 +432,8 @@ def _would_fit(table: str, how: CsvFormat, path: str, rows: Sequence[Fields]) ->
 
 def _no_way(table: str, path: str, how: CsvFormat, rows: Sequence[Fields], way: Schema | None) -> Unreadable:
     "The error for a file that its version of the definition does not fit."
-    is_change = parse_name(path.rpartition("/")[2]).kind == "change"
+    name = path.rpartition("/")[2]
+    is_change = parse_name(name).kind == "change"
     since, columns = version_at(how, path)
     ways = list(_ways(how, columns, is_change))
     fits, found = sorted({len(one) for one in ways}), sorted({len(row) for row in rows})
@@ -449,11 +450,14 @@ def _no_way(table: str, path: str, how: CsvFormat, rows: Sequence[Fields], way: 
         if found[0] in fits:
             said = (f"a row of {path} has {fields}; {known}. So many could be, {op}, with or without a timestamp "
                     "before them and what rules add behind them, but not with these values.")
-    if STANDARD in [c.name.upper() for c in columns]:
-        said += f" {STANDARD} is added by a rule of the task: leave it out of the definition."
+    same = [row for row in rows if len(row) == found[0]]
+    last = [values for one in ways if len(one) == found[0] for c, values in zip(one, zip(*same)) if c == columns[-1]]
+    is_number = is_change and any(all(is_sequence(value, "", name) for value in values) for values in last)
+    if added := [c.name for c in columns if c.name.upper() == STANDARD or is_number and c == columns[-1]]:
+        said += f" {added[0]} is added by a rule of the task: leave it out of the definition (--since load)."
     said += _would_fit(table, how, path, rows)
     more = ", ".join(how.more) or "none are set"
-    begins = f" --since {path.rpartition('/')[2]}" if is_change else ""
+    begins = f" --since {name}" if is_change else ""
     return Unreadable(
         f"{said} If its columns are others: dmscdc table columns {for_shell(table)} --ddl FILE{begins}. If rules of "
         f"the task add columns behind those of the source (now: {more}): dmscdc table set {for_shell(table)} "

@@ -538,9 +538,10 @@ def _likely_renaming(
     pairs = [(old, new) for old in gone for new in added if types.get(old) == types.get(new)]
     if not pairs:
         return None
+    rows = task.lake.read(spark())  # an expression of Spark needs an open session
     both = [F.col(quoted(old)).isNotNull() & F.col(quoted(new)).isNotNull() for old, new in pairs]
     equal = [each & (F.col(quoted(old)) == F.col(quoted(new))) for each, (old, new) in zip(both, pairs)]
-    row = task.lake.read(spark()).agg(*[F.count_if(one) for each in zip(both, equal) for one in each]).first()
+    row = rows.agg(*[F.count_if(one) for each in zip(both, equal) for one in each]).first()
     found = [(*pair, row[2 * n], row[2 * n + 1]) for n, pair in enumerate(pairs)]
     best = max(found, key=lambda one: one[3] / max(one[2], 1))
     return best if best[2] and best[3] > _ENOUGH * best[2] else None

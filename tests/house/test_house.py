@@ -308,3 +308,18 @@ def test_a_table_in_a_printed_command_is_quoted_for_the_shell():
     found = [(module.name, line, value) for module in sorted((NOTEBOOKS.parent / "dmscdc").rglob("*.py")) for line, value in named(module)]
     assert len(found) > 60, found
     assert [at for at in found if not at[2].startswith("for_shell(")] == []
+
+
+def test_no_expression_of_spark_is_built_before_the_session_that_is_opened_on_demand():
+    trees = {module: ast.parse(module.read_text()) for module in sorted((HOME / "dmscdc").rglob("*.py"))}
+    calls = [node for node in ast.walk(trees[HOME / "dmscdc/load/loader.py"]) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    given = {call.func.id for call in calls if any(isinstance(one, ast.Name) and one.id == "later" for one in call.args)}  # a session on demand
+    early, seen = [], 0
+    for node in (node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        opens = [one.arg for one in node.args.args if one.annotation and (ast.unparse(one.annotation) == "OpenSession" or node.name in given and "SparkSession" in ast.unparse(one.annotation))]
+        names = [one for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
+        built, opened = ([(one.lineno, one.col_offset) for one in names if one.id in wanted] for wanted in (("F",), opens))
+        if opens and built:
+            seen += 1
+            early += [node.name] * (not opened or min(built) < min(opened))
+    assert seen > 5 and not early, early

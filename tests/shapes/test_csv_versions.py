@@ -73,6 +73,19 @@ def test_a_real_capture_before_images_behind_an_empty_sequence(house):
     assert "10249" in said and house.typed("table", "columns", "public.orders").count("varchar") == 0
 
 
+@pytest.mark.parametrize("name", ["transact_id", "AR_H_CHANGE_SEQ"])
+def test_a_change_sequence_in_the_definition_is_to_be_left_out_of_it(house, name):
+    house.put("LOAD00000001.csv", "1,a,\n2,b,\n")
+    house.put(f"{closed(1)}.csv", f"U,1,A,{'20181215100001':0<35}\n")
+    house.defined(f"id int, name text, {name} text")
+    house.typed("table", "set", "shop.item", "--key", "id")
+    found = house.go()
+    assert found.verdict == "refused" and f"{name} is added by a rule of the task: leave it out of the definition (--since load)" in found.words, found.words
+    house.defined("id int, name text", "--since", "load")
+    house.go()
+    assert house.lake("id, name") == [(1, "A"), (2, "b")]
+
+
 def test_columns_change_in_the_middle_and_every_file_is_read_by_its_own_version(house):
     house.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n")
     house.put(f"{closed(1)}.csv", "U,1,A,1.10\n")
