@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..changes.schema import NO_OP, OP, OURS, Column, Footer, Schema
 from ..errors import Refused
 from ..landing.files import TableRef, for_shell
-from ..spark.formats import check_format
+from ..spark.formats import check_format, spark_version
 from ..spark.interrupts import STEP
 from ..state.position import Position
 
@@ -283,8 +283,8 @@ class Clock:
 def version_of(package: str) -> str:
     "The version of an installed package, a dash if it is missing."
     try:
-        return version(package)
-    except PackageNotFoundError:
+        return spark_version() if package == "pyspark" else version(package)
+    except ImportError:
         return "–"
 
 

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points, version
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -20,8 +20,8 @@ from .jars import has_jar
 from ..storage.filesystem import OUR_JARS
 
 # %% auto #0
-__all__ = ['FORMATS', 'TableFormat', 'formats', 'check_format', 'odd_names', 'spark_line', 'jar_of', 'format_conf',
-           'bucket_parts', 'check_session']
+__all__ = ['FORMATS', 'TableFormat', 'formats', 'check_format', 'odd_names', 'spark_version', 'spark_line', 'jar_of',
+           'format_conf', 'bucket_parts', 'check_session']
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #799f7f4d
 @dataclass(frozen=True)
@@ -96,9 +96,19 @@ def odd_names(
     return getattr(resolve_name(check_format(format, table)), "odd_name", re.compile(r"\Z."))
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #9d21674f
+def spark_version() -> str:
+    "The version of the installed Spark. Glue and EMR bring one that no package index knows of."
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        from pyspark.version import __version__
+
+        return __version__
+
+
 def spark_line() -> str:
     "The line of the installed Spark, like 4.1."
-    return ".".join(version("pyspark").split(".")[:2])
+    return ".".join(spark_version().split(".")[:2])
 
 
 def jar_of(

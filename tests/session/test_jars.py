@@ -7,15 +7,19 @@ import subprocess
 import sys
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from threading import Thread
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 
 from dmscdc.errors import JarMissing
+from dmscdc.lake.table import versions
 from dmscdc.service.config import write_config
+from dmscdc.spark.formats import spark_line
 from dmscdc.spark.jars import Jar, fetched, listed, with_jars
 from dmscdc.storage.filesystem import OUR_JARS
 
@@ -111,3 +115,11 @@ def test_a_table_whose_jars_are_not_the_listed_ones_fails_before_java_starts(rep
     assert subprocess.run([CLI, "table", "set", "shop.product", "--key", "id"], cwd=tmp_path).returncode == 0
     done = subprocess.run([CLI, "pass"], cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ, "JAVA_HOME": "/nowhere", "DMSCDC_SMALL_BYTES": "0"})
     assert done.stdout == "1 table: 1 failed\n" and f"shop.product: failed, JarMissing: {wanted.name} from file:" in done.stderr, done
+
+
+def test_a_spark_of_which_no_package_index_knows_is_named_by_itself(monkeypatch):  # as that of Glue and EMR
+    def unknown(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr("dmscdc.spark.formats.version", unknown)
+    assert (spark_line(), versions()["pyspark"]) == (".".join(pyspark.__version__.split(".")[:2]), pyspark.__version__)
