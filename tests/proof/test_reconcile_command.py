@@ -96,7 +96,7 @@ def test_the_page_has_columns_in_their_order_one_spelling_of_a_hash_and_the_colu
     assert ["side", "rows", "hash"] in heads and ["low", "high", "source", "lake"] in heads and ["kind", "key", "in_flight", "column", "source", "lake"] in heads
     assert found["source"]["hash"] != found["lake"]["hash"] and all(text.count(found[side]["hash"]) == 2 for side in ("source", "lake"))
     assert not any(f"{int(found[side]['hash'], 16)}" in text.replace(",", "") for side in ("source", "lake"))
-    assert f"<p>{found['compared']}</p>" in text and found["compared"].split(", ")[:2] == ["id", "name"]
+    assert f">{found['compared']}</p>" in text and found["compared"].split(", ")[:2] == ["id", "name"]
 
 
 def test_a_wrong_password_fails_in_the_words_of_the_driver(runs):
