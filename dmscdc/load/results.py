@@ -212,6 +212,8 @@ def did(
     said = [load.message for load in loads if load.message]
     if files := sum(len(load.files) for load in loads):
         said.append(f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {became}")
+    if moved := rows["moved"]:
+        said.append(f"{count(moved, 'changed key')} counted twice, as the end of one row and the beginning of another")
     columns = [words for load in loads for words in load.schema]
     said += [words for words in columns if " is absent from " in words or " is gone from " in words]
     if unlogged := sum(load.unlogged for load in loads):
