@@ -283,7 +283,7 @@ class RunLog:
         return sorted(found, key=by_end) if self.run_store.is_remote else found
 
     def newest_first(self) -> Iterator[dict[str, Any]]:
-        "All lines, the newest first; from a bucket, pieces are read only as needed."
+        "All lines, the newest first; parts of a file and pieces of a bucket are read only as needed."
         for part in self.run_store.parts():
             lines = read_lines(part)
             yield from reversed(sorted(lines, key=by_end) if self.run_store.is_remote else lines)

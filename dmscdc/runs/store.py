@@ -122,6 +122,9 @@ class _FolderPages(_Folder):
                 write_whole(self.where(name), after.decode())
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-018
+_PART = 1 << 20  # bytes of the run log that are read at once
+
+
 class FolderRunStore(_FolderPages):
     "Runs in a folder."
 
@@ -137,12 +140,21 @@ class FolderRunStore(_FolderPages):
                 os.write(file.fileno(), (b"\n" if _ends_torn(file) else b"") + line)
 
     def parts(self, newest: int | None = None) -> Iterator[bytes]:
-        "All lines in one part; with `newest`, only that many bytes from the end, which is always quick."
-        if self.where(LINES).exists():
-            with self.where(LINES).open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - newest) if newest else 0)
-                yield file.read()
+        "Whole lines, the newest part first; with `newest`, only that many bytes from the end, which is always quick."
+        if not self.where(LINES).exists():
+            return
+        with self.where(LINES).open("rb") as file:
+            at, rest = file.seek(0, os.SEEK_END), b""
+            start = max(0, at - newest) if newest else 0
+            while at > start:
+                size = min(_PART, at - start)
+                at -= size
+                file.seek(at)
+                part = file.read(size) + rest
+                cut = part.find(b"\n") + 1 if at > start else 0  # its first line may begin in the part before
+                rest = part if at > start and not cut else part[:cut]
+                if len(rest) < len(part):
+                    yield part[cut:]
 
     def tail(self, piece: int, offset: int) -> Iterator[tuple[int, bytes]]:
         "What follows an offset of the run log; a file is one piece, number 1."

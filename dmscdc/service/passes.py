@@ -90,8 +90,9 @@ def in_words(
     "The worst verdict and the number of tables by verdict; tables that wait, or are paused, are counted separately."
     outcomes = list(outcomes)
     worst = min((outcome.verdict for outcome in outcomes), key=WORST_FIRST.index, default="nothing")
-    known = (*WORST_FIRST[:-1], "waiting", "paused", "nothing")
+    known = (*WORST_FIRST[:-1], "waiting", "paused", "not begun", "nothing")
     idle = {one.table: "paused" if one.paused else "waiting" for one in outcomes if one.paused or one.waits}
+    idle |= {one.table: "not begun" for one in outcomes if not one.begun}
     counts = Counter(idle.get(one.table, "nothing") if one.verdict == "nothing" else one.verdict for one in outcomes)
     parts = ", ".join(f"{counts[word]:,} {word}" for word in known if counts[word])
     return worst, f"{len(outcomes):,} table{'s' * (len(outcomes) != 1)}: {parts or 'none'}"

@@ -204,6 +204,7 @@ class Outcome:
     run: Run | None = None  # None: no notebook was needed
     waits: bool = False  # for files of DMS, for a key, or for a person who lets a paused table go on
     paused: bool = False
+    begun: bool = True  # False: it has work, and the pass was stopped before
 
     def __str__(self) -> str:
         return f"{self.table}: {self.verdict}, {self.words}"
@@ -217,7 +218,8 @@ def without_run(
     if status.refusal:
         return Outcome(name, "refused", refusal_words(status), f"dmscdc pass --only {for_shell(name)} --retry")
     if status.has_work:
-        return Outcome(name, "nothing", "not begun: the pass was stopped", f"dmscdc pass --only {for_shell(name)}")
+        words = "not begun: the pass was stopped"
+        return Outcome(name, "nothing", words, f"dmscdc pass --only {for_shell(name)}", begun=False)
     if status.state == "waiting":
         return _waiting(status)
     if status.state == "paused":

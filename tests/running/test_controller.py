@@ -313,6 +313,7 @@ def test_a_pass_that_is_stopped_while_its_server_starts_begins_no_run(tmp_path):
         result = run_pass(config, job=stand_in(home), on_event=quiet, start=serve, stop_work=fake.stop_work, stop=stop)
         assert result.exit_code == 1 and asked == [stop] and all(server.ended for server in fake.started)
         assert {(o.verdict, o.words, o.run) for o in result.tables.values()} == {("nothing", "not begun: the pass was stopped", None)}
+        assert result.words.endswith(f"{len(result.tables)} not begun"), result.words
         assert [line.get("table") for line in RunLog(config.runs).lines()] == [None], "no run was kept, only the pass"
         assert not [item for item in state.items() if state.holder(item.table) or item.commit]
 
