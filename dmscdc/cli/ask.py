@@ -311,7 +311,8 @@ def refusals(table: str) -> Iterator[None]:
     except LookupError as error:
         fail(error, 2)
     except Exception as error:
-        if isinstance(error, MemoryError) or "overflow" in str(error):  # of Arrow: more than 2 GB of text
+        is_full = type(error).__name__ == "ArrowInvalid" and "overflow" in str(error)  # more than 2 GB of text
+        if isinstance(error, MemoryError) or is_full:
             small = f"dmscdc changes {for_shell(table)} --since … --until …, and dmscdc history of one key, need less"
             fail(OutOfMemory(f"{table}: the answer does not fit into half of this machine's memory: {small}"), 1)
         if words := explained(error):

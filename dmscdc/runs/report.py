@@ -136,7 +136,7 @@ _FILTERS: dict[str, Callable] = {
 }
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-023
-def _in_order(value: Any) -> Any:
+def _visible(value: Any) -> Any:
     "A text of a page without characters that show it in another order; our own HTML stays."
     return escaped(value, "\n\t") if type(value) is str else value
 
@@ -152,7 +152,7 @@ def _pages() -> Environment:
         undefined=ChainableUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_in_order,
+        finalize=_visible,
     )
     pages.filters.update(_FILTERS)
     return pages
