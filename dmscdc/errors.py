@@ -83,7 +83,7 @@ class LandingUnreachable(LandingEmpty, verdict="failed", exit_code=1, mend="give
     "The landing could not be listed: it is gone after tables were loaded from it, we may not, or nobody answers."
 
 
-class LandingContradicts(LandingUnreachable, mend="the files that it names, out of the landing or under other names"):
+class LandingContradicts(LandingUnreachable, mend="move the files that it names out of the landing, or rename them"):
     "Places of a landing hold files of one table that cannot belong together."
 
 

@@ -144,7 +144,7 @@ def _in_other_letters(half: dict[TableRef, Listing]) -> Iterator[Finding]:
     for one, other in (pair for pair in twins.values() if len(pair) == 2):
         if _is_rest(half[one], half[other]):
             load, changes = (one, other) if half[one].load else (other, one)
-            what = f"{load} has only loads and {changes} only changes: they are one table, if the letters' case is all"
+            what = f"{load} has only loads and {changes} only changes; names that differ only in case are one table"
             mend = f"one name for both, by a rule of the task (convert-lowercase), or the folders of {changes} renamed"
             yield Finding("error", str(load), what, "Neither of the two tables would equal the source", mend)
 

@@ -437,8 +437,8 @@ def may_repeat(
     if not waiting:
         return ()
     are = "are" if waiting[1:] else "is"
-    return (f"{past.table}: {waiting[0]}{_more(waiting)} {are} not applied yet: rows that it repeats, as a resumed "
-            "task sends them, are shown here, and a pass leaves them out",)
+    return (f"{past.table}: {waiting[0]}{_more(waiting)} {are} not applied yet. A pass leaves out what a resumed "
+            "task has sent again; this answer shows it",)
 
 
 def is_held(

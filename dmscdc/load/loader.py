@@ -760,7 +760,7 @@ def _rows_sent_again(
 
 def _say_on_top(task: Task, early: Sequence[RawFile]) -> str:  # "" for none
     "What is said of change files that were put before the load."
-    if not early:
+    if not early or task.from_stream:  # whose files overlap with its load, and are ordered by their sequence
         return ""
     were, they = ("were", "they change") if early[1:] else ("was", "it changes")
     return (
@@ -909,9 +909,9 @@ def _prepare_emptied(
     if before.base_files and file.time < min(f.time for f in before.base_files):
         raise Refused(
             f"{task.table}: row {at[1] + 1:,} of {file.path} empties the table (TRUNCATE), and the file was put before "
-            "the load: nothing was applied. If the load was read after it, leave the files of before out: dmscdc table "
-            f"rewind {for_shell(task.table)} --reload --supersede. If another task was reading the load then, which of "
-            "its rows are older nobody can tell: let DMS load the table again"
+            "the load: nothing was applied. If the load was read after it, leave out the files from before: dmscdc "
+            f"table rewind {for_shell(task.table)} --reload --supersede. If another task was reading the load then, "
+            "nobody can tell which of its rows are older: let DMS load the table again"
         )
     if not task.key and file.order <= change_order(before.last):
         raise Refused(

@@ -277,7 +277,7 @@ def _check_places(paths: Mapping[str, str]) -> None:
         if ours[:len(theirs)] == theirs or theirs[:len(ours)] == ours:
             how = "are the same place" if ours == theirs else "lie one inside the other"
             hint = f"give the {other} a place of its own, beside the {one}, with --{other}"
-            hint = "a place may hold another one as a schema or a table would lie, no deeper" if one == other else hint
+            hint = "a place may lie in another one, at most two folders deep" if one == other else hint
             raise ConfigError(f"{one} {there} and {other} {here} {how}: {hint}")
     if len({is_bucket(place) for name, place in places if name == "landing"}) > 1:
         raise ConfigError(f"landing: {paths['landing']}: either all places are folders, or all lie in S3")

@@ -126,7 +126,7 @@ def test_what_waits_may_repeat_rows_which_a_pass_leaves_out_and_what_is_accepted
     one.changes(1, [("I", "tent", 1)], settings=task, sequences=numbers(1), time=DAWN + timedelta(hours=1, minutes=1))
     assert one.go().verdict == "ok"
     one.changes(9, [("I", "tent", 1), ("I", "desk", 2)], settings=task, sequences=numbers(1, 2), time=DAWN + timedelta(hours=1, minutes=9))
-    repeats = f"{closed(9)}.parquet is not applied yet: rows that it repeats, as a resumed task sends them, are shown here"
+    repeats = f"{closed(9)}.parquet is not applied yet. A pass leaves out what a resumed task has sent again; this answer shows it"
     assert all(repeats in typed(one, *words) for words in (["as-of", "shop.item"], ["changes", "shop.item"]))
     done = one.go()
     assert (done.verdict, done.rows["repeated"], lake(one)) == ("ok", 1, Counter([("lamp", 9), ("tent", 1), ("desk", 2)])), done.words
