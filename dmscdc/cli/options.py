@@ -87,12 +87,16 @@ def _plain(
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else say(value)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-010
+_NAMES = ("table", "key", "suggested", "column")  # columns with names that somebody else has chosen
+
+
 def cell(
     name: str,  # of the column
     value: Any,
 ) -> Text:  # in which nothing is markup, whoever chose the name
-    "One cell."
+    "One cell. A blank of a long name is seen: a narrow terminal would break there, and a part of the name be a line."
     text = escaped(_plain(name, value))
+    text = text.replace(" ", "␣") if name in _NAMES and len(text) > 40 else text
     return Text(text, style=_COLORS.get(text, "") if name == "verdict" else "")
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-015

@@ -73,6 +73,11 @@ def test_doctor_names_folders_that_can_be_no_tables_and_no_output_obeys_them(hom
     for words in (["plan"], ["status"], ["doctor"]): assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200f\u2028\u202e\u2060\u2066\U000e0041]", typed(home, *words)), words
 
 
+def test_no_part_of_a_long_name_is_a_line_of_its_own(home):
+    for size in range(95, 128): put(home / "landing" / "shop" / f"{size * 'x'} 9 tables: 9 ok {110 * 'y'}")
+    for words in (["plan"], ["status"]): assert "9 tables: 9 ok" not in [line.strip() for line in typed(home, *words).splitlines()], words
+
+
 def test_strange_names_stay_names_in_every_command_that_is_printed(home):
     for name in ODD: put(home / "landing" / name / "t"), put(home / "landing" / "shop" / name)
     for line in typed(home, "plan").splitlines():
