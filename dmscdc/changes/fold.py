@@ -309,6 +309,7 @@ def fold(
     how: Folding,
 ) -> tuple[pa.Table, FoldResult]:  # batch rows, one per key
     "Fold all changes of a key, in order, into one batch row with the same effect."
+    changes, how = _with_digits(changes, how)
     left_out, every, again = 0, changes, 0
     if how.only_inserts:
         others = pc.is_in(changes[OP], value_set=pa.array(["U", "D"]))
@@ -332,6 +333,16 @@ def fold(
     counted = _count_batch(changes, batch, how, chains)
     counted["repeats"] += again
     return batch, FoldResult(**facts, **counted, partial_move=_partial_move(changes, how))
+
+
+_DIGITS = "_cdc_digits"  # the change sequence as text, where its column has decimals
+
+
+def _with_digits(changes: pa.Table, how: Folding) -> tuple[pa.Table, Folding]:
+    "A change sequence that is a whole number orders by its digits; the column itself stays as it is."
+    if not how.sequence or pa.types.is_string(changes[how.sequence].type):
+        return changes, how
+    return changes.append_column(_DIGITS, changes[how.sequence].cast(pa.string())), replace(how, sequence=_DIGITS)
 
 
 def _partial_move(changes: pa.Table, how: Folding) -> list | None:  # name, file, row, the columns

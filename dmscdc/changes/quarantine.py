@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from dmscdc.changes.read import ChangeFiles
 
 # %% auto #0
-__all__ = ['WHOLE', 'SENT_AGAIN', 'BEFORE_EMPTIED', 'OTHER_VALUES', 'NOT_EMPTIED', 'BEFORE_LOAD', 'IN_LOAD', 'NOT_MISSING',
-           'KEYLESS', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside', 'good_rows',
-           'is_same_but_aside', 'name_list', 'missing', 'dropped', 'aside_words', 'note_aside', 'bad_changes',
-           'check_number', 'is_applicable', 'bad_load_rows', 'LeftOut', 'left_out_changes']
+__all__ = ['WHOLE', 'SENT_AGAIN', 'BEFORE_EMPTIED', 'OTHER_VALUES', 'NOT_EMPTIED', 'BEFORE_LOAD', 'PASSED', 'IN_LOAD',
+           'NOT_MISSING', 'KEYLESS', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside',
+           'good_rows', 'is_same_but_aside', 'name_list', 'missing', 'dropped', 'aside_words', 'note_aside',
+           'bad_changes', 'check_number', 'is_applicable', 'bad_load_rows', 'LeftOut', 'left_out_changes']
 
 # %% ../../notebooks/05_changes/11_quarantine.ipynb #890f2620
 WHOLE = -1  # how many rows of a file are put aside: all, because it cannot be read
@@ -137,9 +137,10 @@ BEFORE_EMPTIED = "its change sequence is below that of the TRUNCATE on which the
 OTHER_VALUES = "its change sequence was applied before, with other values"
 NOT_EMPTIED = "a TRUNCATE whose change sequence is below what was applied, and which no file has had: not carried out"
 BEFORE_LOAD = "a file from before the load has its change sequence: a resumed task has sent it again"
+PASSED = "its row in the table has this change sequence or a later one"
 IN_LOAD = "equal to a row of the load (--duplicates drop)"
 # Why a row is left out that the table does not lack.
-NOT_MISSING = frozenset({SENT_AGAIN, BEFORE_EMPTIED, BEFORE_LOAD, IN_LOAD})
+NOT_MISSING = frozenset({SENT_AGAIN, BEFORE_EMPTIED, BEFORE_LOAD, PASSED, IN_LOAD})
 KEYLESS = "not applied, because the table has no key"  # how the reason of an update or a delete ends
 _REPEATS = "-repeats.jsonl"  # how the name of a list ends whose rows the table does not lack
 _NO_KEY = "-no-key.jsonl"  # of a list of updates and deletes that only a key could apply

@@ -24,7 +24,7 @@ from ..landing.files import for_shell, parse_name
 from ..landing.layout import expression
 from ..storage.filesystem import read_url
 from .schema import FILE, OP, ROW, STANDARD, UNLOGGED, Column, Footer, Schema, check_nulls, check_rows
-from .schema import ddl, open_raw, promised_nulls, read_pieces, stored, unlogged_pattern
+from .schema import ddl, holds_sequence, open_raw, promised_nulls, read_pieces, stored, unlogged_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles', 'hide_emptied',
            'before_images', 'images_of_all', 'added_column', 'change_files', 'quoted', 'value_of', 'logs', 'read_group',
-           'read_changes', 'refuse_lost', 'sequence_span', 'is_sequence', 'proves', 'first_texts', 'not_loaded',
-           'is_text', 'sequence_column', 'useless_sequence', 'odd_sequence', 'check_key', 'check_ops']
+           'row_in', 'read_changes', 'refuse_lost', 'sequence_span', 'digits_of', 'is_sequence', 'digits_in', 'proves',
+           'first_texts', 'not_loaded', 'is_text', 'may_hold_sequence', 'sequence_column', 'useless_sequence',
+           'odd_sequence', 'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -121,10 +122,10 @@ def added_column(
     schema: Schema,  # of the table
     sequence: str | None,  # the highest change sequence that it has applied; "" or None for none
 ) -> tuple[str, ...]:
-    "The change sequence of a table with before images: the one text without an image, where changes have a sequence."
+    "The change sequence of a table with before images: the one column for it without an image, where changes have one."
     names = {c.name for c in schema}
-    texts = [c.name for c in schema if c.type == "string" and not c.of and not c.name.startswith(_BEFORE)]
-    without = [name for name in texts if f"{_BEFORE}{name}" not in names]
+    able = [c.name for c in schema if may_hold_sequence(c) and not c.of and not c.name.startswith(_BEFORE)]
+    without = [name for name in able if f"{_BEFORE}{name}" not in names]
     return tuple(without) if sequence and len(without) == 1 else ()
 
 # %% ../../notebooks/05_changes/03_read.ipynb #dcdd47c9
@@ -253,7 +254,7 @@ def read_group(
     return frame.select(op.alias(OP), *[value_of(c, file) for c in schema], *place, *[c.name for c in marks])
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-021
-def _is_in(rows: Collection[int]) -> SparkColumn:
+def row_in(rows: Collection[int]) -> SparkColumn:
     "Whether a row's number is one of these; a range may be long."
     from pyspark.sql import functions as F
 
@@ -275,7 +276,7 @@ def read_changes(
         rows = read_group(spark, same, files.urls, files.schema)
         frames.append(rows.withColumns({GROUP: F.lit(group), KIND: F.lit(kind)}))
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-    if hidden := [(F.col(FILE) == path) & _is_in(one) for path, one in files.without.items() if one]:
+    if hidden := [(F.col(FILE) == path) & row_in(one) for path, one in files.without.items() if one]:
         rows = rows.where(~reduce(or_, hidden))
     return _with_old_keys(rows, files) if files.images else rows
 
@@ -357,25 +358,38 @@ def sequence_span(
     return tuple(re.sub("[^0-9]", "", at.isoformat()[:19]) for at in ends)
 
 
+def digits_of(value: Any) -> str:
+    "What a row has as its change sequence, a text or a whole decimal, as text; empty for other values."
+    return str(value) if isinstance(value, (str, Decimal)) else ""
+
+
 def is_sequence(
-    text: Any,  # in a change row
+    value: Any,  # in a change row
     column: str,
     name: str,  # base name of its file
 ) -> bool:
-    "Whether the text is a change sequence."
-    if not (isinstance(text, str) and re.fullmatch(SEQUENCE, text)):
+    "Whether the value is a change sequence."
+    text = digits_of(value)
+    if not re.fullmatch(SEQUENCE, text):
         return False
     low, high = sequence_span(name)
     return column.upper() == STANDARD or low <= text[:14] <= high
 
 
-def proves(
+def digits_in(
     column: str,  # of the change sequence, in a frame of `read_changes`
 ) -> SparkColumn:
-    "The same check for the rows of a frame."
+    "`digits_of` for the rows of a frame."
     from pyspark.sql import functions as F
 
-    text, closed = F.col(quoted(column)), F.try_to_timestamp(F.substring(NAME, 1, 15), F.lit("yyyyMMdd-HHmmss"))
+    return F.col(quoted(column)).cast("string")
+
+
+def proves(column: str) -> SparkColumn:
+    "`is_sequence` for the rows of a frame."
+    from pyspark.sql import functions as F
+
+    text, closed = digits_in(column), F.try_to_timestamp(F.substring(NAME, 1, 15), F.lit("yyyyMMdd-HHmmss"))
     fits = text.rlike(SEQUENCE)
     if column.upper() != STANDARD:
         days = closed - F.expr(f"interval {_BEHIND.days} days"), closed + F.expr(f"interval {_AHEAD.days} days")
@@ -386,7 +400,7 @@ def proves(
 def first_texts(
     path: str,  # what messages call the file
     url: str,
-    names: Sequence[str],  # columns that are stored as text
+    names: Sequence[str],  # columns of texts or decimals
     rows: int = 1,
 ) -> list[dict[str, str]]:
     "Texts in the first rows of a file, without invalid bytes. One small read. Raises `Unreadable`."
@@ -419,18 +433,25 @@ def is_text(
     return stored(c).type == "string" and c.type != "time"
 
 
+def may_hold_sequence(
+    c: Column,  # of a file or of the lake
+) -> bool:
+    "Whether a column is one of texts, or of whole numbers with room for the digits of a change sequence."
+    return is_text(c) or holds_sequence(c.type)
+
+
 def sequence_column(
     files: ChangeFiles,  # of one batch
     load: Mapping[str, str] | None = None,  # a load file: path -> where it lies
 ) -> str:  # a column of all files; "" for none, or if several are possible
     "Recognise the change sequence column by the first row of the first file."
     first = next((f for f in files.footers if f.rows), None)
-    carried = [{c.name for c in f.schema if is_text(c) and not c.of} for f in files.footers]
-    texts = [c.name for c in files.schema if c.type == "string" and all(c.name in names for names in carried)]
-    if not first or not texts:
+    carried = [{c.name for c in f.schema if may_hold_sequence(c) and not c.of} for f in files.footers]
+    able = [c.name for c in files.schema if may_hold_sequence(c) and all(c.name in names for names in carried)]
+    if not first or not able:
         return ""
-    row, name = first_texts(first.path, files.urls[first.path], texts)[0], first.path.rpartition("/")[2]
-    likely = [n for n in texts if is_sequence(row[n], n, name)]
+    row, name = first_texts(first.path, files.urls[first.path], able)[0], first.path.rpartition("/")[2]
+    likely = [n for n in able if is_sequence(row[n], n, name)]
     likely = [n for n in likely if n.upper() == STANDARD] or likely
     for path, url in (load or {}).items():
         likely = not_loaded(likely, path, url) if likely else []
@@ -440,7 +461,7 @@ def sequence_column(
 def useless_sequence(
     files: ChangeFiles,  # of one batch, without a change sequence column
 ) -> str:  # "" for none
-    "A column with change sequences that do not order the changes, and why: they are numbers, bytes, or were cut."
+    "A column with change sequences that do not order the changes, and why: they are not exact, bytes, or were cut."
     first = next((f for f in files.footers if f.rows), None)
     kinds = {c.name: c.type for c in first.schema if not c.of} if first else {}
     able = [n for n, kind in kinds.items() if kind.partition("(")[0] in ("decimal", "double", "string", "binary")]
@@ -461,12 +482,12 @@ def odd_sequence(
     name: str,  # base name of the file
 ) -> str:  # "" for none
     "Why a value that looks like a change sequence is not taken for one."
+    if is_sequence(value, column, name):
+        return ""
     if isinstance(value, (Decimal, float)) and math.isfinite(value) and is_sequence(f"{value:.0f}", column, name):
-        is_exact = kind.startswith("decimal") and column.upper() != STANDARD
-        why = f" (of decimals only {STANDARD} is read as a change sequence)" * is_exact
-        return f"{column} is {kind}{why}, and"
+        return f"{column} is {kind}, and"
     text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
-    if not isinstance(text, str) or isinstance(value, str) and is_sequence(value, column, name):
+    if not isinstance(text, str):
         return ""
     digits, (low, high) = _CUT.fullmatch(text), sequence_span(name)
     if column.upper() == STANDARD or digits and low <= digits[1][:14] <= high:

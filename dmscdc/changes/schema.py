@@ -30,7 +30,7 @@ __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNLOGGED', 'UNLOGGED_IN', 'O
            'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'stored_names', 'as_stored',
            'from_stored', 'statistics', 'promised_nulls', 'holds_only', 'size_of', 'read_footer', 'read_footers',
            'unlogged_list', 'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'check_names',
-           'stored', 'evolve', 'check_same', 'by_policy', 'check_case']
+           'holds_sequence', 'stored', 'evolve', 'check_same', 'by_policy', 'check_case']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -644,12 +644,19 @@ def _check_op(table: str, footer: Footer) -> None:
 STANDARD, _FIGURES = "AR_H_CHANGE_SEQ", 35  # what DMS calls a change sequence, and its digits
 
 
+def holds_sequence(
+    kind: str,  # a type
+) -> bool:
+    "Whether it is a whole number with room for the digits of a change sequence."
+    whole, scale = _digits(kind) or (0, 0)
+    return whole >= _FIGURES and not scale
+
+
 def stored(
     c: Column,  # of a file
 ) -> Column:  # of the lake
     "A time of day is stored as text, and so is a change sequence as whole number; every other type unchanged."
-    whole, scale = _digits(c.type) or (0, 0)
-    is_sequence = c.name.upper() == STANDARD and whole >= _FIGURES and not scale
+    is_sequence = c.name.upper() == STANDARD and holds_sequence(c.type)
     return replace(c, type="string") if c.type == "time" or is_sequence else c
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-032

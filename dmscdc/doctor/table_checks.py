@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..changes.csv import is_csv, place_of
-from ..changes.read import OPS, STANDARD, check_key, is_sequence, odd_sequence
+from ..changes.read import OPS, STANDARD, check_key, is_sequence, may_hold_sequence, odd_sequence
 from ..changes.schema import OP, WAY, Column, Schema, check_case, column_type, evolve, open_raw, read_raw, stored
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import UNFOLLOWED, RawFile, for_shell, is_no_file
@@ -103,9 +103,9 @@ def _has_sequence(one: Sample) -> bool:
     named = [name for name in one.names if name.upper() == STANDARD]
     if named and stored(Column(named[0], column_type(one.rows[named[0]].type))).type == "string":
         return True
-    texts = [name for name in one.names if _is_text(one.rows[name].type)]
-    some_rows = one.rows.select(texts).slice(0, 5).to_pylist()
-    return any(all(is_sequence(row[name], name, one.file.name) for row in some_rows) for name in texts)
+    able = [name for name in one.names if may_hold_sequence(Column(name, column_type(one.rows[name].type)))]
+    some_rows = one.rows.select(able).slice(0, 5).to_pylist()
+    return any(all(is_sequence(row[name], name, one.file.name) for row in some_rows) for name in able)
 
 
 def no_sequence(e: Evidence) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from operator import or_
 
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
 
-from ..changes.read import KIND, NAME, OPS, ChangeFiles, check_key, proves, quoted
+from ..changes.read import KIND, NAME, OPS, ChangeFiles, check_key, digits_in, proves, quoted
 from ..changes.schema import FILE, OP, ROW
 from ..errors import CommitConflict, FilesGone, NoPast
 from .changelog import Changelog, check_told, closed_by, equal_images, held_by, hidden_rows, lost_of
@@ -35,7 +35,7 @@ def commit_time(clock: CommitClock) -> SparkColumn:
         text = F.col(quoted(clock.stamp)).cast("string")
         times.append(F.try_to_timestamp(F.when(text.rlike(STAMP), text)))
     if clock.sequence:
-        text = F.col(quoted(clock.sequence))
+        text = digits_in(clock.sequence)
         times.append(_digits_time(F.when(proves(clock.sequence), text), r"(\d\d)\d{19}"))
     return F.when(F.col(KIND) != "load", F.coalesce(*times))
 

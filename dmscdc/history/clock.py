@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..changes.read import ChangeFiles, first_texts, is_sequence, is_text, not_loaded
+from ..changes.read import ChangeFiles, digits_of, first_texts, is_sequence, may_hold_sequence, not_loaded
 from ..changes.schema import OP
 from .changelog import Changelog
 from .lookup import utc
@@ -54,7 +54,7 @@ def _first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]
     for footer in files.footers:
         group, kind = files.place[footer.path]
         names = [c.name for c in footer.schema if c.name != OP]
-        texts = [c.name for c in footer.schema if is_text(c) and c.name != OP]
+        texts = [c.name for c in footer.schema if may_hold_sequence(c) and c.name != OP]
         if kind == "load" or group in seen or not footer.rows or not texts:
             continue
         seen.add(group)
@@ -100,8 +100,8 @@ def committed_at(
             whole, _, fraction = stamp.partition(".")
             return utc(iso_time(f"{whole}.{fraction[:6]:0<6}"))
     with suppress(ValueError):
-        if isinstance(sequence, str) and is_sequence(sequence, clock.sequence, name):
-            return utc(datetime.strptime(sequence[:16] + "0000", "%Y%m%d%H%M%S%f"))
+        if is_sequence(sequence, clock.sequence, name):
+            return utc(datetime.strptime(digits_of(sequence)[:16] + "0000", "%Y%m%d%H%M%S%f"))
     return None
 
 # %% ../../notebooks/10_history/06_clock.ipynb #63ff60f5

@@ -11,7 +11,8 @@ from operator import and_
 
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
-from ..changes.read import GROUP, KIND, MOVE, NAME, OPS, RUN, ChangeFiles, ColumnGroups, logs, proves, quoted
+from ..changes.read import GROUP, KIND, MOVE, NAME, OPS, RUN, ChangeFiles, ColumnGroups, digits_in, logs, proves
+from ..changes.read import quoted
 from ..changes.schema import FILE, OP, ROW, UNLOGGED
 from .clock import SEQUENCE_IN_PLACE
 
@@ -54,7 +55,7 @@ def order_key(
     "The order of changes of a key. The sequence decides if every change of the key carries one."
     is_load, decides = F.col(KIND) == "load", F.lit("")
     if sequence:
-        valid, text = is_load | proves(sequence), F.col(quoted(sequence))
+        valid, text = is_load | proves(sequence), digits_in(sequence)
         every = F.bool_and(valid).over(Window.partitionBy(*map(quoted, key)))
         decides = F.when(every & ~is_load, F.concat(text, F.lit("/"))).otherwise("")
     return order_text(F.lit(f"{number:06d}"), is_load, decides)

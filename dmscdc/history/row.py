@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..changes.csv import CsvUrls
-from ..changes.read import before_images, is_sequence
+from ..changes.read import before_images, digits_of, is_sequence
 from ..changes.schema import OP, STANDARD, open_raw, read_raw
 from ..errors import BadKey, Refused
 from .changelog import Changelog, is_first_put, moment
@@ -188,7 +188,7 @@ def sequence_of(
     rows = list(rows)
     values = [(row.file.name, row.values) for row in rows if not row.file.is_load]
     filled = {n for row in rows if row.file.is_load for n, value in row.values.items() if value}
-    names = [n for n, value in values[0][1].items() if isinstance(value, str)] if values else ()
+    names = values[0][1] if values else ()
     full = (n for n in names if all(is_sequence(v.get(n), n, file) for file, v in values) and n not in filled)
     return next(full, "")
 
@@ -207,7 +207,7 @@ def in_order(
     "Changes in the order in which they happened."
 
     def order(row: RawChange) -> tuple:
-        counted = row.values[sequence] if sequence and not row.file.is_load else ""
+        counted = digits_of(row.values[sequence]) if sequence and not row.file.is_load else ""
         return not row.file.is_load, counted, row.place, row.row
 
     return _settled(sorted(rows, key=order), sequence)
@@ -241,7 +241,9 @@ def _committed(
     try:
         if isinstance(value, datetime):
             return utc(value)
-        return utc(datetime.fromisoformat(value) if stamp else datetime.strptime(value[:16] + "0000", "%Y%m%d%H%M%S%f"))
+        if stamp:
+            return utc(datetime.fromisoformat(value))
+        return utc(datetime.strptime(f"{digits_of(value)[:16]}0000", "%Y%m%d%H%M%S%f"))
     except (TypeError, ValueError):
         return None
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..changes.read import ChangeFiles, check_key
+from ..changes.read import ChangeFiles, check_key, digits_of
 from ..changes.schema import FILE, ROW, arrow_type
 from ..errors import NoFeed, Refused
 from .changelog import Changelog, changelog_files
@@ -69,7 +69,7 @@ def _place(
     sequence: str,  # the column that orders the key's changes, "" for none
 ) -> str:
     "Load number / 0 load, 1 change / sequence / name / path / row."
-    counted = f"{raw.values[sequence]}/" if sequence and not raw.file.is_load else ""
+    counted = f"{digits_of(raw.values[sequence])}/" if sequence and not raw.file.is_load else ""
     return f"{number:06d}/{1 - raw.file.is_load}/{counted}{raw.file.name}/{raw.name}/{raw.row:012d}"
 
 

@@ -18,11 +18,11 @@ from ..changes.equal_rows import AT, doubles, stage_met
 from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import BEFORE_EMPTIED, BEFORE_LOAD, IN_LOAD, NOT_EMPTIED, NOT_MISSING
-from ..changes.quarantine import OTHER_VALUES, SENT_AGAIN
+from ..changes.quarantine import OTHER_VALUES, PASSED, SENT_AGAIN
 from ..changes.quarantine import LeftOut, SetAside, left_out_changes
-from ..changes.read import MOVE, NAME, STANDARD, ChangeFiles, change_files, check_key, check_ops, hide_emptied
-from ..changes.read import images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
-from ..changes.read import useless_sequence
+from ..changes.read import MOVE, NAME, SEQUENCE, STANDARD, ChangeFiles, change_files, check_key, check_ops
+from ..changes.read import digits_in, images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
+from ..changes.read import hide_emptied, row_in, useless_sequence
 from ..changes.schema import FILE, OP, OURS, ROW, Evolution, Footer, Schema, by_policy, check_case, check_same
 from ..changes.schema import ddl, evolve, holds_only, read_footers
 from ..changes.stage import Batch, batch_frame, refuse_bad, stage
@@ -416,7 +416,7 @@ def _without_key(
     from pyspark.sql import functions as F
 
     images = _images_of(files, batch)
-    hidden = {path: frozenset(row for one, row in left if one == path) for path, _ in left}
+    hidden = _by_path(left)
     if images and is_again:
         raise Refused(
             f"{task.table} has no key, and its updates and deletes took rows that were equal to theirs: they cannot be "
@@ -430,7 +430,7 @@ def _without_key(
         return batch, 0
     rows = batch_frame(spark, batch)
     for path, numbers in hidden.items():
-        rows = rows.where(~((F.col(FILE) == path) & F.col(ROW).isin(sorted(numbers))))
+        rows = rows.where(~((F.col(FILE) == path) & row_in(numbers)))
     rows.write.parquet(spark_url(f"{staged}/once"))
     folded = replace(batch.folded, keys=batch.folded.keys - len(left), writes=batch.folded.writes - len(left))
     return replace(batch, url=f"{staged}/once", folded=folded), 0
@@ -494,9 +494,10 @@ def _note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     if not lowest or lowest >= before or is_late or task.from_stream:
         return ""
     return (
-        f"the change sequence of {path} begins at {lowest}, below {before}, which the table has applied from "
-        f"files before it; the file names decided. Look whether the task was resumed from long before, or two tasks "
-        f"write to one folder. "
+        f"the change sequence of {path} begins at {lowest}, below {before}, which the table has applied from files "
+        "before it. Neither the table's rows nor the known files tell that these changes were applied before, so they "
+        "were applied: a row that was deleted since may be back. Look whether the task was resumed from long before, "
+        "or two tasks write to one folder. "
         f"A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
     )
 
@@ -689,12 +690,45 @@ def _sent_before(
     return earlier if sizes == [f.size for f in earlier] else []
 
 
+def _resumed(
+    spark: OpenSession, task: Task, head: Commit, batch: Batch, files: Sequence[RawFile], images: Mapping[str, str],
+) -> list[RawFile]:
+    "The same, if the table has no key, or their changes can be folded again with those of the batch."
+    earlier = _sent_before(task, Position.from_json(head.position), batch, files, images)
+    return earlier if earlier and (not task.key or _is_ordered(spark, task, head, (*earlier, *files))) else []
+
+
 def _is_ordered(spark: OpenSession, task: Task, head: Commit, files: Sequence[RawFile]) -> bool:
     "Whether every change of these files has a change sequence."
     opened = open_files(task, sorted(files, key=lambda f: f.order), head)
     chosen = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
     column = sequence_column(chosen)
     return bool(column) and read_changes(spark(), chosen).where(~proves(column)).isEmpty()
+
+
+_CAME, _STANDS = "_cdc_came", "_cdc_stands"  # change sequences: of a change, and of its row in the table
+
+
+def _passed(
+    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch
+) -> list[tuple[str, int]]:  # path and row
+    """Changes of files that are new whose row, under its key or the one before, has their change sequence or a later
+    one in the table: a resumed task has sent them from before the known files."""
+    from pyspark.sql import functions as F
+
+    base = Position.from_json(head.position)
+    lowest, newest = (batch.folded.lowest or ("",))[0], base.sequence or ""
+    if not lowest or lowest > newest or batch.folded.unproven or task.from_stream:
+        return []
+    column, rows, there = sequence_column(files), read_changes(spark, files), task.lake.read(spark)
+    if column not in there.columns:
+        return []
+    is_low = proves(column) & (digits_in(column) <= newest) & ~F.col(FILE).isin(*dict(base.window))
+    old = rows.where(is_low).select(FILE, ROW, *map(quoted, task.key), digits_in(column).alias(_CAME))
+    there = there.where(digits_in(column).rlike(SEQUENCE) & (digits_in(column) >= lowest))
+    there = there.select(*map(quoted, task.key), digits_in(column).alias(_STANDS))
+    found = old.join(there, [*task.key]).where(F.col(_CAME) <= F.col(_STANDS)).select(FILE, ROW).distinct()
+    return [(row[FILE], row[ROW]) for row in found.collect()]
 
 
 def _never_seen(
@@ -709,7 +743,7 @@ def _never_seen(
     rows, had = read_changes(spark, files), read_changes(spark, before)
     if MOVE in rows.columns:
         rows = rows.where(F.col(MOVE) != "out")
-    low = rows.where(F.col(quoted(column)) <= known)
+    low = rows.where(digits_in(column) <= known)
     return low.join(had.select(quoted(column)).distinct(), column, "left_anti").count()
 
 
@@ -726,8 +760,8 @@ def _rows_sent_again(
     spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch, earlier: Sequence[RawFile],
     applied: Collection[str],  # paths; such a file of the batch is applied again
 ) -> tuple[dict[tuple[str, int], bool], list | None]:  # path and row; True for one that is equal to the one of before
-    """Rows to be applied that a batch has twice, or whose change sequence applied files have; of the others the lowest
-    change sequence, with its file."""
+    """Rows to be applied that a batch has twice, or whose change sequence applied files have, or the table where these
+    are not known; of the others the lowest change sequence, with its file."""
     from pyspark.sql import Window, functions as F
 
     if not batch.folded.highest or batch.folded.unproven:
@@ -742,19 +776,26 @@ def _rows_sent_again(
         known = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
         carried = [{c.name for c in one.schema} for one in known.footers]
         values = F.struct(*(quoted(name) for name in every if all(name in names for names in carried)))
-        had = read_changes(spark, known).where(F.col(quoted(column)) >= batch.folded.lowest[0])
+        had = read_changes(spark, known).where(digits_in(column) >= batch.folded.lowest[0])
         had = had.select(quoted(column), F.col(NAME).alias("_cdc_had"), values.alias("_cdc_values"))
         again = rows.withColumn("_cdc_now", values).join(had, column)
         again = again.where((F.col("_cdc_had") < F.col(NAME)) | ~F.col(FILE).isin(*applied))
         again = again.groupBy(FILE, ROW).agg(F.expr("max(_cdc_now <=> _cdc_values)").alias("_cdc_same"))
         found = found.union(again) if sequence_column(known) == column else found
+    elif batch.folded.lowest and batch.folded.lowest[0] <= (Position.from_json(head.position).sequence or ""):
+        values = F.struct(*(quoted(c.name) for c in head.schema if c.name in every))
+        had = task.lake.read(spark).where(digits_in(column) >= batch.folded.lowest[0])
+        had = had.select(quoted(column), values.alias("_cdc_values"))
+        again = rows.where(~F.col(FILE).isin(*applied)).withColumn("_cdc_now", values).join(had, column)
+        again = again.groupBy(FILE, ROW).agg(F.expr("max(_cdc_now <=> _cdc_values)").alias("_cdc_same"))
+        found = found.union(again)
     told: dict[tuple[str, int], bool] = {}
     for row in found.collect():
         told[row[FILE], row[ROW]] = told.get((row[FILE], row[ROW]), False) or row["_cdc_same"]
     if not told:
         return told, batch.folded.lowest
     rest = rows.join(spark.createDataFrame([*told], f"{FILE} string, {ROW} bigint"), [FILE, ROW], "left_anti")
-    lowest = rest.orderBy(quoted(column)).select(quoted(column), FILE).first()
+    lowest = rest.orderBy(quoted(column)).select(digits_in(column), FILE).first()
     return told, lowest and [*lowest]
 
 
@@ -803,7 +844,7 @@ def emptied_by(
     from pyspark.sql import functions as F
 
     rows = read_changes(spark, files)
-    number = F.when(proves(sequence), F.col(quoted(sequence))) if sequence else F.lit(None).cast("string")
+    number = F.when(proves(sequence), digits_in(sequence)) if sequence else F.lit(None).cast("string")
     told = rows.select(NAME, FILE, ROW, OP, F.coalesce(number, F.lit("")).alias("number"))
     found = told.where(F.col(OP) == "T").orderBy(NAME, FILE, ROW).drop(OP).limit(_TRUNCATES + 1).collect()
     if len(found) > _TRUNCATES:
@@ -839,7 +880,7 @@ def _from_before_emptied(
     if not emptied or not batch.folded.lowest or batch.folded.lowest[0] > emptied:
         return []
     column, rows = sequence_column(files), read_changes(spark, replace(files, images={}))
-    old = F.coalesce(proves(column) & (F.col(quoted(column)) < emptied), F.lit(False))
+    old = F.coalesce(proves(column) & (digits_in(column) < emptied), F.lit(False))
     found = rows.where(old).select(FILE, ROW).distinct()
     return [(row[FILE], row[ROW]) for row in found.collect()]
 
@@ -855,7 +896,7 @@ def _sent_before_load(
     if not known or not batch.folded.lowest or batch.folded.lowest[0] > known:
         return [], 0
     column, rows = sequence_column(files), read_changes(spark, replace(files, images={}))
-    old = rows.where(proves(column) & (F.col(quoted(column)) <= known)).select(FILE, ROW, quoted(column)).distinct()
+    old = rows.where(proves(column) & (digits_in(column) <= known)).select(FILE, ROW, quoted(column)).distinct()
     there = [f for f in task.landing.files(task.table).changes if f.order <= change_order(cut)] if cut else []
     earlier = [f for f in there if f.order[0] >= day_before(there[-1].path)]
     if not earlier:
@@ -881,12 +922,14 @@ def _note_older(task: Task, files: Sequence[RawFile], many: int) -> str:  # "" f
 
 def _by_path(
     rows: Iterable[tuple[str, int]],  # path and row
-) -> dict[str, frozenset[int]]:
-    "Rows of each file."
+) -> dict[str, Collection[int]]:
+    "Rows of each file; a range from its first row where they are one."
     found: dict[str, set[int]] = {}
     for path, row in rows:
         found.setdefault(path, set()).add(row)
-    return {path: frozenset(numbers) for path, numbers in found.items()}
+    whole = {path: range(max(numbers) + 1) for path, numbers in found.items()}  # a query can have many of such rows
+    return {path: whole[path] if len(numbers) == len(whole[path]) else frozenset(numbers)
+            for path, numbers in found.items()}
 
 
 def emptied_table(spark: OpenSession, task: Task, head: Commit, position: Position) -> PendingCommit:
@@ -944,6 +987,7 @@ def _prepare_batch(
     spark: OpenSession, task: Task, plan: Plan, head: Commit, files: Sequence[RawFile], whole: Mapping[str, str],
     earlier: Sequence[RawFile] = (),  # applied files of which a resumed task has sent changes again
     strange: int = 0,  # changes from before those applied, that no file has had
+    passed: Sequence[tuple[str, int]] = (),  # path and row of changes that are left out, see `_passed`
 ) -> PendingLoad:
     "Fold files onto the table, without those that are put aside as a whole."
     clock, kinds = Clock(), {f.path: "late" for f in plan.late} | {f.path: "again" for f in (*plan.reapplied, *earlier)}
@@ -975,15 +1019,19 @@ def _prepare_batch(
             emptied_again, unseen = told.again, told.unseen
         outlived = _from_before_emptied(later, chosen, batch, plan.after.emptied_sequence)
         resent, older = _sent_before_load(later, task, head, chosen, batch)
-        if left := [*emptied_again, *unseen, *outlived, *resent]:
+        if left := [*emptied_again, *unseen, *outlived, *resent, *passed]:
             chosen = replace(chosen, without=hide_emptied(_by_path(left), emptied))
             batch = _fold_files(later, task, chosen, f"{staged}/again", plan.after.load_files, head.schema)
         _check_batch(task, chosen, batch)
-        resumed = [] if earlier or whole else _sent_before(task, before, batch, files, chosen.images)
-        if resumed and task.key and _is_ordered(spark, task, head, (*resumed, *files)):
+        resumed = [] if earlier or whole else _resumed(spark, task, head, batch, files, chosen.images)
+        if task.key and not resumed and (passed := [*passed, *_passed(later, task, head, chosen, batch)]):
+            chosen = replace(chosen, without=hide_emptied(_by_path([*left, *passed]), emptied))
+            batch = _fold_files(later, task, chosen, f"{staged}/passed", plan.after.load_files, head.schema)
+            resumed = [] if earlier or whole else _resumed(spark, task, head, batch, files, chosen.images)
+        if resumed and task.key:
             every = sorted([*resumed, *files], key=lambda f: f.order)
             strange = _never_seen(later, task, head, chosen, resumed, before.sequence or "")
-            return _prepare_batch(spark, task, plan, head, every, {}, resumed, strange)
+            return _prepare_batch(spark, task, plan, head, every, {}, resumed, strange, passed)
         sent_again, lowest = {}, batch.folded.lowest
         if not task.key:
             sent_again, lowest = _rows_sent_again(later, task, head, chosen, batch, resumed, dict(before.window))
@@ -1006,7 +1054,8 @@ def _prepare_batch(
     bad += [SetAside(*at, SENT_AGAIN if same else OTHER_VALUES) for at, same in sent_again.items()]
     bad += [SetAside(path, row, BEFORE_EMPTIED) for path, row in {*outlived} - {*emptied_again}]
     bad += [SetAside(path, row, BEFORE_LOAD) for path, row in {*resent} - {*emptied_again, *outlived}]
-    listed = emptied_again or unseen or outlived or resent or sent_again or keyless.rows
+    bad += [SetAside(path, row, PASSED) for path, row in {*passed} - {*emptied_again, *outlived, *resent}]
+    listed = emptied_again or unseen or outlived or resent or passed or sent_again or keyless.rows
     lists = replace(task, aside=task.aside or task.doubles or (task.repeats if listed else ""))
     position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls, keyless)
     replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
@@ -1048,6 +1097,9 @@ def _prepare_batch(
             again = "; ".join(filter(None, [gone, again]))
         if old := sum(kinds.get(path) != "again" for path, _ in resent):
             gone = f"{count(old, 'row')} left out that a resumed task has sent again from before the load"
+            again = "; ".join(filter(None, [gone, again]))
+        if passed:
+            gone = f"{count(len(passed), 'row')} left out, because the table's row has a change that is as new or newer"
             again = "; ".join(filter(None, [gone, again]))
         on_top = _say_on_top(task, early)
         parts["message"] = "; ".join(filter(None, [on_top, again, slow]))

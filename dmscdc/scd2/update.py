@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ..changes.fold import FoldResult
 from ..changes.quarantine import aside_folder
-from ..changes.read import KIND, ChangeFiles, change_files, check_key, proves, quoted, read_changes
+from ..changes.read import KIND, ChangeFiles, change_files, check_key, digits_in, proves, quoted, read_changes
 from ..changes.schema import FILE, OP, ROW, Column, Schema, ddl, evolve, read_footers
 from ..changes.stage import Batch, batch_types
 from ..changes.tasks import check_sound
@@ -167,8 +167,7 @@ def look(rows: DataFrame, how: Scd2Spec) -> dict[str, Any]:  # one row comes bac
     can = F.when(is_load, has_key(how.key)).otherwise(can_apply(how.key))
     facts = {"bad": F.count(F.when(~can, 1)), "changes": F.count(F.when(~is_load, 1))}
     if how.clock.sequence:
-        text = F.col(quoted(how.clock.sequence))
-        proven = F.when(~is_load & proves(how.clock.sequence), text)
+        proven = F.when(~is_load & proves(how.clock.sequence), digits_in(how.clock.sequence))
         facts |= {"proven": F.count(proven), "lowest": F.min(proven), "highest": F.max(proven)}
     for n, c in enumerate(c for c in how.schema if c.name in how.key and c.type.partition("(")[0] in _PRUNED):
         facts |= {f"low{n}": F.min(quoted(c.name)), f"high{n}": F.max(quoted(c.name))}

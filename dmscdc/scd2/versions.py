@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Window, functions as F
 
-from ..changes.read import KIND, MOVE, RUN, ColumnGroups, quoted
+from ..changes.read import KIND, MOVE, RUN, ColumnGroups, digits_in, quoted
 from ..changes.schema import FILE, OP, ROW, UNLOGGED, Column, Schema
 from ..errors import Refused
 from ..history.as_of import closing_time, commit_time
@@ -96,7 +96,7 @@ def lines_of(
 ) -> DataFrame:  # the key, Op, file, row, order, time, new, begins; a struct a set, null where nothing is carried
     "Changes in their order, one row for each. If the sequence orders them, all of them carry it."
     rows, kind, is_load = _as_in_lake(rows), F.col(KIND), F.col(BEGINS)
-    sequence = F.concat(F.col(quoted(how.clock.sequence)), F.lit("/")) if how.by_sequence else F.lit("")
+    sequence = F.concat(digits_in(how.clock.sequence), F.lit("/")) if how.by_sequence else F.lit("")
     order = order_text(F.substring(kind, 1, 6), is_load, F.when(is_load, "").otherwise(sequence))
     rows = rows.withColumns({AT: order, _IS_NEW: ~kind.endswith("again"), KIND: F.substring(kind, 8, 9)})
     load = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))

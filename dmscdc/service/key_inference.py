@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from ..changes.csv import CsvFormat, first_rows, is_csv
 from ..changes.derived import column_of, computed
-from ..changes.read import SEQUENCE, images_of_all
-from ..changes.schema import OP, Column, check_names, open_raw, size_of
+from ..changes.read import SEQUENCE, images_of_all, may_hold_sequence
+from ..changes.schema import OP, Column, check_names, column_type, open_raw, size_of
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
 from ..landing.layout import column_names, expression, source_columns
@@ -157,7 +157,8 @@ def keyless_changes(
 ) -> Counter[str]:  # how many U and D
     "Updates and deletes that do not say what their row was before, so that only a key could apply them."
     names = tuple(Column(name, "") for name in rows.column_names if name != OP)
-    texts = {name: rows[name] for name in rows.column_names if pa.types.is_string(rows[name].type)}
+    able = [name for name in rows.column_names if may_hold_sequence(Column(name, column_type(rows[name].type)))]
+    texts = {name: rows[name].cast(pa.string()) for name in able}
     added = [n for n, values in texts.items() if pc.all(pc.match_substring_regex(values, SEQUENCE)).as_py()]
     if OP not in rows.column_names or images_of_all(names, [names], added):
         return Counter()
