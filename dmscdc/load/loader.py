@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ..changes.csv import is_csv
@@ -671,7 +673,8 @@ def _batch_notes(
 # %% ../../notebooks/08_load/05_loader.ipynb #63a1985c
 def _sent_before(
     task: Task, before: Position, batch: Batch, files: Sequence[RawFile], images: Mapping[str, str],
-) -> list[RawFile]:  # in order; none where nothing was, or where not all of them are known
+    all_known: bool,
+) -> list[RawFile]:  # in order; none where nothing was, or, with `all_known`, where not all of them are known
     "The applied files that may hold changes which a batch brings again."
     lowest, newest = (batch.folded.lowest or ("",))[0], before.sequence or ""
     harmless = task.key and not images  # to a row; the same change of a key would come before another one of it
@@ -681,7 +684,7 @@ def _sent_before(
         return []
     known = [RawFile(path, size, 0.0) for path, size in before.window]
     is_whole = before.applied is not None and before.applied[0] == len(known)
-    if not is_whole and lowest[:14] <= re.sub("[^0-9]", "", before.window_start)[:14]:
+    if all_known and not is_whole and lowest[:14] <= re.sub("[^0-9]", "", before.window_start)[:14]:
         return []
     there = {f.path for f in files}
     earlier = [f for f in known if f.path not in there and f.path not in before.unread]
@@ -692,9 +695,10 @@ def _sent_before(
 
 def _resumed(
     spark: OpenSession, task: Task, head: Commit, batch: Batch, files: Sequence[RawFile], images: Mapping[str, str],
+    all_known: bool = True,
 ) -> list[RawFile]:
     "The same, if the table has no key, or their changes can be folded again with those of the batch."
-    earlier = _sent_before(task, Position.from_json(head.position), batch, files, images)
+    earlier = _sent_before(task, Position.from_json(head.position), batch, files, images, all_known)
     return earlier if earlier and (not task.key or _is_ordered(spark, task, head, (*earlier, *files))) else []
 
 
@@ -734,7 +738,8 @@ def _passed(
 def _never_seen(
     spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, earlier: Sequence[RawFile], known: str
 ) -> int:
-    "Changes whose sequence is not above the highest one applied, and that earlier files do not have."
+    """Changes whose sequence is not above the highest one applied, and that earlier files do not have. One from before
+    these files, with a later change of its key in them, is not counted: whatever came between, that one decides."""
     from pyspark.sql import functions as F
 
     column = sequence_column(files)
@@ -744,15 +749,20 @@ def _never_seen(
     if MOVE in rows.columns:
         rows = rows.where(F.col(MOVE) != "out")
     low = rows.where(digits_in(column) <= known)
-    return low.join(had.select(quoted(column)).distinct(), column, "left_anti").count()
+    low = low.join(had.select(quoted(column)).distinct(), column, "left_anti")
+    first = had.agg(F.min(digits_in(column))).first()[0]
+    keys = had.select(*map(quoted, task.key)).distinct()
+    before, within = low.where(digits_in(column) < first), low.where(digits_in(column) >= first)
+    return before.join(keys, [*task.key], "left_anti").count() + within.count()
 
 
 def _note_strange(task: Task, files: Sequence[RawFile], many: int) -> str:  # "" for none
     "What is said of changes that come after later ones, and were never applied."
     return many and (
         f"{count(many, 'change')} of {some(files)} {'has' if many == 1 else 'have'} change sequences below what was "
-        "applied, and no file has had them: two tasks may write to one folder. The sequence decided. A reload makes it "
-        f"certain: dmscdc table rewind {for_shell(task.table)} --reload"
+        "applied, and no known file has had them: two tasks may write to one folder, or a task was resumed from long "
+        "before, and a row that was deleted since may be back. The sequence decided. A reload makes it certain: "
+        f"dmscdc table rewind {for_shell(task.table)} --reload"
     ) or ""
 
 
@@ -820,6 +830,19 @@ def _say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int
     return f"{again}, as a resumed task does; the change sequence decided"
 
 # %% ../../notebooks/08_load/05_loader.ipynb #emptied-2
+def _say_left_out(
+    reasons: Counter[str],  # rows of the new files by why they are left out
+) -> Iterator[str]:
+    "What is said of rows that a resumed task has sent again."
+    if old := reasons[SENT_AGAIN] + reasons[BEFORE_EMPTIED]:
+        are = "is" if old == 1 else "are"
+        yield f"{count(old, 'row')} left out that {are} from before the TRUNCATE, or it again"
+    if old := reasons[BEFORE_LOAD]:
+        yield f"{count(old, 'row')} left out that a resumed task has sent again from before the load"
+    if old := reasons[PASSED]:
+        yield f"{count(old, 'row')} left out, because the table's row has a change that is as new or newer"
+
+
 @dataclass(frozen=True)
 class Emptied:
     "Rows that say TRUNCATE."
@@ -986,8 +1009,9 @@ def _prepare_emptied(
 def _prepare_batch(
     spark: OpenSession, task: Task, plan: Plan, head: Commit, files: Sequence[RawFile], whole: Mapping[str, str],
     earlier: Sequence[RawFile] = (),  # applied files of which a resumed task has sent changes again
-    strange: int = 0,  # changes from before those applied, that no file has had
-    passed: Sequence[tuple[str, int]] = (),  # path and row of changes that are left out, see `_passed`
+    strange: int = 0,  # changes from before those applied, that no known file has had
+    older: int = 0,  # changes as old as those that the load made obsolete
+    gone: Mapping[tuple[str, int], str] = MappingProxyType({}),  # path and row of what is left out -> why
 ) -> PendingLoad:
     "Fold files onto the table, without those that are put aside as a whole."
     clock, kinds = Clock(), {f.path: "late" for f in plan.late} | {f.path: "again" for f in (*plan.reapplied, *earlier)}
@@ -1006,9 +1030,9 @@ def _prepare_batch(
     with clock.step("fold", sum(f.rows for f in footers)):
         chosen = change_files(footers, urls, grown.schema, kinds, task.key, _load_file(task, plan.after.load_files))
         emptied = plan.after.emptied if plan.after.emptied and plan.after.emptied[0] in urls else None
-        chosen = replace(chosen, without=hide_emptied({}, emptied))
+        chosen = replace(chosen, without=hide_emptied(_by_path(gone), emptied))
         batch = _fold_files(later, task, chosen, staged, plan.after.load_files, head.schema)
-        before, same, misses, emptied_again, unseen = Position.from_json(head.position), [], 0, (), ()
+        before, same, misses, there = Position.from_json(head.position), [], 0, len(gone)
         if batch.folded.bad and task.empties:
             order = _change_sequence(task, chosen, plan.after.load_files)
             numbers = {"known": before.sequence or "", "stands": before.emptied_sequence}
@@ -1016,22 +1040,26 @@ def _prepare_batch(
             told = emptied_by(spark(), str(task.table), chosen, order, **numbers, last=newest)
             if told.last:
                 return _prepare_emptied(spark, task, plan, head, files, told)
-            emptied_again, unseen = told.again, told.unseen
+            gone = {**dict.fromkeys(told.unseen, NOT_EMPTIED), **dict.fromkeys(told.again, SENT_AGAIN), **gone}
         outlived = _from_before_emptied(later, chosen, batch, plan.after.emptied_sequence)
-        resent, older = _sent_before_load(later, task, head, chosen, batch)
-        if left := [*emptied_again, *unseen, *outlived, *resent, *passed]:
-            chosen = replace(chosen, without=hide_emptied(_by_path(left), emptied))
+        resent, many = _sent_before_load(later, task, head, chosen, batch)
+        gone = {**dict.fromkeys(resent, BEFORE_LOAD), **dict.fromkeys(outlived, BEFORE_EMPTIED), **gone}
+        older += many
+        if len(gone) > there:
+            chosen = replace(chosen, without=hide_emptied(_by_path(gone), emptied))
             batch = _fold_files(later, task, chosen, f"{staged}/again", plan.after.load_files, head.schema)
         _check_batch(task, chosen, batch)
         resumed = [] if earlier or whole else _resumed(spark, task, head, batch, files, chosen.images)
-        if task.key and not resumed and (passed := [*passed, *_passed(later, task, head, chosen, batch)]):
-            chosen = replace(chosen, without=hide_emptied(_by_path([*left, *passed]), emptied))
-            batch = _fold_files(later, task, chosen, f"{staged}/passed", plan.after.load_files, head.schema)
-            resumed = [] if earlier or whole else _resumed(spark, task, head, batch, files, chosen.images)
+        if task.key and not earlier and not resumed:
+            if passed := _passed(later, task, head, chosen, batch):
+                gone = {**dict.fromkeys(passed, PASSED), **gone}
+                chosen = replace(chosen, without=hide_emptied(_by_path(gone), emptied))
+                batch = _fold_files(later, task, chosen, f"{staged}/passed", plan.after.load_files, head.schema)
+            resumed = [] if whole else _resumed(spark, task, head, batch, files, chosen.images, all_known=False)
         if resumed and task.key:
             every = sorted([*resumed, *files], key=lambda f: f.order)
             strange = _never_seen(later, task, head, chosen, resumed, before.sequence or "")
-            return _prepare_batch(spark, task, plan, head, every, {}, resumed, strange, passed)
+            return _prepare_batch(spark, task, plan, head, every, {}, resumed, strange, older, gone)
         sent_again, lowest = {}, batch.folded.lowest
         if not task.key:
             sent_again, lowest = _rows_sent_again(later, task, head, chosen, batch, resumed, dict(before.window))
@@ -1049,13 +1077,9 @@ def _prepare_batch(
     others = changed_elsewhere(task, before, files, urls)
     batch_paths = {*kinds, *whole, *urls}
     bad += [SetAside(path, row, IN_LOAD) for path, row in same if task.doubles]
-    bad += [SetAside(path, row, SENT_AGAIN) for path, row in emptied_again]
-    bad += [SetAside(path, row, NOT_EMPTIED) for path, row in unseen]
     bad += [SetAside(*at, SENT_AGAIN if same else OTHER_VALUES) for at, same in sent_again.items()]
-    bad += [SetAside(path, row, BEFORE_EMPTIED) for path, row in {*outlived} - {*emptied_again}]
-    bad += [SetAside(path, row, BEFORE_LOAD) for path, row in {*resent} - {*emptied_again, *outlived}]
-    bad += [SetAside(path, row, PASSED) for path, row in {*passed} - {*emptied_again, *outlived, *resent}]
-    listed = emptied_again or unseen or outlived or resent or passed or sent_again or keyless.rows
+    bad += [SetAside(*at, why) for at, why in gone.items()]
+    listed = gone or sent_again or keyless.rows
     lists = replace(task, aside=task.aside or task.doubles or (task.repeats if listed else ""))
     position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls, keyless)
     replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
@@ -1070,8 +1094,8 @@ def _prepare_batch(
         first = [path for path, _ in same if path not in dict(before.window)]  # else it was said
         doubled = [] if task.doubles else _note_repeated(task, len(first))
         early = [f for f in files if before.base_files and f.time < min(one.time for one in before.base_files)]
-        missed, odd = _note_missed(task, misses, early, not before.window), _note_strange(task, plan.changes, strange)
-        odd = odd or _note_older(task, plan.changes, older)
+        missed = _note_missed(task, misses, early, not before.window)
+        odd = _note_older(task, plan.changes, older) or _note_strange(task, plan.changes, strange)
         notes = (*filter(None, [odd, useless]), *notes)
         notes = (*filter(None, [note, replaced]), *notes, *doubled, *missed)
         applied = files_of(files, footers, kinds, batch.folded.by_file)
@@ -1091,16 +1115,8 @@ def _prepare_batch(
         again = _say_resumed(earlier, plan.changes, batch.folded.met, batch.folded.repeats)
         if any(sent_again.values()):
             again = f"{count(sum(sent_again.values()), 'row')} left out that a resumed task has sent again"
-        if old := sum(kinds.get(path) != "again" for path, _ in {*emptied_again, *outlived}):
-            are = "is" if old == 1 else "are"
-            gone = f"{count(old, 'row')} left out that {are} from before the TRUNCATE, or it again"
-            again = "; ".join(filter(None, [gone, again]))
-        if old := sum(kinds.get(path) != "again" for path, _ in resent):
-            gone = f"{count(old, 'row')} left out that a resumed task has sent again from before the load"
-            again = "; ".join(filter(None, [gone, again]))
-        if passed:
-            gone = f"{count(len(passed), 'row')} left out, because the table's row has a change that is as new or newer"
-            again = "; ".join(filter(None, [gone, again]))
+        reasons = Counter(why for (path, _), why in gone.items() if kinds.get(path) != "again")
+        again = "; ".join(filter(None, [*_say_left_out(reasons), again]))
         on_top = _say_on_top(task, early)
         parts["message"] = "; ".join(filter(None, [on_top, again, slow]))
         return LoadResult(written, applied, read, keys, grown.sentences, notes, seconds, doubts=doubts, **parts)

@@ -150,6 +150,21 @@ def test_what_came_again_from_before_the_known_files_is_held_against_the_rows_of
     assert w.lake("id, name") == sorted([*there, (2, "back")])
 
 
+def test_what_came_again_from_before_the_look_back_meets_the_deletes_that_the_known_files_have(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(n, "old") for n in (1, 2, 3, 4)], settings=DmsSettings(sequence_column="seq"))
+    sequenced(w, "20181215-120000000", [("U", 1, "a"), ("U", 1, "b"), ("U", 2, "x"), ("U", 3, "y"), ("D", 4, None)], (10, 11, 12, 13, 14))
+    assert w.go().verdict == "ok"
+    sequenced(w, "20181217-100000000", [("U", 2, "c"), ("D", 3, None)], (20, 21))
+    assert w.go().verdict == "ok"
+    sequenced(w, "20181217-110000000", [("U", 1, "a"), ("U", 1, "b"), ("U", 2, "x"), ("U", 3, "y"), ("I", 5, "new")], (10, 11, 12, 13, 30))
+    done = w.go()
+    assert (done.verdict, w.lake("id, name")) == ("ok", [(1, "b"), (2, "c"), (5, "new")]), done.words
+    assert "3 rows left out, because the table's row has a change that is as new or newer" in done.words and "changes of 1 key from before later ones" in done.words, done.words
+    sequenced(w, "20181217-120000000", [("U", 4, "back")], (9,))
+    done = w.go()
+    assert done.verdict == "attention" and "1 change of 20181217-120000000.parquet has change sequences below what was applied, and no known file has had them" in done.words, done.words
+
+
 @pytest.mark.parametrize("settings", [{"key": "id"}, {"key": "id", "reload": "difference"}, {"insert_only": True}], ids=lambda one: "-".join(one))
 def test_what_a_resumed_task_sends_again_from_before_a_load_is_not_applied_over_it(tmp_path, spark, settings):
     numbers = DmsSettings(sequence_column="seq")
@@ -170,7 +185,7 @@ def test_what_a_resumed_task_sends_again_from_before_a_load_is_not_applied_over_
     w.go()
     sequenced(w, 2500, [("I", 6, "never seen")], (9,), **at(42))
     done = w.go()
-    assert done.verdict == "attention" and "no file" in done.words and (6, "never seen") in w.lake("id, name"), done.words
+    assert done.verdict == "attention" and "applied over it. A load by DMS" in done.words and (6, "never seen") in w.lake("id, name"), done.words
     w.state.instruct(w.ref, {"kind": "reload", "changes": "all"})  # what lies before the load, too: a person wants it
     done = w.go()
     assert (3, "b") in w.lake("id, name") and "the day before it" not in done.words, done.words
