@@ -1,6 +1,7 @@
 """What all tests share: one classic Spark session a process, started by the first test that asks for it."""
 import json
 import os
+import runpy
 import shutil
 import signal
 from collections import Counter
@@ -10,7 +11,6 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from dmscdc.lake.open import FormatLog
 from dmscdc.spark.session import open_session
 
 from seeds import IS_FIXED
@@ -27,8 +27,9 @@ PLAIN = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.whole
 os.environ["JAVA_TOOL_OPTIONS"] = " ".join([os.environ.get("JAVA_TOOL_OPTIONS", ""), BRIEF, *(f"-D{name}={value}" for name, value in PLAIN.items())])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would every process that a test starts
 
-if os.environ.get("WRITER") == "format":  # every commit is left to the MERGE of the format, as those are which our tasks cannot write
-    FormatLog.can_put = lambda self: False
+if os.environ.get("WRITER") == "format":  # also in processes that a test starts
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [f"{HERE}/left", os.environ.get("PYTHONPATH", "")]))
+    runpy.run_path(f"{HERE}/left/sitecustomize.py")
 
 if IS_FIXED:  # no example database either: what a run finds depends on the commit alone
     hypothesis.settings.register_profile("fixed", derandomize=True, database=None)

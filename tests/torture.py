@@ -37,7 +37,7 @@ def last_runs() -> dict[str, dict]:
 def run(part: str) -> bool:
     "Runs a part and writes down how it ended. Of a format's tests the Makefile leaves out what is the same elsewhere; here all are run."
     kind, _, name = part.partition("/")
-    asked = PARTS.get(part) or ["--tier", "all", *SUITE.split()[:2]]
+    asked = PARTS.get(part) or ["--tier", "all", *SUITE.split()[:2], *(f"tests/formats/test_format_{what}.py" for what in ("kills", "moves", "story"))]
     is_lake, left = kind == "lakes", {"WRITER": "format", "DMSCDC_FORMAT": name} if kind == "merge" else {}
     command = ["make", "--no-print-directory", part, f"SUITE={SUITE}", "HARD=", "TIER=all"] if is_lake else [sys.executable, "-m", "pytest", *asked]
     histories = os.environ.get("HISTORIES") or ("200" if part == "histories" else "10")

@@ -496,8 +496,8 @@ class OwnFiles(OpenTable):
             return super().advance(transaction, spark if session is None else lambda: session)
 
 # %% ../../notebooks/07_lake/05_open.ipynb #0e5f11e8
-class FormatLog:
-    "The commits of a table of an open format, for the tasks that write plain files; as `lake.parquet.journal.Journal`."
+class FormatLog:  # a `lake.parquet.journal.Log`
+    "The commits of a table of an open format, for the tasks that write plain files."
     in_place, keeps_partition = True, False
     files_below = ""  # folder of the data files, below the table
     deletes = ""  # what a file can have beside it that takes rows away, in words

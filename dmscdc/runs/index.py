@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -251,16 +253,29 @@ class _News:
     reading: Reading
 
     @cached_property
-    def whole(self) -> Reading:
-        "The run log from its first line: read only for files that must be rebuilt."
-        return read_on(self.run_store, LogOffset())
+    def new(self) -> dict[str, Reading]:
+        "The new lines of each table."
+        return _by_table(self.reading)
+
+    @cached_property
+    def whole(self) -> dict[str, Reading]:
+        "All lines of each table: read only for files that must be rebuilt."
+        return _by_table(read_on(self.run_store, LogOffset()))
 
     def of(self, table: str, upto: tuple[int, int]) -> Reading:
         "Lines of a table, from an offset or earlier."
         has_all = upto >= self.reading.start.at or table not in self.index["tables"]
-        source = self.reading if has_all else self.whole
-        lines = [one for one in source.lines if (one[1].get("table") or "") == table and not _is_idle(one[1])]
-        return Reading(source.start, lines, source.end)
+        found = self.new if has_all else self.whole
+        return found.get(table) or replace(self.reading, lines=[])
+
+
+def _by_table(reading: Reading) -> dict[str, Reading]:
+    "The lines of each table, without those of passes that found nothing to do."
+    found: dict[str, Reading] = {}
+    for one in reading.lines:
+        if not _is_idle(one[1]):
+            found.setdefault(one[1].get("table") or "", replace(reading, lines=[])).lines.append(one)
+    return found
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-028
 def _news_of(
@@ -295,17 +310,18 @@ def table_of(
     return _parsed(content, run_log) or {"ledger": run_log, **empty}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-030
-def _grown(news: _News, table: str, keep: int) -> tuple[dict[str, Any], list[str]]:
-    "Add the new lines to a table's file; its new content, and the reports that go."
-    kept: list[tuple[dict[str, Any], list[str]]] = []
+def _grown(news: _News, table: str, keep: int) -> tuple[dict[str, Any], list[str], bool]:
+    "Add the new lines to a table's file; its new content, the reports that go, and whether it has grown."
+    kept: list[tuple[dict[str, Any], list[str], bool]] = []
 
     def edit(before: bytes) -> bytes | None:
         found = table_of(news.run_store, news.index, table, before)
         grown = with_lines(found, news.of(table, _at(found)))
         if not found["rows"] and len(grown["rows"]) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
             grown = _without_removed(news.run_store, grown)
-        kept.append(without_reports(grown, keep))
-        return None if kept[-1][0] is found else _encoded(kept[-1][0])
+        told, gone = without_reports(grown, keep)
+        kept.append((told, gone, told is not found))
+        return None if told is found else _encoded(told)
 
     news.run_store.revise(file_of(table, kind="json"), edit)
     return kept[-1]
@@ -351,17 +367,21 @@ def brought_up_to_date(
     draw: Callable[[list[dict]], str],  # the charts of the front page, from what passes have done
     afresh: bool = False,  # rebuild everything
     keep: int = 0,  # newest runs of a table whose reports stay even if they went well; 0: all
-) -> list[str]:  # tables whose pages were written
+    seconds: float = math.inf,  # for tables with news; those that are left come with the next call
+) -> list[str]:  # tables whose pages are as new as the run log
     "Add the new lines of the run log to the run index and the tables' pages. Raises `RunStoreError`."
     run_store = open_run_store(runs)
-    news = _news_of(run_store, afresh)
-    told = {line.get("table") or "" for _, line in news.reading.lines if not _is_idle(line)}
-    tables = sorted(told | _incomplete(run_store, news.index))
-    for table in tables:
-        written, gone = _grown(news, table, keep if table else 0)
+    news, spent = _news_of(run_store, afresh), 0.0
+    tables = sorted({*news.new} | _incomplete(run_store, news.index))
+    for number, table in enumerate(tables):
+        if spent > seconds:
+            return tables[:number]  # the index stays as it was, so all lines are news again
+        begun = time.monotonic()
+        written, gone, has_grown = _grown(news, table, keep if table else 0)
         write(run_store, news.index, table)
         _close(news, table, written)
         _remove(run_store, gone)  # last, when no page leads to them
+        spent += time.monotonic() - begun if has_grown else 0.0
 
     def edit(before: bytes) -> bytes | None:
         found = _parsed(before, news.index["ledger"])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from base64 import b64encode
 from collections import Counter
@@ -148,13 +149,17 @@ def write_table_pages(
     table: str,
 ) -> None:
     "Write the pages of a table that are not closed, from what its file says at that moment."
-    for number in pages_of(table_of(run_store, index, table)):
+    file = file_of(table, kind="json")
+    known = run_store.get(file)
+    found = table_of(run_store, index, table, known)
+    for number in pages_of(found):
 
         def edit(before: bytes, number: int = number) -> bytes | None:
-            found = table_of(run_store, index, table)
-            is_gone = number not in pages_of(found)
-            is_there = not is_gone and f'data-shows="{escape(_mark_of(found, number))}"'.encode() in before[:1_000]
-            return None if is_gone or is_there else table_page(table, found, number).encode()
+            now = run_store.get(file)
+            told = found if now == known else table_of(run_store, index, table, now)
+            is_gone = number not in pages_of(told)
+            is_there = not is_gone and f'data-shows="{escape(_mark_of(told, number))}"'.encode() in before[:1_000]
+            return None if is_gone or is_there else table_page(table, told, number).encode()
 
         run_store.revise(file_of(table, number), edit)
 
@@ -425,9 +430,10 @@ def bring_pages(
     runs: Path | str | RunStore,  # where runs are kept
     afresh: bool = False,  # of all tables
     keep: int = 0,  # newest runs of a table whose reports stay even if they went well; 0: all
+    seconds: float = math.inf,  # for tables that have run; those that are left come with the next call
 ) -> list[str]:  # tables whose pages were written
     "Write the pages of tables that have run since the last time. Raises `RunStoreError`."
-    return brought_up_to_date(runs, write_table_pages, _drawn, afresh, keep)
+    return brought_up_to_date(runs, write_table_pages, _drawn, afresh, keep, seconds)
 
 
 def write_front_page(
@@ -439,10 +445,11 @@ def write_front_page(
     now: datetime | None = None,  # when; UTC
     afresh: bool = False,  # write the pages of all tables, not only of those that have run
     keep: int = 0,  # newest runs of a table whose reports stay even if they went well; 0: all
+    seconds: float = math.inf,  # for the pages of tables
 ) -> Path | str:  # the page
     "Write `index.html` and the pages of tables that have run, each whole or not at all. Raises `RunStoreError`."
     run_store, time = open_run_store(runs), (now or datetime.now(timezone.utc)).isoformat()
-    bring_pages(run_store, afresh, keep)
+    bring_pages(run_store, afresh, keep, seconds)
 
     def make() -> str:
         return front_page(index_of(run_store), tables, people, run_store, time, title=title)

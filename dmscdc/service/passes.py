@@ -161,12 +161,15 @@ def _without_spark(
     return max(workers, min(least, there // _MEMORY) if there else least)
 
 
+_SHOWING, _AT_END = 5.0, 20.0  # seconds for pages; of a run log that is read anew, the next passes write the others
+
+
 def _show(config: Config) -> None:
     "Write the pages of tables that are done. In a bucket they are written once, at the end."
     store = open_run_store(config.runs)
     with suppress(RunStoreError, OSError):  # the end of the pass says it
         if not store.is_remote:
-            bring_pages(store, keep=config.keep)
+            bring_pages(store, keep=config.keep, seconds=_SHOWING)
 
 
 def _run_all(
@@ -273,7 +276,7 @@ def _finish(
         every.sort(key=lambda status: status.table)
         state = open_state(config.state, config.landing, ask=True)
         rows = [status_after(status, result.tables.get(str(status.table)), state) for status in every]
-        write_front_page(config.runs, rows, keep=config.keep)
+        write_front_page(config.runs, rows, keep=config.keep, seconds=_AT_END)
     except (RunStoreError, OSError) as error:  # the result of the tables stands, even if it cannot be stored
         verdict, kept = result.verdict if result.exit_code else "attention", "The front page could not be kept"
         return replace(result, verdict=verdict, words=f"{result.words}. {kept}: {error}")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from ...errors import AlreadyExists, CommitConflict, FilesGone, MissingDataFile, UnsupportedStore
 from ..table import check_kinds
@@ -20,8 +20,8 @@ from ...landing.files import TableRef, for_shell
 from ...storage.log_store import ENTRY_NAME, LogStore, staging_number
 
 # %% auto #0
-__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Journal', 'recover', 'inspect', 'next_entry', 'roll_back',
-           'commit', 'located', 'whereabouts']
+__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Log', 'Journal', 'recover', 'inspect', 'next_entry',
+           'roll_back', 'commit', 'located', 'whereabouts']
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-012
 _OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
@@ -106,6 +106,33 @@ def _reading(path: str) -> Iterator[None]:
     except (ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
         raise MissingDataFile(_no_entry(path, error)) from error
 
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #5e1c70a2
+class Log(Protocol):
+    "The commits of a table, for tasks that write its files."
+    store: LogStore
+    folder: str  # below the store's root: the table's data files
+    aside: str  # below the store's root: what attempts keep for themselves
+    in_place: bool  # new files are written into the folder at once, because readers go by the log
+    keeps_partition: bool  # files have the columns of the partition too, not only the names of their folders
+    fixed: Collection[str]  # names of files that are not written again
+    ids: Mapping[str, int]  # of columns, which files carry where a format has them
+
+    def folder_of(self, file: LakeFile) -> str:
+        "The folders of a file's partition, below the table."
+
+    def reading(self, number: int) -> AbstractContextManager[None]:
+        "Raise errors about the content of a commit in the log's own words."
+
+    def check_touched(self, files: Iterable[LakeFile]) -> None:
+        "Raises `LeftToFormat` if one of these files cannot be written again."
+
+    def commit(
+        self, head: Entry | None, attempt: str, adds: Iterable[LakeFile], removes: Iterable[str],
+        facts: Mapping[str, Any],
+    ) -> Entry:
+        "Make files the newest commit, on top of the one that the writer planned from. Raises `CommitConflict`."
+
+
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-021
 def _below(store: LogStore, folder: str) -> list[str]:
     "Names of the files below a folder, without the folder."
@@ -113,8 +140,8 @@ def _below(store: LogStore, folder: str) -> list[str]:
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-022
 @dataclass(frozen=True)
-class Journal:
-    "The commits of one table, and its folder."
+class Journal:  # a `Log`
+    "The commits of one table of plain Parquet, and its folder."
     store: LogStore
     folder: str  # below the store's root: what readers list
     meta: str  # below the store's root: holds journal/ and aside/
@@ -122,12 +149,11 @@ class Journal:
 
     aside = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
     in_place = False  # new files lie aside until their commit is there, because readers list the folder
-    fixed = frozenset()  # names of files that are not written again
-    ids = MappingProxyType({})  # of columns, which files carry where a format has them
-    keeps_partition = False  # files have the columns of the partition too, not only the names of their folders
+    fixed = frozenset()
+    ids = MappingProxyType({})
+    keeps_partition = False
 
     def folder_of(self, file: LakeFile) -> str:
-        "The folders of a file's partition, below the table."
         return file.name.rpartition("/")[0]
 
     def entry_name(self, number: int) -> str:
@@ -157,7 +183,7 @@ class Journal:
         return self.read.get(number) or self.entry(number)
 
     def check_touched(self, files: Iterable[LakeFile]) -> None:
-        "Raises `LeftToFormat` if one of these files cannot be written again."
+        "Every file of plain Parquet can be."
 
     def commit(self, *what: Any) -> Entry:
         "As the function `commit`."

@@ -18,7 +18,7 @@ from ...changes.schema import Schema, ddl
 from ...changes.stage import Batch, batch_frame
 from ...changes.tasks import in_tasks
 from .copy import check_folders, check_unmanaged, cut, cut_folders, lake_footers, unmanaged_files
-from .journal import Entry, Journal, LakeFile, commit_of, inspect, recover, whereabouts
+from .journal import Entry, Journal, LakeFile, Log, commit_of, inspect, recover, whereabouts
 from .rewrite import Inserting, UnitResult, Work, encode_work
 from .rewrite import insert_numbers, rewrite_numbers
 from ...errors import CommitConflict
@@ -97,7 +97,7 @@ def _replaced_range(work: Work) -> LakeFile:
 
 def rewrite_touched(
     spark: SparkSession,
-    journal: Journal,
+    journal: Log,
     head: Entry,
     work: Work,
     grown: bool,  # the columns change, so every file is rewritten
@@ -176,7 +176,7 @@ def _insert_rows(
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-017
 def _gather(
     spark: SparkSession,
-    journal: Journal,
+    journal: Log,
     head: Entry,
     work: Work,
     done: UnitResult,  # of the batch

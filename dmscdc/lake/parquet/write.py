@@ -27,7 +27,7 @@ from ...changes.schema import statistics
 from ...changes.tasks import BOUNDS, in_tasks, nan_columns
 from ...errors import LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
-from .journal import Entry, Journal, LakeFile, commit_of, located, name_prefix
+from .journal import Entry, Journal, LakeFile, Log, commit_of, located, name_prefix
 from .rewrite import Unit, key_scalar
 from ..table import Commit, PlainFile, Transaction, frame_as_stored, frame_from_stored, from_facts
 from ..table import lake_columns, stored_columns
@@ -185,7 +185,7 @@ def hides_nan(
     return bool(nan_columns(read_lake(url, None, floating)))
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-029
-def unit(journal: Journal,  # of the table
+def unit(journal: Log,  # of the table
          group: Sequence[LakeFile],  # files of one partition
          force: bool  # write even when no row changes
          ) -> Unit:
@@ -202,7 +202,7 @@ LARGEST = 256 << 20  # bytes of a file of another program that a task writes aga
 
 
 def sweep_orphans(
-    journal: Journal,
+    journal: Log,
     number: int,  # of a commit that is there
     attempt: str,  # that made it
 ) -> None:
@@ -224,7 +224,7 @@ def to_commit(
 class StagingDir:
     "The folder of an attempt's files, and the prefix of their names."
 
-    journal: Journal
+    journal: Log
     transaction: Transaction
 
     @property
