@@ -174,6 +174,20 @@ def _look(watch: Watch) -> None:
             return
 
 # %% ../../notebooks/09_runs/05_kernel.ipynb #cell-023
+_ENDED = 5.0  # seconds in which one hears that a killed kernel has ended
+
+
+def _wait_for(process: subprocess.Popen | Forked, forks: ForkServer | None) -> None:
+    "Wait for the end of a killed kernel. Who forked it and does not tell is stopped itself, and killed."
+    try:
+        process.wait(_ENDED if forks else 30)
+    except subprocess.TimeoutExpired:
+        if not forks:
+            raise
+        forks.process.kill()
+        process.wait(30)
+
+
 @contextmanager
 def watched(
     watch: Watch,  # not used before
@@ -190,7 +204,7 @@ def watched(
         process = watch.process = watch.process or getattr(kernel.provisioner, "process", None)
         if process is not None and process.poll() != 0:
             kill_group(process)
-            process.wait(30)
+            _wait_for(process, kernel.forks)
         watch.over.set()
         looker.join()
 
