@@ -120,6 +120,17 @@ def test_a_forgotten_table_waits_for_its_key_in_every_list(home):
     assert home.row()["verdict"] == "waiting" and "1 table: 1 waiting." in home.page()
 
 
+def test_a_table_that_waits_for_its_key_goes_with_its_folder(home):
+    other = home.root / "landing" / "shop" / "passing"
+    other.mkdir()
+    (other / "LOAD00000001.csv").write_text("1,a\n")
+    code, words = home.said("pass")
+    assert code == 3 and "shop.passing" in words, words
+    shutil.rmtree(other)
+    code, words = home.said("pass")
+    assert code == 0 and "shop.passing" not in words + home.said("status")[1] + home.said("plan")[1], words
+
+
 def test_a_consistent_pass_brings_tables_to_one_transaction_also_where_it_lies_in_two_files(tmp_path):
     "An order and its lines are one transaction, which DMS has cut: nobody sees the order without its lines once both files are there."
     cdc, shop = tmp_path / "landing" / "cdc", "create table orders (id int primary key, total int); create table line (id int primary key, orders int);"
