@@ -11,7 +11,8 @@ ini = ConfigParser(delimiters=["="], interpolation=None)
 ini.read(here / "settings.ini", encoding="utf-8")
 cfg = ini["DEFAULT"]
 
-extras = {name: cfg[f"{name}_requirements"].split() for name in ("local", "notebooks", "aws", "stream", "lineage", "delta", "iceberg", "hudi", "source", "dev")}
+extras = {name: cfg[f"{name}_requirements"].split() for name in ("local", "runs", "lab", "aws", "stream", "lineage", "delta", "iceberg", "hudi", "source", "dev")}
+extras["notebooks"] = extras["runs"] + extras["lab"]
 extras["all"] = extras["local"] + extras["notebooks"] + extras["aws"] + extras["stream"] + extras["lineage"] + extras["delta"] + extras["iceberg"] + extras["hudi"] + extras["source"]
 
 setup(

@@ -182,7 +182,7 @@ def _pieces(body: str, engine: str) -> list[list[Any]]:  # sqlglot's tokens
     try:
         from sqlglot import TokenError, tokenize
     except ImportError:
-        raise BadSetting("to read a create table sqlglot is needed: pip install 'dmscdc[ddl]'") from None
+        raise BadSetting("to read a create table sqlglot is needed: pip install sqlglot") from None
     try:
         tokens = tokenize(body, read=_GLOT.get(engine, engine))
     except TokenError as error:

@@ -258,7 +258,7 @@ def lab_command(
     if not open:
         return
     if find_spec("jupyterlab") is None:
-        raise ConfigError("JupyterLab is not installed: pip install 'dmscdc[notebooks]'")
+        raise ConfigError("JupyterLab is not installed: pip install 'dmscdc[lab]'")
     os.chdir(config.folder)
     start = own_python("from jupyterlab.labapp import main; sys.exit(main())", f"./{path.name}")  # never an option
     os.execv(sys.executable, start)

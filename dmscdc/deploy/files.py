@@ -116,7 +116,7 @@ Linux 2023 with the Python that the release runs, or its binary parts do not loa
 
 ```sh
 python3.11 -m venv env && . env/bin/activate
-pip install "./dmscdc-VERSION-py3-none-any.whl[notebooks,aws]" venv-pack grpcio grpcio-status \\
+pip install "./dmscdc-VERSION-py3-none-any.whl[runs,aws]" venv-pack grpcio grpcio-status \\
     googleapis-common-protos zstandard
 venv-pack -o environment.tar.gz
 aws s3 cp environment.tar.gz s3://RUNS/code/

@@ -83,7 +83,7 @@ COLOURS = {
     "#626b73": "soft",
 }  # value → name of the page's style
 OF = {name: value for value, name in COLOURS.items()}
-MISSING = "Charts need vl-convert-python, which is not installed here: pip install 'dmscdc[notebooks]'"
+MISSING = "Charts need vl-convert-python, which is not installed here: pip install 'dmscdc[runs]'"
 _WIDTH, _HEIGHT = 330, 120  # of the plot, in pixels of a page
 
 

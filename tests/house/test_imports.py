@@ -121,3 +121,12 @@ def test_what_the_package_imports_is_declared():
         if not {home.lower().replace("_", "-") for home in homes.get(PART_OF.get(module, module), [module])} & declared
     }  # fmt: skip
     assert not missing, f"imported and not declared in settings.ini: {missing}"
+
+
+def test_every_part_that_a_message_or_page_names_can_be_installed():
+    ini = ConfigParser(delimiters=["="], interpolation=None)
+    ini.read(HOME / "settings.ini", encoding="utf-8")
+    parts = {name.removesuffix("_requirements") for name in ini["DEFAULT"] if name.endswith("_requirements")} | {"notebooks", "all"}
+    texts = [*(HOME / "dmscdc").rglob("*.py"), *(HOME / "notebooks").rglob("*.md"), *(HOME / "infra").rglob("*.md"), HOME / "README.md"]
+    named = {part for path in texts for found in re.findall(r"(?:dmscdc|\.whl)\[([a-z,]+)\]", path.read_text()) for part in found.split(",")}
+    assert len(named) > 5 and named <= parts, named - parts

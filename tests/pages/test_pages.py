@@ -337,7 +337,7 @@ def test_without_the_packages_that_draw_pages_are_written_and_say_so(tmp_path, m
     for number in (1, 2):
         for line in (a_line("shop.a", number, random.Random(number)), a_pass(number)): RunLog(tmp_path).append(line)
     for page in (write_front_page(tmp_path, []), tmp_path / "tables/shop.a.html"):
-        assert "pip install 'dmscdc[notebooks]'" in page.read_text().replace("&#39;", "'") and "<svg" not in page.read_text()
+        assert "pip install 'dmscdc[runs]'" in page.read_text().replace("&#39;", "'") and "<svg" not in page.read_text()
 
 
 def test_the_report_of_a_big_run_is_small(tmp_path):
