@@ -346,7 +346,7 @@ def refuse_lost(
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cf8b8eb5
 SEQUENCE = r"^[0-9]{35}$"
-_BEHIND, _AHEAD = timedelta(days=31), timedelta(days=1)  # commit time relative to the time in the file's name
+_BEHIND, _AHEAD = timedelta(days=92), timedelta(days=1)  # commit time relative to the time in the file's name
 
 
 def sequence_span(
@@ -455,20 +455,24 @@ def sequence_column(
     likely = [n for n in likely if n.upper() == STANDARD] or likely
     for path, url in (load or {}).items():
         likely = not_loaded(likely, path, url) if likely else []
-    return likely[0] if len(likely) == 1 else ""
+    return likely[0] if len({row[n] for n in likely}) == 1 else ""  # two rules may add it twice
 
 
 def useless_sequence(
     files: ChangeFiles,  # of one batch, without a change sequence column
 ) -> str:  # "" for none
-    "A column with change sequences that do not order the changes, and why: they are not exact, bytes, or were cut."
+    "A column with change sequences that do not order the changes, and why."
     first = next((f for f in files.footers if f.rows), None)
     kinds = {c.name: c.type for c in first.schema if not c.of} if first else {}
-    able = [n for n, kind in kinds.items() if kind.partition("(")[0] in ("decimal", "double", "string", "binary")]
+    held = ("decimal", "float", "double", "string", "binary")  # not exact, or cut, or not as text
+    able = [n for n, kind in kinds.items() if kind.partition("(")[0] in held]
     if not able:
         return ""
     file, name = open_raw(files.urls[first.path], first.path), first.path.rpartition("/")[2]
     row = next(read_pieces(file, first.path, able, range(file.num_row_groups), 1)).slice(0, 1).to_pylist()[0]
+    likely = [n for n, value in row.items() if is_sequence(value, n, name)]
+    if len(likely) > 1:
+        return f"{likely[0]}, like column {likely[1]}, looks like a change sequence with other values, and"
     return next(filter(None, (odd_sequence(value, n, kinds[n], name) for n, value in row.items())), "")
 
 
@@ -484,8 +488,10 @@ def odd_sequence(
     "Why a value that looks like a change sequence is not taken for one."
     if is_sequence(value, column, name):
         return ""
-    if isinstance(value, (Decimal, float)) and math.isfinite(value) and is_sequence(f"{value:.0f}", column, name):
-        return f"{column} is {kind}, and"
+    if isinstance(value, (Decimal, float)) and math.isfinite(value):
+        low, high = (end[:6] for end in sequence_span(name))  # a float has seven digits: the year and the month
+        is_near = len(digits := f"{value:.0f}") == 35 and low <= digits[:6] <= high
+        return f"{column} is {kind}, and" if is_near or is_sequence(digits, column, name) else ""
     text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
     if not isinstance(text, str):
         return ""

@@ -21,7 +21,7 @@ from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, bytes_left
 from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import BEFORE_EMPTIED, BEFORE_LOAD, IN_LOAD, NOT_EMPTIED, NOT_MISSING
 from ..changes.quarantine import OTHER_VALUES, PASSED, SENT_AGAIN
-from ..changes.quarantine import LeftOut, SetAside, left_out_changes
+from ..changes.quarantine import LeftOut, SetAside, left_out_changes, read_aside
 from ..changes.read import MOVE, NAME, SEQUENCE, STANDARD, ChangeFiles, change_files, check_key, check_ops
 from ..changes.read import digits_in, images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
 from ..changes.read import hide_emptied, row_in, useless_sequence
@@ -504,6 +504,19 @@ def _note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     )
 
 
+def _note_unproven(task: Task, before: Position, batch: Batch, files: Sequence[RawFile]) -> str:
+    "Rows without a change sequence in a table whose changes had one; empty where there is none."
+    if not before.sequence or not batch.folded.unproven or task.from_stream:
+        return ""
+    rows = count(batch.folded.unproven, "row")
+    return (
+        f"{rows} of {some(files)} {'has' if batch.folded.unproven == 1 else 'have'} no change sequence of the time of "
+        "the file, which the changes before had; the names of files decided. Look whether the rule of the task that "
+        "adds it is still there, or whether the task was resumed from months before. A load by DMS, taken now, makes "
+        "it certain"
+    )
+
+
 def _note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
     "A late file that met applied changes, where nothing but names orders them; else empty."
     if not late or not batch.folded.met or _is_proven(batch):
@@ -686,11 +699,11 @@ def _sent_before(
     is_whole = before.applied is not None and before.applied[0] == len(known)
     if all_known and not is_whole and lowest[:14] <= re.sub("[^0-9]", "", before.window_start)[:14]:
         return []
-    there = {f.path for f in files}
-    earlier = [f for f in known if f.path not in there and f.path not in before.unread]
+    here = {f.path for f in files}
+    earlier = [f for f in known if f.path not in here and f.path not in before.unread]
     places = (fs_and_path(task.landing.url(task.table, f.path)) for f in earlier)
-    sizes = [fs.get_file_info(path).size for fs, path in places]
-    return earlier if sizes == [f.size for f in earlier] else []
+    there = [f for f, (fs, path) in zip(earlier, places) if fs.get_file_info(path).size == f.size]
+    return [] if all_known and len(there) < len(earlier) else there
 
 
 def _resumed(
@@ -711,13 +724,15 @@ def _is_ordered(spark: OpenSession, task: Task, head: Commit, files: Sequence[Ra
 
 
 _CAME, _STANDS = "_cdc_came", "_cdc_stands"  # change sequences: of a change, and of its row in the table
+_OF, _ENDS = "_cdc_of", "_cdc_ends"  # the file of the table's row; whether a change ends a key
 
 
 def _passed(
     spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch
 ) -> list[tuple[str, int]]:  # path and row
-    """Changes of files that are new whose row, under its key or the one before, has their change sequence or a later
-    one in the table: a resumed task has sent them from before the known files."""
+    """Changes whose row, under its key or the one before, has their change sequence or a later one in the table: a
+    resumed task has sent them from before the known files. Of a file that is applied again only where the table's row
+    comes from a file that is not: otherwise the fold puts both in order."""
     from pyspark.sql import functions as F
 
     base = Position.from_json(head.position)
@@ -727,33 +742,58 @@ def _passed(
     column, rows, there = sequence_column(files), read_changes(spark, files), task.lake.read(spark)
     if column not in there.columns:
         return []
-    is_low = proves(column) & (digits_in(column) <= newest) & ~F.col(FILE).isin(*dict(base.window))
-    old = rows.where(is_low).select(FILE, ROW, *map(quoted, task.key), digits_in(column).alias(_CAME))
+    is_low, here = proves(column) & (digits_in(column) <= newest), [f.path for f in files.footers]
+    keys, ends = [*map(quoted, task.key)], F.col(MOVE) == "out" if MOVE in rows.columns else F.lit(False)
+    old = rows.where(is_low).select(FILE, ROW, *keys, digits_in(column).alias(_CAME), ends.alias(_ENDS))
     there = there.where(digits_in(column).rlike(SEQUENCE) & (digits_in(column) >= lowest))
-    there = there.select(*map(quoted, task.key), digits_in(column).alias(_STANDS))
-    found = old.join(there, [*task.key]).where(F.col(_CAME) <= F.col(_STANDS)).select(FILE, ROW).distinct()
-    return [(row[FILE], row[ROW]) for row in found.collect()]
+    stands, found = [digits_in(column).alias(_STANDS), F.col(FILE).alias(_OF)], set()
+    there = there.select(*keys, *stands)
+    is_passed = F.col(_CAME) <= F.col(_STANDS)
+    is_passed &= ~F.col(FILE).isin(*dict(base.window)) | ~F.col(_OF).isin(*here)
+    while True:
+        passed = old.join(there, [*task.key]).where(is_passed).select(FILE, ROW).distinct()
+        new = {(row[FILE], row[ROW]) for row in passed.collect()} - found
+        found |= new
+        if not new or MOVE not in rows.columns:
+            return sorted(found)
+        # A key that these changes have ended is passed, too, up to there.
+        ends = old.where(_ENDS).join(passed, [FILE, ROW])
+        there = ends.select(*keys, F.col(_CAME).alias(_STANDS), F.lit("").alias(_OF))
+
+
+def _passed_before(task: Task, before: Position, files: Sequence[RawFile]) -> dict[tuple[str, int], str]:
+    "Of files that are applied again, what was left out for that reason: path and row -> why."
+    here = {f.path for f in files}
+    kept = {path: found for path, found in (before.aside or {}).items() if path in here}
+    try:
+        rows = read_aside(task.repeats, kept)
+    except FileNotFoundError:  # a list that is gone: what it named is looked at again
+        return {}
+    return {(row.path, row.row): PASSED for row in rows if row.reason == PASSED}
 
 
 def _never_seen(
     spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, earlier: Sequence[RawFile], known: str
 ) -> int:
-    """Changes whose sequence is not above the highest one applied, and that earlier files do not have. One from before
-    these files, with a later change of its key in them, is not counted: whatever came between, that one decides."""
+    """Changes whose sequence is not above the highest one applied, and of which nobody can say that they were: from
+    the time of earlier files, which do not have them; or the last ones of a key that the table has not, or no more."""
     from pyspark.sql import functions as F
 
     column = sequence_column(files)
     opened = open_files(task, earlier, head)
     before = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
-    rows, had = read_changes(spark, files), read_changes(spark, before)
-    if MOVE in rows.columns:
-        rows = rows.where(F.col(MOVE) != "out")
-    low = rows.where(digits_in(column) <= known)
-    low = low.join(had.select(quoted(column)).distinct(), column, "left_anti")
-    first = had.agg(F.min(digits_in(column))).first()[0]
-    keys = had.select(*map(quoted, task.key)).distinct()
-    before, within = low.where(digits_in(column) < first), low.where(digits_in(column) >= first)
-    return before.join(keys, [*task.key], "left_anti").count() + within.count()
+    rows, had = read_changes(spark, files), read_changes(spark, replace(before, images=files.images))
+    lake = task.lake.read(spark)
+    keys, digits = [*map(quoted, task.key)], digits_in(column)
+    every = rows.select(OP, *keys, digits.alias(_CAME)).unionByName(had.select(OP, *keys, digits.alias(_CAME)))
+    last = every.groupBy(*keys).agg(F.max_by(OP, _CAME).alias(OP), F.max(_CAME).alias(_CAME))
+    absent = last.where((F.col(OP) != "D") & (F.col(_CAME) <= known)).join(lake.select(*keys), [*task.key], "left_anti")
+    low = rows.where(digits <= known)
+    low = low.where(F.col(MOVE) != "out") if MOVE in rows.columns else low
+    first = had.agg(F.min(digits)).first()[0]
+    unseen = low.where(digits >= first).join(had.select(quoted(column)).distinct(), column, "left_anti")
+    found = unseen.select(FILE, ROW).union(low.join(absent, [*task.key], "left_semi").select(FILE, ROW))
+    return found.distinct().count()
 
 
 def _note_strange(task: Task, files: Sequence[RawFile], many: int) -> str:  # "" for none
@@ -770,8 +810,8 @@ def _rows_sent_again(
     spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch, earlier: Sequence[RawFile],
     applied: Collection[str],  # paths; such a file of the batch is applied again
 ) -> tuple[dict[tuple[str, int], bool], list | None]:  # path and row; True for one that is equal to the one of before
-    """Rows to be applied that a batch has twice, or whose change sequence applied files have, or the table where these
-    are not known; of the others the lowest change sequence, with its file."""
+    """Rows to be applied whose change sequence the batch has twice, or applied files have, or the table; of the others
+    the lowest change sequence, with its file."""
     from pyspark.sql import Window, functions as F
 
     if not batch.folded.highest or batch.folded.unproven:
@@ -779,26 +819,31 @@ def _rows_sent_again(
     column, every = sequence_column(files), [OP, *(c.name for c in files.schema if not c.of)]
     meant = "true" if _images_of(files, batch) else f"{OP} = 'I'"
     rows = _ordered(spark, files).where(meant)
-    nth = F.row_number().over(Window.partitionBy(*map(quoted, every)).orderBy(AT))
-    found = rows.withColumn("_cdc_nth", nth).where("_cdc_nth > 1").select(FILE, ROW, F.lit(True).alias("_cdc_same"))
+
+    def values(tables: Iterable[Schema]) -> SparkColumn:
+        "What can be compared: the columns that all of them have."
+        carried = [{c.name for c in one} for one in tables]
+        return F.struct(*(quoted(name) for name in every if all(name in names for names in carried)))
+
+    def among(had: DataFrame, theirs: SparkColumn, file: SparkColumn) -> DataFrame:
+        "The rows whose change sequence others had, which were applied before them."
+        had = had.where(digits_in(column) >= batch.folded.lowest[0])
+        had = had.select(quoted(column), file.alias("_cdc_had"), theirs.alias("_cdc_values"))
+        again = rows.withColumn("_cdc_now", theirs).join(had, column)
+        again = again.where((F.col("_cdc_had") < F.col(NAME)) | ~F.col(FILE).isin(*applied))
+        return again.groupBy(FILE, ROW).agg(F.expr("max(_cdc_now <=> _cdc_values)").alias("_cdc_same"))
+
+    line, own = Window.partitionBy(quoted(column)).orderBy(AT), values(one.schema for one in files.footers)
+    marks = {"_cdc_nth": F.row_number().over(line), "_cdc_same": own.eqNullSafe(F.first(own).over(line))}
+    found = rows.withColumns(marks).where("_cdc_nth > 1").select(FILE, ROW, "_cdc_same")
     if earlier:
         opened = open_files(task, earlier, head)
         known = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
-        carried = [{c.name for c in one.schema} for one in known.footers]
-        values = F.struct(*(quoted(name) for name in every if all(name in names for names in carried)))
-        had = read_changes(spark, known).where(digits_in(column) >= batch.folded.lowest[0])
-        had = had.select(quoted(column), F.col(NAME).alias("_cdc_had"), values.alias("_cdc_values"))
-        again = rows.withColumn("_cdc_now", values).join(had, column)
-        again = again.where((F.col("_cdc_had") < F.col(NAME)) | ~F.col(FILE).isin(*applied))
-        again = again.groupBy(FILE, ROW).agg(F.expr("max(_cdc_now <=> _cdc_values)").alias("_cdc_same"))
-        found = found.union(again) if sequence_column(known) == column else found
-    elif batch.folded.lowest and batch.folded.lowest[0] <= (Position.from_json(head.position).sequence or ""):
-        values = F.struct(*(quoted(c.name) for c in head.schema if c.name in every))
-        had = task.lake.read(spark).where(digits_in(column) >= batch.folded.lowest[0])
-        had = had.select(quoted(column), values.alias("_cdc_values"))
-        again = rows.where(~F.col(FILE).isin(*applied)).withColumn("_cdc_now", values).join(had, column)
-        again = again.groupBy(FILE, ROW).agg(F.expr("max(_cdc_now <=> _cdc_values)").alias("_cdc_same"))
-        found = found.union(again)
+        if sequence_column(known) == column:
+            theirs = values(one.schema for one in known.footers)
+            found = found.union(among(read_changes(spark, known), theirs, F.col(NAME)))
+    if batch.folded.lowest and batch.folded.lowest[0] <= (Position.from_json(head.position).sequence or ""):
+        found = found.union(among(task.lake.read(spark), values([head.schema]), F.lit(None)))
     told: dict[tuple[str, int], bool] = {}
     for row in found.collect():
         told[row[FILE], row[ROW]] = told.get((row[FILE], row[ROW]), False) or row["_cdc_same"]
@@ -1015,6 +1060,8 @@ def _prepare_batch(
 ) -> PendingLoad:
     "Fold files onto the table, without those that are put aside as a whole."
     clock, kinds = Clock(), {f.path: "late" for f in plan.late} | {f.path: "again" for f in (*plan.reapplied, *earlier)}
+    before = Position.from_json(head.position)
+    gone = gone or _passed_before(task, before, files)
     if earlier:
         kinds = {f.path: "late" for f in plan.changes} | kinds
     with clock.step("footers"):
@@ -1032,7 +1079,7 @@ def _prepare_batch(
         emptied = plan.after.emptied if plan.after.emptied and plan.after.emptied[0] in urls else None
         chosen = replace(chosen, without=hide_emptied(_by_path(gone), emptied))
         batch = _fold_files(later, task, chosen, staged, plan.after.load_files, head.schema)
-        before, same, misses, there = Position.from_json(head.position), [], 0, len(gone)
+        same, misses, there = [], 0, len(gone)
         if batch.folded.bad and task.empties:
             order = _change_sequence(task, chosen, plan.after.load_files)
             numbers = {"known": before.sequence or "", "stands": before.emptied_sequence}
@@ -1050,8 +1097,8 @@ def _prepare_batch(
             batch = _fold_files(later, task, chosen, f"{staged}/again", plan.after.load_files, head.schema)
         _check_batch(task, chosen, batch)
         resumed = [] if earlier or whole else _resumed(spark, task, head, batch, files, chosen.images)
-        if task.key and not earlier and not resumed:
-            if passed := _passed(later, task, head, chosen, batch):
+        if not earlier and not resumed:
+            if passed := _passed(later, task, head, chosen, batch) if task.key else ():
                 gone = {**dict.fromkeys(passed, PASSED), **gone}
                 chosen = replace(chosen, without=hide_emptied(_by_path(gone), emptied))
                 batch = _fold_files(later, task, chosen, f"{staged}/passed", plan.after.load_files, head.schema)
@@ -1077,8 +1124,8 @@ def _prepare_batch(
     others = changed_elsewhere(task, before, files, urls)
     batch_paths = {*kinds, *whole, *urls}
     bad += [SetAside(path, row, IN_LOAD) for path, row in same if task.doubles]
-    bad += [SetAside(*at, SENT_AGAIN if same else OTHER_VALUES) for at, same in sent_again.items()]
-    bad += [SetAside(*at, why) for at, why in gone.items()]
+    bad += [SetAside(*at, SENT_AGAIN if same else OTHER_VALUES) for at, same in sorted(sent_again.items())]
+    bad += [SetAside(*at, why) for at, why in sorted(gone.items())]
     listed = gone or sent_again or keyless.rows
     lists = replace(task, aside=task.aside or task.doubles or (task.repeats if listed else ""))
     position, note = put_aside(lists, position, head, after_drop(before, plan), batch_paths, bad, others, urls, keyless)
@@ -1093,15 +1140,17 @@ def _prepare_batch(
         notes = (*notes, *_note_renamed(spark, task, head, grown, footers))
         first = [path for path, _ in same if path not in dict(before.window)]  # else it was said
         doubled = [] if task.doubles else _note_repeated(task, len(first))
-        early = [f for f in files if before.base_files and f.time < min(one.time for one in before.base_files)]
+        first = min((f.time for f in before.base_files), default=0.0)
+        early = [f for f in files if f.time < first and kinds.get(f.path) != "again"]
         missed = _note_missed(task, misses, early, not before.window)
         odd = _note_older(task, plan.changes, older) or _note_strange(task, plan.changes, strange)
-        notes = (*filter(None, [odd, useless]), *notes)
+        lacking = _note_unproven(task, before, batch, plan.changes)
+        notes = (*filter(None, [odd, useless, lacking]), *notes)
         notes = (*filter(None, [note, replaced]), *notes, *doubled, *missed)
         applied = files_of(files, footers, kinds, batch.folded.by_file)
         seconds = clock.seconds | written.seconds
         doubts = [_note_clashes(task, written), _note_partial_move(task, batch), replaced, useless, odd, *missed]
-        doubts.append(_note_sequence(task, head, told))
+        doubts += [lacking, _note_sequence(task, head, told)]
         doubts = tuple(filter(None, doubts))
         counted = [row.reason in NOT_MISSING for row in bad if row.row is not None and kinds.get(row.path) != "again"]
         parts = {"aside": counted.count(False), "repeated": counted.count(True),

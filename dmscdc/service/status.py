@@ -265,7 +265,7 @@ def chosen_tables(
     "The tables to look at. Raises `LandingEmpty`, `LandingUnreachable`, `UnknownTable`."
     items = state.items()
     landed = landing.tables(item.table for item in items if item.position)
-    known = (item.table for item in items if item.position or state_of(item) != "waiting")  # of the others nothing is left
+    known = (item.table for item in items if item.position or state_of(item) != "waiting")  # else nothing is left
     there = sorted({*landed, *known})
     asked = sorted({TableRef.parse(name) for name in only})
     if not landed and not any(item.position for item in items):

@@ -88,7 +88,7 @@ STANDARD, ANOTHER = "AR_H_CHANGE_SEQ", "txseq"
 
 @pytest.mark.parametrize("kind, column, digits, told", [
     (pa.decimal128(35, 0), STANDARD, 35, ""), (pa.decimal128(38, 0), STANDARD, 35, ""), (pa.float64(), STANDARD, 35, "AR_H_CHANGE_SEQ is double, which does not hold the 35 digits"),
-    (pa.float64(), ANOTHER, 35, "txseq is double, and so does not order the changes"), (pa.decimal128(38, 0), ANOTHER, 35, ""), (pa.decimal128(38, 3), ANOTHER, 35, "txseq is decimal(38,3), and so does not order the changes"),
+    (pa.float64(), ANOTHER, 35, "txseq is double, and so does not order the changes"), (pa.float32(), ANOTHER, 35, "txseq is float, and so does not order the changes"), (pa.decimal128(38, 0), ANOTHER, 35, ""), (pa.decimal128(38, 3), ANOTHER, 35, "txseq is decimal(38,3), and so does not order the changes"),
     (pa.string(), STANDARD, 20, "AR_H_CHANGE_SEQ is '20181215100000000000' in the first row"),
     (pa.string(), ANOTHER, 25, "txseq is '2018121510000000000000000' in the first row"), (pa.binary(), ANOTHER, 35, "35 digits of text were expected"),
 ], ids=str)
@@ -146,8 +146,46 @@ def test_what_came_again_from_before_the_known_files_is_held_against_the_rows_of
     assert w.lake("id, name") == (there := [(1, "b"), (3, "new"), (4, "another"), (5, "moved")])
     sequenced(w, 10, [("U", 2, "back", 2), ("U", 1, "a", 1)], (11, 10))
     done = w.go()
-    assert done.verdict == "attention" and "a row that was deleted since may be back. Look whether the task was resumed" in done.words and "1 row left out" in done.words, done.words
+    assert done.verdict == "attention" and "a row that was deleted since may be back" in done.words and "1 row left out" in done.words, done.words
     assert w.lake("id, name") == sorted([*there, (2, "back")])
+
+
+def test_one_known_file_that_is_gone_does_not_make_the_others_unknown(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA).set(key="id").load([(n, "old") for n in (1, 2, 3)], settings=DmsSettings(sequence_column="seq"))
+    sequenced(w, 1, [("U", 1, "a"), ("D", 3, None)], (10, 11))
+    assert w.go().verdict == "ok"
+    (w.raw / f"{closed(1)}.parquet").unlink()
+    sequenced(w, 2, [("U", 2, "x"), ("D", 2, None)], (20, 21))
+    assert w.go().verdict == "ok"
+    sequenced(w, 3, [("U", 2, "x"), ("U", 1, "new")], (20, 30))
+    done = w.go()
+    assert (done.verdict, w.lake("id, name")) == ("ok", [(1, "new")]), done.words
+    sequenced(w, 4, [("U", 3, "back")], (9,))
+    done = w.go()
+    assert done.verdict == "attention" and "a row that was deleted since may be back" in done.words, done.words
+
+
+def test_a_chain_of_changed_keys_that_comes_again_ends_where_it_had_ended(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA | {"BI_id": "int"}).set(key="id").load([(4, "old", None)], settings=DmsSettings(sequence_column="seq"))
+    chain = [("U", 5, "a", 4), ("U", 6, "b", 5)]
+    sequenced(w, 1, chain, (10, 11))
+    assert w.go().verdict == "ok"
+    (w.raw / f"{closed(1)}.parquet").unlink()
+    sequenced(w, 2, [*chain, ("I", 9, "new", None)], (10, 11, 20))
+    done = w.go()
+    assert (done.verdict, w.lake("id, name")) == ("ok", [(6, "b"), (9, "new")]), done.words
+
+
+def test_a_sequence_in_two_columns_orders_and_one_that_is_missing_later_is_said(tmp_path, spark):
+    w = World(tmp_path, spark, SCHEMA | {"copy": "string"}).set(key="id").load([(1, "old", None)], settings=DmsSettings(sequence_column="seq"))
+    number = lambda counter: change_sequence(moment_of("2018-12-15 10:00:00"), counter)
+    sequenced(w, 1, [("U", 1, "newest", number(30))], (30,))
+    sequenced(w, 2, [("U", 1, "x", number(20))], (20,))
+    w.go()
+    assert w.lake("id, name") == [(1, "newest")]
+    w.changes(3, [("U", 1, "by name", "")])
+    done = w.go()
+    assert done.verdict == "attention" and "has no change sequence of the time of the file, which the changes before had" in done.words, done.words
 
 
 def test_what_came_again_from_before_the_look_back_meets_the_deletes_that_the_known_files_have(tmp_path, spark):
@@ -160,6 +198,10 @@ def test_what_came_again_from_before_the_look_back_meets_the_deletes_that_the_kn
     done = w.go()
     assert (done.verdict, w.lake("id, name")) == ("ok", [(1, "b"), (2, "c"), (5, "new")]), done.words
     assert "3 rows left out, because the table's row has a change that is as new or newer" in done.words and "changes of 1 key from before later ones" in done.words, done.words
+    assert "put before the load" not in done.words, "known files are no news, whenever they were put"
+    w.state.instruct(w.ref, {"kind": "replay", "files": ["20181217-110000000.parquet"]})
+    done = w.go()
+    assert w.lake("id, name")[:2] == [(1, "b"), (2, "c")] and "3 rows left out" in done.words, done.words
     sequenced(w, "20181217-120000000", [("U", 4, "back")], (9,))
     done = w.go()
     assert done.verdict == "attention" and "1 change of 20181217-120000000.parquet has change sequences below what was applied, and no known file has had them" in done.words, done.words
@@ -203,9 +245,9 @@ def test_a_table_without_a_key_is_told_of_repeats_of_the_load_of_late_ones_and_o
     assert w.lake("id, name") == [(1, "old"), (1, "old"), (2, "a"), (3, "b"), (4, "c"), (5, "late")]
     (w.raw / f"{closed(30)}.parquet").unlink()
     sequenced(w, 40, [("I", 3, "b"), ("I", 6, "d")], (20, 30))
-    sequenced(w, 41, [("I", 6, "d")], (30,))
+    sequenced(w, 41, [("I", 6, "d"), ("I", 6, "other values")], (30, 30))
     done = w.go()
-    assert done.verdict == "ok" and "2 rows left out that a resumed task has sent again" in done.words, done.words
+    assert done.verdict == "attention" and "2 rows left out that a resumed task has sent again" in done.words and "with other values" in done.words, done.words
     sequenced(w, 50, [("I", 7, "never seen")], (25,))
     done = w.go()
     assert done.verdict == "attention" and "nor the known files tell that these changes were applied before" in done.words, done.words
