@@ -137,6 +137,7 @@ class FoldResult:
     partial_move: list | None = None  # place of a row that came from another key without some columns; their names
     unproven: int = 0  # rows without a change sequence
     lowest: list | None = None  # change sequence of a new file, with the file
+    late_lowest: list | None = None  # of a late file
     highest: str = ""  # change sequence
     keys: int = 0  # batch rows
     writes: int = 0  # of them, those with values for a row that need not be there
@@ -317,7 +318,7 @@ def fold(
     facts = count_changes(changes, how) | {"left_out": left_out}
     if left_out:
         whole = count_changes(every, how)
-        facts |= {name: whole[name] for name in ("unproven", "lowest", "highest")}
+        facts |= {name: whole[name] for name in ("unproven", "lowest", "late_lowest", "highest")}
     changes = changes.filter(pa.array(~bad_rows(changes, how.keys)))
     codes, place = key_codes(changes, how.keys), places(changes, "" if facts["unproven"] else how.sequence)
     chosen = of_late_keys(changes[KIND].to_numpy(), codes)
@@ -452,13 +453,16 @@ def sequence_range(
     kinds: np.ndarray,  # "new", "late" or "again"
     sequence: str,  # the column of the change sequence, "" when there is none
 ) -> dict[str, Any]:
-    "The lowest change sequence of a new file, with the file, and the highest of all."
+    "The lowest change sequences of new and of late files, each with its file, and the highest of all."
     if not sequence or not changes.num_rows:
-        return {"lowest": None, "highest": ""}
-    new = changes.filter(pa.array(kinds == "new"))
-    first = pc.sort_indices(new, sort_keys=[(sequence, "ascending")])[:1]
-    lowest = [[row[sequence], row[FILE]] for row in new.select([sequence, FILE]).take(first).to_pylist()]
-    return {"lowest": lowest[0] if lowest else None, "highest": pc.max(changes[sequence]).as_py()}
+        return {"lowest": None, "late_lowest": None, "highest": ""}
+
+    def lowest(kind: str) -> list | None:
+        some = changes.filter(pa.array(kinds == kind)).select([sequence, FILE])
+        first = some.take(pc.sort_indices(some, sort_keys=[(sequence, "ascending")])[:1]).to_pylist()
+        return [first[0][sequence], first[0][FILE]] if first else None
+
+    return {"lowest": lowest("new"), "late_lowest": lowest("late"), "highest": pc.max(changes[sequence]).as_py()}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-034
 def _count_batch(changes: pa.Table, batch: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:

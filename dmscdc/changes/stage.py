@@ -210,7 +210,7 @@ def together(
 ) -> tuple[FoldResult, Counter]:  # of the whole batch
     "Add what the shares have counted; of places the first, of change sequences the ends."
     counts = {f.name: sum(facts[f.name] for facts in done) for f in fields(FoldResult) if f.default == 0}
-    for name in ("first_bad", "first_image", "lowest", "unfit", "against", "partial_move"):
+    for name in ("first_bad", "first_image", "lowest", "late_lowest", "unfit", "against", "partial_move"):
         found = [facts[name] for facts in done if facts[name]]
         counts[name] = min(found, key=lambda value: value[:3], default=None)
     nulls = sum((Counter(facts.get("nulls", {})) for facts in done), Counter())

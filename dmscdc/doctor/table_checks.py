@@ -38,8 +38,8 @@ def unreadable(e: Evidence) -> Iterator[Finding]:
     refused = "The batch is refused whole, and later files of the table wait"
     why = "The file is put aside, and the table goes on without it" if aside else refused
     for one in (one for one in e.samples if isinstance(one.problem, Unreadable)):
-        what, _, ways = str(one.problem).removesuffix(f". {WAY}").rstrip(".").partition(". If ")
-        yield Finding("error", e.name, what, why, f"If {ways}" if ways else f"{WAY}{on}")
+        what, *ways = re.split(r"\. (?=If |Map )", str(one.problem).removesuffix(f". {WAY}").rstrip("."), maxsplit=1)
+        yield Finding("error", e.name, what, why, ways[0] if ways else f"{WAY}{on}")
     for one in (one for one in e.samples if one.bad):
         rows = [f"{place_of(bad)}: {bad.reason}" for bad in one.bad]
         mend = f"The file, or the table's definition: dmscdc table columns {for_shell(e.name)} --ddl FILE{on}"

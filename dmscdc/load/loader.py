@@ -22,7 +22,7 @@ from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import BEFORE_EMPTIED, BEFORE_LOAD, IN_LOAD, NOT_EMPTIED, NOT_MISSING
 from ..changes.quarantine import OTHER_VALUES, PASSED, SENT_AGAIN
 from ..changes.quarantine import LeftOut, SetAside, left_out_changes, read_aside
-from ..changes.read import MOVE, NAME, SEQUENCE, STANDARD, ChangeFiles, change_files, check_key, check_ops
+from ..changes.read import KIND, MOVE, NAME, SEQUENCE, STANDARD, ChangeFiles, change_files, check_key, check_ops
 from ..changes.read import digits_in, images_of_all, proves, quoted, read_changes, refuse_lost, sequence_column
 from ..changes.read import hide_emptied, row_in, useless_sequence
 from ..changes.schema import FILE, OP, OURS, ROW, Evolution, Footer, Schema, by_policy, check_case, check_same
@@ -695,15 +695,19 @@ def _sent_before(
     is_new = lowest > newest or same
     if not lowest or is_new or task.from_stream or batch.folded.unproven:
         return []
-    known = [RawFile(path, size, 0.0) for path, size in before.window]
-    is_whole = before.applied is not None and before.applied[0] == len(known)
+    is_whole = before.applied is not None and before.applied[0] == len(before.window)
     if all_known and not is_whole and lowest[:14] <= re.sub("[^0-9]", "", before.window_start)[:14]:
         return []
+    return _known_files(task, before, files, all_known)
+
+
+def _known_files(task: Task, before: Position, files: Sequence[RawFile], all_known: bool) -> list[RawFile]:
+    "The applied files, without these, that still lie where they were; none, with `all_known`, where one does not."
     here = {f.path for f in files}
-    earlier = [f for f in known if f.path not in here and f.path not in before.unread]
-    places = (fs_and_path(task.landing.url(task.table, f.path)) for f in earlier)
-    there = [f for f, (fs, path) in zip(earlier, places) if fs.get_file_info(path).size == f.size]
-    return [] if all_known and len(there) < len(earlier) else there
+    known = [RawFile(path, size, 0.0) for path, size in before.window if path not in {*here, *before.unread}]
+    places = (fs_and_path(task.landing.url(task.table, f.path)) for f in known)
+    there = [f for f, (fs, path) in zip(known, places) if fs.get_file_info(path).size == f.size]
+    return [] if all_known and len(there) < len(known) else there
 
 
 def _resumed(
@@ -711,8 +715,20 @@ def _resumed(
     all_known: bool = True,
 ) -> list[RawFile]:
     "The same, if the table has no key, or their changes can be folded again with those of the batch."
-    earlier = _sent_before(task, Position.from_json(head.position), batch, files, images, all_known)
+    before, late = Position.from_json(head.position), batch.folded.late_lowest
+    earlier = _sent_before(task, before, batch, files, images, all_known)
+    if late and task.key and not earlier and not task.from_stream:  # what came late may have been sent again, too
+        others = _known_files(task, before, files, all_known)
+        earlier = others if others and _has_later(spark, task, head, others, late[0]) else []
     return earlier if earlier and (not task.key or _is_ordered(spark, task, head, (*earlier, *files))) else []
+
+
+def _has_later(spark: OpenSession, task: Task, head: Commit, files: Sequence[RawFile], number: str) -> bool:
+    "Whether one of these files has a later change than that of a change sequence."
+    opened = open_files(task, files, head)
+    chosen = change_files(opened.footers, opened.urls, evolve(str(task.table), head.schema, opened.footers).schema)
+    column = sequence_column(chosen)
+    return bool(column) and not read_changes(spark(), chosen).where(digits_in(column) > number).isEmpty()
 
 
 def _is_ordered(spark: OpenSession, task: Task, head: Commit, files: Sequence[RawFile]) -> bool:
@@ -731,12 +747,13 @@ def _passed(
     spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch
 ) -> list[tuple[str, int]]:  # path and row
     """Changes whose row, under its key or the one before, has their change sequence or a later one in the table: a
-    resumed task has sent them from before the known files. Of a file that is applied again only where the table's row
-    comes from a file that is not: otherwise the fold puts both in order."""
+    resumed task has sent them from before the known files. Not where that row comes from a file of the batch, which
+    is applied again: the fold puts both in order."""
     from pyspark.sql import functions as F
 
     base = Position.from_json(head.position)
-    lowest, newest = (batch.folded.lowest or ("",))[0], base.sequence or ""
+    sent = [found[0] for found in (batch.folded.lowest, batch.folded.late_lowest) if found]
+    lowest, newest = min(sent, default=""), base.sequence or ""
     if not lowest or lowest > newest or batch.folded.unproven or task.from_stream:
         return []
     column, rows, there = sequence_column(files), read_changes(spark, files), task.lake.read(spark)
@@ -748,8 +765,7 @@ def _passed(
     there = there.where(digits_in(column).rlike(SEQUENCE) & (digits_in(column) >= lowest))
     stands, found = [digits_in(column).alias(_STANDS), F.col(FILE).alias(_OF)], set()
     there = there.select(*keys, *stands)
-    is_passed = F.col(_CAME) <= F.col(_STANDS)
-    is_passed &= ~F.col(FILE).isin(*dict(base.window)) | ~F.col(_OF).isin(*here)
+    is_passed = (F.col(_CAME) <= F.col(_STANDS)) & ~F.col(_OF).isin(*here)
     while True:
         passed = old.join(there, [*task.key]).where(is_passed).select(FILE, ROW).distinct()
         new = {(row[FILE], row[ROW]) for row in passed.collect()} - found
@@ -788,7 +804,7 @@ def _never_seen(
     every = rows.select(OP, *keys, digits.alias(_CAME)).unionByName(had.select(OP, *keys, digits.alias(_CAME)))
     last = every.groupBy(*keys).agg(F.max_by(OP, _CAME).alias(OP), F.max(_CAME).alias(_CAME))
     absent = last.where((F.col(OP) != "D") & (F.col(_CAME) <= known)).join(lake.select(*keys), [*task.key], "left_anti")
-    low = rows.where(digits <= known)
+    low = rows.where((digits <= known) & (F.col(KIND) == "new"))
     low = low.where(F.col(MOVE) != "out") if MOVE in rows.columns else low
     first = had.agg(F.min(digits)).first()[0]
     unseen = low.where(digits >= first).join(had.select(quoted(column)).distinct(), column, "left_anti")
@@ -1105,7 +1121,8 @@ def _prepare_batch(
             resumed = [] if whole else _resumed(spark, task, head, batch, files, chosen.images, all_known=False)
         if resumed and task.key:
             every = sorted([*resumed, *files], key=lambda f: f.order)
-            strange = _never_seen(later, task, head, chosen, resumed, before.sequence or "")
+            if plan.changes:
+                strange = _never_seen(later, task, head, chosen, resumed, before.sequence or "")
             return _prepare_batch(spark, task, plan, head, every, {}, resumed, strange, older, gone)
         sent_again, lowest = {}, batch.folded.lowest
         if not task.key:
@@ -1161,7 +1178,7 @@ def _prepare_batch(
         if batch.replaces:  # a file that is applied again speaks of the rows that it no longer holds, too
             keys = sum(getattr(written, name) for name in COUNTED)
         slow = f"written by the format itself, which takes longer: {written.by_format}" if written.by_format else ""
-        again = _say_resumed(earlier, plan.changes, batch.folded.met, batch.folded.repeats)
+        again = _say_resumed(earlier, [*plan.changes, *plan.late], batch.folded.met, batch.folded.repeats)
         if any(sent_again.values()):
             again = f"{count(sum(sent_again.values()), 'row')} left out that a resumed task has sent again"
         reasons = Counter(why for (path, _), why in gone.items() if kinds.get(path) != "again")
