@@ -75,7 +75,7 @@ def changes_command(
     limit: Annotated[int, typer.Option(min=1, help="Lines that are shown")] = 20,
     json: Json = False,
 ) -> None:
-    "What changed in a table: each change with the columns that differ, in order. No Spark."
+    "What changed in a table: each change with the columns that differ, in the order of the files. No Spark."
     from dmscdc.history.questions import LINE, change_lines, change_plain, most_changed
     from dmscdc.history.row_page import shown
 

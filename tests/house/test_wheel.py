@@ -39,7 +39,7 @@ def names(lines: list[str]) -> set[str]:
 
 def test_the_package_alone_asks_for_little_and_for_no_spark_and_no_aws(needs):
     assert names(needs[""]) == {"typer", "rich", "cronsim", "jinja2", "markupsafe", "pyarrow", "numpy", "tomli", "sqlglot"}
-    assert set(needs) - {"", "dev"} == {"local", "notebooks", "aws", "stream", "lineage", "delta", "iceberg", "hudi", "source", "all"}
+    assert set(needs) - {"", "dev"} == {"local", "runs", "lab", "notebooks", "aws", "stream", "lineage", "delta", "iceberg", "hudi", "source", "all"}
 
 
 def test_what_others_pin_has_a_lower_bound_only_except_for_the_spark_of_a_laptop(needs):
@@ -58,7 +58,7 @@ def conflicts(needs: dict[str, list[str]], extras: str, name: str) -> list[str]:
     return [str(one) for one in asked if canonicalize_name(one.name) in pinned and not one.specifier.contains(pinned[canonicalize_name(one.name)])]
 
 
-@pytest.mark.parametrize("name, extras", [("airflow-3.0", "aws,notebooks,stream"), ("glue-5.1", "aws,notebooks,source,stream")])  # Airflow pins SQLAlchemy 1.4
+@pytest.mark.parametrize("name, extras", [("airflow-3.0", "aws,notebooks,stream"), ("glue-5.1", "aws,runs,source,stream")])  # Airflow pins SQLAlchemy 1.4
 def test_it_goes_in_beside_what_they_pin(needs, name, extras):
     assert conflicts(needs, extras, name) == []
 
