@@ -1161,7 +1161,7 @@ def _prepare_batch(
         early = [f for f in files if f.time < first and kinds.get(f.path) != "again"]
         missed = _note_missed(task, misses, early, not before.window)
         odd = _note_older(task, plan.changes, older) or _note_strange(task, plan.changes, strange)
-        lacking = _note_unproven(task, before, batch, plan.changes)
+        lacking = "" if plan.late else _note_unproven(task, before, batch, plan.changes)  # they have their own words
         notes = (*filter(None, [odd, useless, lacking]), *notes)
         notes = (*filter(None, [note, replaced]), *notes, *doubled, *missed)
         applied = files_of(files, footers, kinds, batch.folded.by_file)
