@@ -284,6 +284,8 @@ def settle_moves(
     place: np.ndarray,  # of each change
 ) -> tuple[pa.Table, np.ndarray]:  # _cdc_move as the first Op of a batch row; False for an end that is void
     "Find the ends of keys that another row had taken before: in one file, or in one run of changed keys."
+    if not changes.num_rows:  # none of the batch can be applied
+        return changes, np.ones(0, bool)
     order = np.lexsort((place, codes))
     moves, ops, files = (changes[n].to_numpy()[order] for n in (MOVE, OP, FILE))
     runs = pc.fill_null(changes[RUN], -1).to_numpy()[order] if RUN in changes.column_names else np.full(len(order), -1)

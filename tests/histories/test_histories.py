@@ -17,6 +17,10 @@ KNOWN = [  # histories that have failed, or that we had reason to fear
         "BACK", "PASS",
         "INSERT INTO item (id, n_text) VALUES (1, 'c')", "CLOSE", "PASS",
     ), soft=True),
+    History((  # no row of a batch can be applied, in a table with before images
+        "INSERT INTO place (city, day) VALUES ('Oslo', '0001-01-01')", "INSERT INTO item (id, title) VALUES (1, 'a')", "LOAD", "PASS",
+        "INSERT INTO place (city, day) VALUES ('', '0001-01-01')", "CLOSE", "SPOIL 0", "PASS",
+    ), images=True),
     History((  # a reload repeats what waited; rows move between partitions; what was rolled back is in no file
         "INSERT INTO place VALUES ('Oslo', '2018-12-15', 'north', 1)", "LOAD REPEATING", "PASS",
         ("UPDATE place SET region = 'a/b=50%'", "ROLLBACK"), "UPDATE place SET region = NULL", "CLOSE 1", "PASS",
