@@ -489,8 +489,8 @@ def odd_sequence(
     if is_sequence(value, column, name):
         return ""
     if isinstance(value, (Decimal, float)) and math.isfinite(value):
-        low, high = (end[:6] for end in sequence_span(name))  # a float has seven digits: the year and the month
-        is_near = len(digits := f"{value:.0f}") == 35 and low <= digits[:6] <= high
+        digits, (low, high) = f"{value:.0f}", (end[:6] for end in sequence_span(name))
+        is_near = kind == "float" and len(digits) == 35 and low <= digits[:6] <= high  # it holds the year and the month
         return f"{column} is {kind}, and" if is_near or is_sequence(digits, column, name) else ""
     text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
     if not isinstance(text, str):

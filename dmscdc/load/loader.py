@@ -717,7 +717,7 @@ def _resumed(
     "The same, if the table has no key, or their changes can be folded again with those of the batch."
     before, late = Position.from_json(head.position), batch.folded.late_lowest
     earlier = _sent_before(task, before, batch, files, images, all_known)
-    if late and task.key and not earlier and not task.from_stream:  # what came late may have been sent again, too
+    if late and task.key and not all_known and not earlier and not task.from_stream:  # it may be sent again, too
         others = _known_files(task, before, files, all_known)
         earlier = others if others and _has_later(spark, task, head, others, late[0]) else []
     return earlier if earlier and (not task.key or _is_ordered(spark, task, head, (*earlier, *files))) else []
@@ -777,15 +777,16 @@ def _passed(
         there = ends.select(*keys, F.col(_CAME).alias(_STANDS), F.lit("").alias(_OF))
 
 
-def _passed_before(task: Task, before: Position, files: Sequence[RawFile]) -> dict[tuple[str, int], str]:
-    "Of files that are applied again, what was left out for that reason: path and row -> why."
+def _left_before(task: Task, before: Position, files: Sequence[RawFile]) -> dict[tuple[str, int], str]:
+    "Of files that are applied again, what was left out as older than the table: path and row -> why."
     here = {f.path for f in files}
     kept = {path: found for path, found in (before.aside or {}).items() if path in here}
     try:
         rows = read_aside(task.repeats, kept)
     except FileNotFoundError:  # a list that is gone: what it named is looked at again
         return {}
-    return {(row.path, row.row): PASSED for row in rows if row.reason == PASSED}
+    older = {PASSED, BEFORE_LOAD, BEFORE_EMPTIED}
+    return {(row.path, row.row): row.reason for row in rows if row.reason in older}
 
 
 def _never_seen(
@@ -1077,7 +1078,7 @@ def _prepare_batch(
     "Fold files onto the table, without those that are put aside as a whole."
     clock, kinds = Clock(), {f.path: "late" for f in plan.late} | {f.path: "again" for f in (*plan.reapplied, *earlier)}
     before = Position.from_json(head.position)
-    gone = gone or _passed_before(task, before, files)
+    gone = {**_left_before(task, before, files), **gone}
     if earlier:
         kinds = {f.path: "late" for f in plan.changes} | kinds
     with clock.step("footers"):

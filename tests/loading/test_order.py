@@ -223,6 +223,10 @@ def test_what_a_resumed_task_sends_again_from_before_a_load_is_not_applied_over_
         done = w.go()
         assert done.verdict == "ok" and w.lake("id, name") == [(2, "loaded"), (4, "new")], done.words
         assert "2 rows left out that a resumed task has sent again from before the load" in done.words
+        if "key" in settings:
+            w.state.instruct(w.ref, {"kind": "replay", "files": [f"{closed(2400)}.parquet"]})
+            done = w.go()
+            assert done.verdict == "ok" and w.lake("id, name") == [(2, "loaded"), (4, "new")], done.words
         w.state.instruct(w.ref, {"kind": "reload"})
     w.go()
     sequenced(w, 2500, [("I", 6, "never seen")], (9,), **at(42))
