@@ -27,7 +27,7 @@ setup(
     python_requires=f">={cfg['min_python']}",
     packages=find_packages(include=["dmscdc", "dmscdc.*"]) + [*NOTEBOOKS, *SUITE],
     package_dir={**NOTEBOOKS, **SUITE},
-    package_data={"dmscdc": ["py.typed", "jars.txt", "pages/*"], **{name: ["*.ipynb"] for name in NOTEBOOKS}, **{name: ["*.py"] for name in SUITE}},
+    package_data={"dmscdc": ["py.typed", "jars.txt", "constraints.txt", "pages/*"], **{name: ["*.ipynb"] for name in NOTEBOOKS}, **{name: ["*.py"] for name in SUITE}},
     install_requires=cfg["requirements"].split(),
     extras_require=extras,
     entry_points={"console_scripts": cfg["console_scripts"].split(), "nbdev": ["dmscdc=dmscdc._modidx:d"]},

@@ -12,11 +12,13 @@ import secrets
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO
 
@@ -499,7 +501,12 @@ def pass_env(
 ) -> dict[str, str]:
     "Our environment for a pass beside the driver: the pass is a client, not a driver."
     theirs = re.compile("PYSPARK_GATEWAY|MASTER$|SPARK_CONNECT_|SPARK_LOCAL_REMOTE$|SPARK_API_MODE$")
-    return {name: value for name, value in os.environ.items() if not theirs.match(name)} | {"SPARK_REMOTE": url}
+    env = {name: value for name, value in os.environ.items() if not theirs.match(name)} | {"SPARK_REMOTE": url}
+    # A service may have put Spark's Python on the path of this process alone: its place, a folder or a zip, goes along.
+    places = [Path(find_spec(name).origin).parents[1] for name in ("pyspark", "py4j")]
+    brought = [str(place) for place in places if place != Path(sysconfig.get_paths()["purelib"])]
+    env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*filter(None, [env.get("PYTHONPATH")]), *brought]))
+    return env
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-021-0
 def inside(
@@ -510,6 +517,10 @@ def inside(
     with port_of_ours() as port:
         own = {"grpc.binding.address": "127.0.0.1", "grpc.binding.port": str(port), "authenticate.token": token}
         spark = submitted_session({f"spark.connect.{name}": value for name, value in own.items()})
+        # Whatever a client is refused, its own message says. A pass looks into sessions that their notebooks have
+        # closed; the refusals of that would fill the log of a good run with stack traces.
+        log4j = spark.sparkContext._jvm.org.apache.logging.log4j
+        log4j.core.config.Configurator.setLevel("org.apache.spark.sql.connect.utils.ErrorUtils", log4j.Level.OFF)
         try:
             env = pass_env(f"sc://localhost:{plugin_port(spark)}/;token={token}")
             command = own_python("from dmscdc.cli.main import main; main()", *words)

@@ -18,10 +18,17 @@ __all__ = ['templates_command']
 # %% ../../notebooks/17_cli/10_templates.ipynb #efcfe048
 def templates_command(
     out: Annotated[Path, typer.Option(help="Folder of the files; those of before are written over")],
+    environment: Annotated[
+        str, typer.Option(help="A wheel of dmscdc, or dmscdc==VERSION: the archive of the jobs' Python is made, too")
+    ] = "",
+    python: Annotated[str, typer.Option(help="Of the archive: 3.13 for Glue 6.0, 3.11 for Glue 5.1")] = "3.13",
 ) -> None:
     "CloudFormation templates: what is shared, a source by DMS, a sample database, a stream; with a page that leads."
+    from dmscdc.deploy.environment import write_environment
     from dmscdc.deploy.files import write_templates
 
     with exit_codes():
         paths = write_templates(out)
+        if environment:
+            paths.append(write_environment(out, environment, python))
     show_line(f"wrote {', '.join(str(path.relative_to(out)) for path in paths)}; next: {out / 'README.md'}")

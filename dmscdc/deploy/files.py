@@ -23,8 +23,10 @@ __all__ = ['STACKS', 'templates', 'write_templates']
 
 # %% ../../notebooks/16_deploy/09_files.ipynb #0cff604f
 STACKS: dict[str, Callable[[], Part]] = {
-    "shared": lambda: shared_stack(__version__), "source": source_stack, "sample": sample_stack,
-    "stream": lambda: stream_stack(__version__),
+    "shared": shared_stack,
+    "source": source_stack,
+    "sample": sample_stack,
+    "stream": stream_stack,
 }
 _PAGE = """# From nothing to the first table, and back
 
@@ -48,12 +50,14 @@ aws cloudformation deploy --stack-name dmscdc-shared --template-file shared.yaml
 aws cloudformation describe-stacks --stack-name dmscdc-shared --query 'Stacks[0].Outputs' --output table
 ```
 
-The outputs name the buckets. Upload the program and the wheel of this version to the folder `Code`:
+The outputs name the buckets. Make the Python of the jobs, an archive of all packages at the versions that the tests ran
+with, and upload it with the program to the folder `Code`. No job asks a package index:
 
 ```sh
-pip wheel --no-deps PATH_OF_THE_CLONE
+pip install uv && pip wheel --no-deps PATH_OF_THE_CLONE
+dmscdc templates --out . --environment dmscdc-VERSION-py3-none-any.whl
 aws s3 cp inside.py s3://RUNS/code/
-aws s3 cp dmscdc-VERSION-py3-none-any.whl s3://RUNS/code/
+aws s3 cp environment.tar.gz s3://RUNS/code/
 ```
 
 ## 2. A source
@@ -111,18 +115,8 @@ The table is in Athena as `dmscdc.product`; the front page of all runs is `s3://
 ### On EMR Serverless instead of Glue
 
 `RunsOn=emr-serverless` makes an application of EMR Serverless instead of a job of Glue; the lake is then of plain
-Parquet. It installs nothing by itself, so a third file goes to the folder `Code`: a Python environment, made on Amazon
-Linux 2023 with the Python that the release runs, or its binary parts do not load.
-
-```sh
-python3.11 -m venv env && . env/bin/activate
-pip install "./dmscdc-VERSION-py3-none-any.whl[runs,aws]" venv-pack grpcio grpcio-status \\
-    googleapis-common-protos zstandard
-venv-pack -o environment.tar.gz
-aws s3 cp environment.tar.gz s3://RUNS/code/
-```
-
-There is no job to start by hand then; with `ScheduleState=ENABLED` the clock starts the first pass.
+Parquet. It runs the same program with the same archive. There is no job to start by hand then; with
+`ScheduleState=ENABLED` the clock starts the first pass.
 
 ## 4. A stream
 

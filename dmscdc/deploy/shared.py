@@ -28,7 +28,7 @@ from ..spark.formats import FORMATS
 from ..spark.server import PLUGIN
 
 # %% auto #0
-__all__ = ['FORMATS_OF_GLUE', 'CLOCK', 'KEY', 'SPARK', 'PROGRAM', 'WRITE', 'ALARMS', 'DEFAULTS', 'settings', 'command',
+__all__ = ['FORMATS_OF_GLUE', 'CLOCK', 'KEY', 'SPARK', 'PROGRAM', 'ARCHIVE', 'WRITE', 'ALARMS', 'DEFAULTS', 'settings', 'command',
            'spark_settings', 'glue_job', 'bucket_rights', 'key_rights', 'job_rights', 'timetable', 'alarm',
            'shared_stack']
 
@@ -216,11 +216,7 @@ code = inside(*shlex.split(words))
 if code not in (0, 3, 4):  # 3, a person must look, is told by an alarm; 4: another run is at work
     raise SystemExit(code)
 """
-_PARTS = (
-    "typer rich cronsim jinja2 markupsafe sqlglot papermill nbclient nbconvert nbformat nh3 ipykernel jupyter-client "
-    "vl-convert-python boto3 fastavro amazon.ion "
-    "grpcio grpcio-status googleapis-common-protos zstandard"  # what Spark Connect's client imports
-).split()
+ARCHIVE = "environment.tar.gz"  # of the job's Python, beside the program
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #e816834d
 def settings(
@@ -269,15 +265,13 @@ def glue_job(
     words: Part,  # of `command`
     role: Any,  # its ARN
     runs: Any,  # the bucket with the folder code
-    version: str,  # of the package
     **more: Any,  # further properties
 ) -> Part:
     "A job of Glue that runs a command."
     chosen = lambda what: {"Fn::FindInMap": ["Spark", ref("LakeFormat"), what]}
-    wheel = f"s3://${{bucket}}/code/dmscdc-{version}-py3-none-any.whl"
     arguments = {
         "--dmscdc": words,
-        "--additional-python-modules": sub(",".join([wheel, *_PARTS]), bucket=runs),
+        "--python-virtual-env": sub(f"s3://${{bucket}}/code/{ARCHIVE}", bucket=runs),
         "--conf": chosen("Conf"),
         "--datalake-formats": when("IsParquet", NOTHING, chosen("Jars")),
         "--enable-metrics": "true",
@@ -329,7 +323,7 @@ def _on_emr(
 ) -> str:  # a text for Fn::Sub
     "The request that starts a command in the application, as EventBridge Scheduler sends it."
     pythons = "emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON", "emr-serverless.driverEnv.PYSPARK_PYTHON"
-    conf = [PLUGIN, "spark.archives=s3://${Runs}/code/environment.tar.gz#environment"]
+    conf = [PLUGIN, f"spark.archives=s3://${{Runs}}/code/{ARCHIVE}#environment"]
     conf += [f"spark.{name}={_PYTHON}" for name in (*pythons, "executorEnv.PYSPARK_PYTHON")]
     conf += ["spark.emr-serverless.driverEnv.AWS_DEFAULT_REGION=${AWS::Region}"]
     driver = {
@@ -653,9 +647,7 @@ def _watch() -> dict[str, Part]:
     }
 
 # %% ../../notebooks/16_deploy/02_shared.ipynb #dec3ec97
-def shared_stack(
-    version: str,  # of the package, whose wheel the job installs
-) -> Part:
+def shared_stack() -> Part:
     "The template of the shared stack."
     places = {"lake": _LAKE, "lake_folder": ref("LakeFolder"), "state": _STATE, "runs": ref("Runs")}
     options = settings(_LANDING, **places, catalog=ref("LakeDBName"), log=ref("Log")) | {"archive": _ARCHIVE}
@@ -667,7 +659,7 @@ def shared_stack(
     resources = {
         **_places(),
         "JobRole": role(service, *rights, moves, key_rights()),
-        "Job": {"Condition": "OnGlue", **glue_job(words, att("JobRole"), ref("Runs"), version, **minutes)},
+        "Job": {"Condition": "OnGlue", **glue_job(words, att("JobRole"), ref("Runs"), **minutes)},
         "Application": _application(),
         **_clocks(words, options),
         **_watch(),

@@ -155,9 +155,7 @@ def _alarms() -> dict[str, Part]:
     }
 
 # %% ../../notebooks/16_deploy/05_stream.ipynb #1a9c2420
-def stream_stack(
-    version: str,  # of the package, whose wheel the job installs
-) -> Part:
+def stream_stack() -> Part:
     "The template of the stream's stack."
     places = [
         shared(name) for name in ("RawBucket", "LakeBucket", "RunsBucket", "StateTable", "LakeDBName", "Log")
@@ -192,7 +190,6 @@ def stream_stack(
             run,
             att("JobRole"),
             shared("RunsBucket"),
-            version,
             Description="dmscdc stream",
             Timeout=when("Drains", 120, 2880),
         ),

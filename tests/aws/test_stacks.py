@@ -1,13 +1,16 @@
-"""The shared stack and a stream's, made by MiniStack's CloudFormation from the templates under infra/, used by the very commands that their jobs hold, and deleted.
+"""The shared stack and a stream's, made by MiniStack's CloudFormation from the templates under infra/, used as AWS would use them, and deleted. A job runs by
+`spark-submit` with the arguments that the template gave it, on a Python that has the packages of the archive and nothing else; PySpark comes from Spark's folder.
 The oracles are the shop's own story, a scan of the DynamoDB table, and what the services say is left."""
 from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -18,6 +21,10 @@ import yaml
 
 from dmscdc.capture.shop import story_result, write_shop, write_story
 
+from dmscdc.spark.server import spark_home
+from wheels import build_wheel
+
+from aws.rendered import Rendered
 from aws.stack import ministack
 from aws.usual import usual
 
@@ -80,9 +87,67 @@ def typed(*words: str, code: int = 0) -> str:
     return done.stdout
 
 
-def of_job(name: str) -> list[str]:
-    "The command that a job holds."
-    return shlex.split(boto3.client("glue").get_job(JobName=name)["Job"]["DefaultArguments"]["--dmscdc"])
+@pytest.fixture(scope="module")
+def code(tmp_path_factory) -> Path:
+    "What the page has the operator make and upload: the program and the archive, of this machine's Python."
+    folder, mine = tmp_path_factory.mktemp("code"), "{}.{}".format(*sys.version_info)
+    wheel = build_wheel(tmp_path_factory.mktemp("wheel"))
+    typed("templates", "--out", str(folder), "--environment", str(wheel), "--python", mine)
+    return folder
+
+
+def submitted(program: Path, pythons: dict[str, str], conf: list[str], *words: str) -> str:
+    """What a program says that a service starts, where PySpark comes with Spark and this package with the archive.
+    Its tasks run on two cores, and none of its work is too small for them."""
+    missing = subprocess.run([pythons["PYSPARK_PYTHON"], "-c", "import pyspark"], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True)
+    assert "No module named 'pyspark'" in missing.stderr
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    env |= {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1", "DMSCDC_SMALL_BYTES": "-1", **pythons}
+    given = [word for one in conf for word in ("--conf", one)]
+    command = [str(spark_home() / "bin/spark-submit"), "--master", "local[2]", "--driver-memory", "2g", "--conf", "spark.ui.enabled=false", *given, str(program), *words]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=400)
+    assert " ERROR " not in done.stderr and "Traceback" not in done.stderr, done.stderr[-6000:]
+    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def environment(code, tmp_path_factory) -> Path:
+    "The archive as a service unpacks it."
+    there = tmp_path_factory.mktemp("environment")
+    with tarfile.open(code / "environment.tar.gz") as archive: archive.extractall(there, filter="fully_trusted")
+    link = there / "bin" / "python{}.{}".format(*sys.version_info)
+    if not link.exists():  # this machine's Python is not in /usr/bin
+        link.unlink()
+        link.symlink_to(Path(sys.base_prefix, "bin", link.name))
+    return there
+
+
+def as_glue(environment: Path, code: Path, name: str, *more: str, **changed: str) -> str:
+    "A run of a job, whose arguments may be others than the job's own: what it says."
+    job = boto3.client("glue").get_job(JobName=name)["Job"]
+    arguments = {**job["DefaultArguments"], **changed}
+    assert job["Command"]["ScriptLocation"].endswith("/code/inside.py") and arguments["--python-virtual-env"].endswith("/code/environment.tar.gz")
+    arguments["--dmscdc"] = shlex.join([*shlex.split(arguments["--dmscdc"]), *more])
+    conf = arguments["--conf"].split(" --conf ")
+    words = [word for pair in {"--JOB_NAME": name, **arguments}.items() for word in pair]
+    python = str(environment / "bin/python")
+    return submitted(code / "inside.py", {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}, conf, *words)
+
+
+def as_emr(environment: Path, code: Path, out: dict[str, str]) -> str:
+    "A pass as the clock starts it on EMR Serverless, which unpacks the archive where the program works: what it says."
+    names = {"<Raw>": out["RawBucket"], "<Lake>": out["LakeBucket"], "<Runs>": out["RunsBucket"], "<State>": out["StateTable"], "<Log>": out["Log"]}
+    made = Rendered(INFRA / "shared.yaml", RunsOn="emr-serverless").resources
+    text = re.sub("|".join(names), lambda found: names[found[0]], made["Clock"]["Properties"]["Target"]["Input"])
+    driver = json.loads(text)["JobDriver"]["SparkSubmit"]
+    given = dict(one.split("=", 1) for one in driver["SparkSubmitParameters"].removeprefix("--conf ").split(" --conf "))
+    assert driver["EntryPoint"].endswith("/code/inside.py") and given.pop("spark.archives").endswith("/code/environment.tar.gz#environment")
+    Path("environment").symlink_to(environment)
+    of_driver = "spark.emr-serverless.driverEnv."
+    env = {name.removeprefix(of_driver): value for name, value in given.items() if name.startswith(of_driver)}
+    conf = [f"{name}={value}" for name, value in given.items() if not name.startswith(of_driver)]
+    return submitted(code / "inside.py", env, conf, *driver["EntryPointArguments"])
 
 
 def rows(table: str) -> list[tuple]:
@@ -98,7 +163,7 @@ def rows(table: str) -> list[tuple]:
     return [tuple(map(str, row)) for row in found]
 
 
-def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(cloud, tmp_path, monkeypatch):
+def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(cloud, code, environment, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = made(cloud, "dmscdc-shared", "shared.yaml", AlarmEmail="you@example.com", RawDays="30")
     write_shop("shop")
@@ -110,16 +175,17 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     init, = re.findall(r"^dmscdc init .*?[^\\]$", PAGE, re.S | re.M)
     names = {"RAW": out["RawBucket"], "LAKE": out["LakeBucket"], "RUNS": out["RunsBucket"]}
     typed(*[re.sub(r"//(RAW|LAKE|RUNS)/", lambda found: f"//{names[found[1]]}/", word) for word in shlex.split(init.replace("\\\n", " "))[1:]])
-    for command, code in {"doctor": 3, "status": 3}.items(): assert f"\ndmscdc {command}\n" in PAGE and typed(command, code=code)  # both ask for keys
-    typed(*of_job(out["JobName"]), code=3)  # tables are there, and want a key
+    for command in ("doctor", "status"): assert f"\ndmscdc {command}\n" in PAGE and typed(command, code=3)  # both ask for keys
+    said = as_glue(environment, code, out["JobName"])
+    assert "3 tables: 3 attention" in said, said  # tables are there, and want a key; the alarm tells it, the job is no failure
     for table in ("product", "productorder", "store"): typed("table", "set", f"sampledb.{table}", "--key", "id")
-    typed(*of_job(out["JobName"]), "--settle", "0")
+    assert "3 tables: 3 ok" in as_glue(environment, code, out["JobName"], "--settle", "0")
     for table, expected in story_result().items(): assert rows(table) == [tuple(map(str, row)) for row in sorted(expected)]
 
     for name in names_of("Schedule", cloud, "dmscdc-shared"):  # a pass, and upkeep, as the clock starts them
         given = json.loads(boto3.client("scheduler").get_schedule(Name=name)["Target"]["Input"])
-        assert given["JobName"] == out["JobName"]
-        typed(*shlex.split(given["Arguments"]["--dmscdc"]))
+        as_glue(environment, code, given["JobName"], **given["Arguments"])
+    assert "3 tables: 3 nothing" in as_emr(environment, code, out)
 
     before = b'$ion_1_0 {Item:{id:"before",custName:"of an export"}}'
     boto3.client("s3").put_object(Bucket=names["RAW"], Key="export/data/a.ion.gz", Body=gzip.compress(before))
@@ -133,7 +199,7 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     for key, name in items.items(): db.put_item(Item={"id": key, "custName": name})
     for key in [*items][:10]: db.update_item(Key={"id": key}, UpdateExpression="SET custName = :name", ExpressionAttributeValues={":name": "another"})
     for key in [*items][5:15]: db.delete_item(Key={"id": key})
-    typed(*of_job(follows["JobName"]))
+    as_glue(environment, code, follows["JobName"])
     left = [*sorted((one["id"], one["custName"]) for one in db.scan()["Items"]), ("before", "of an export")]
     assert len(left) == 21 and [row[:2] for row in rows("customer")] == left
 
