@@ -5,7 +5,8 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 NOTEBOOKS = {"dmscdc.jobs": "notebooks/jobs", "dmscdc.explore": "notebooks/explore"}  # they ship inside the wheel,
-SUITE = {"dmscdc.contracts": "tests/contracts"}  # and so does what every table format must pass
+SUITE = {"dmscdc.contracts": "tests/contracts"}  # and so does what every table format must pass,
+INFRA = {"dmscdc.infra": "infra"}  # and the files of a deployment
 here = Path(__file__).parent
 ini = ConfigParser(delimiters=["="], interpolation=None)
 ini.read(here / "settings.ini", encoding="utf-8")
@@ -25,9 +26,9 @@ setup(
     license="Apache-2.0",
     keywords=cfg["keywords"],
     python_requires=f">={cfg['min_python']}",
-    packages=find_packages(include=["dmscdc", "dmscdc.*"]) + [*NOTEBOOKS, *SUITE],
-    package_dir={**NOTEBOOKS, **SUITE},
-    package_data={"dmscdc": ["py.typed", "jars.txt", "constraints.txt", "pages/*"], **{name: ["*.ipynb"] for name in NOTEBOOKS}, **{name: ["*.py"] for name in SUITE}},
+    packages=find_packages(include=["dmscdc", "dmscdc.*"]) + [*NOTEBOOKS, *SUITE, *INFRA],
+    package_dir={**NOTEBOOKS, **SUITE, **INFRA},
+    package_data={"dmscdc": ["py.typed", "jars.txt", "constraints.txt", "pages/*"], **{name: ["*.ipynb"] for name in NOTEBOOKS}, **{name: ["*.py"] for name in SUITE}, "dmscdc.infra": ["*.yaml", "*.md", "*.py", "elsewhere/*"]},
     install_requires=cfg["requirements"].split(),
     extras_require=extras,
     entry_points={"console_scripts": cfg["console_scripts"].split(), "nbdev": ["dmscdc=dmscdc._modidx:d"]},

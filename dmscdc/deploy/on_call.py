@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from .shared import ALARMS, DEFAULTS
 from ..runs.log import RunLog
 from ..runs.report import took
 from ..service.config import Config
@@ -20,9 +19,18 @@ from ..service.status import TableStatus, read_statuses
 from ..service.workers import Outcome, without_run
 
 # %% auto #0
-__all__ = ['in_trouble', 'raised']
+__all__ = ['ALARMS', 'DEFAULTS', 'in_trouble', 'raised']
 
 # %% ../../notebooks/16_deploy/06_on_call.ipynb #43408db0
+ALARMS: dict[str, tuple[str, int | str]] = {  # of tables: the metric, and the value or parameter that it must not pass
+    "Failed": ("failed", 0),
+    "Attention": ("attention", 0),
+    "Waiting": ("waited", "WaitSeconds"),
+    "Quarantine": ("rows_aside", 0),
+    "Different": ("different", 0),
+}
+_ORDER = [*ALARMS, "NoPass", "Quiet"]
+DEFAULTS = {"AlarmHours": 3, "WaitSeconds": 10_800, "QuietSeconds": 86_400}  # of the shared stack's parameters
 _TROUBLE = ("failed", "refused", "attention")
 _COMPARED = re.compile(r"equal as of|the source has [\d,]+ rows?, the lake")  # words of a proof that came to an answer
 
@@ -74,7 +82,7 @@ def in_trouble(
     for name, value in _raised_by_passes(config, facts, now, limits):
         rows.append({"alarm": name, "table": "", "value": value, **_of_passes(name, value)})
     rows = [row for row in rows if alarm in ("", row["alarm"]) and table in ("", row["table"])]
-    return sorted(rows, key=lambda row: [*ALARMS].index(row["alarm"]))
+    return sorted(rows, key=lambda row: _ORDER.index(row["alarm"]))
 
 
 def raised(
@@ -83,10 +91,10 @@ def raised(
 ) -> list[tuple[str, float]]:  # name and value
     "The alarms about tables that these numbers raise."
     found = []
-    for name, (metric, statistic, _, threshold, _) in ALARMS.items():
+    for name, (metric, threshold) in ALARMS.items():
         value = facts.get(metric)
         limit = limits[threshold] if isinstance(threshold, str) else threshold
-        if statistic.isupper() and value is not None and value > limit:
+        if value is not None and value > limit:
             found.append((name, value))
     return found
 

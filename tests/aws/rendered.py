@@ -10,7 +10,22 @@ from typing import Any
 
 import yaml
 
-loaded = lru_cache(lambda path: yaml.safe_load(path.read_text()))
+
+
+class Short(yaml.SafeLoader):
+    "YAML with the short forms of CloudFormation's functions, as its documentation gives them."
+
+
+def _long(loader: Short, name: str, node: yaml.Node) -> dict[str, Any]:
+    "`!Sub text` as `{Fn::Sub: text}`."
+    if isinstance(node, yaml.ScalarNode): inside: Any = loader.construct_scalar(node)
+    else: inside = loader.construct_sequence(node, deep=True)
+    if name == "GetAtt": inside = inside.split(".", 1)
+    return {"Ref" if name == "Ref" else f"Fn::{name}": inside}
+
+
+Short.add_multi_constructor("!", _long)
+loaded = lru_cache(lambda path: yaml.load(path.read_text(), Short))
 PSEUDO = {"AWS::Partition": "aws", "AWS::Region": "eu-central-1", "AWS::AccountId": "111122223333", "AWS::StackName": "dmscdc-shared"}
 GONE = object()
 
@@ -68,5 +83,9 @@ class Rendered:
             if kind == "Fn::ImportValue": return self.imported[self.of(inside)]
             if kind == "Fn::Sub":
                 text, more = inside if isinstance(inside, list) else (inside, {})
-                return re.sub(r"\$\{([^}]+)\}", lambda found: str(self.of(more[found[1]]) if found[1] in more else self.named(found[1])), text)
+                def put_in(found: re.Match[str]) -> str:
+                    if found[1] in more: return str(self.of(more[found[1]]))
+                    resource, is_attribute, _ = found[1].partition(".")
+                    return f"<{found[1]}>" if is_attribute and self.named(resource) else str(self.named(found[1]))
+                return re.sub(r"\$\{([^}]+)\}", put_in, text)
         return {name: value for name, value in ((name, self.of(one)) for name, one in part.items()) if value is not GONE}

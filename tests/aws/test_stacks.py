@@ -12,19 +12,20 @@ import subprocess
 import sys
 import tarfile
 import time
+from copy import deepcopy
+from fnmatch import fnmatch
 from pathlib import Path
 
 import boto3
 import duckdb
 import pytest
-import yaml
 
 from dmscdc.capture.shop import story_result, write_shop, write_story
 
 from dmscdc.spark.server import spark_home
 from wheels import build_wheel
 
-from aws.rendered import Rendered
+from aws.rendered import Rendered, loaded
 from aws.stack import ministack
 from aws.usual import usual
 
@@ -51,7 +52,7 @@ def waited(cloud, name: str) -> dict:
 
 def as_known(template: str) -> str:
     "A template without what MiniStack refuses: alarms over a query, for which it gets one over a metric. `test_day.py` holds what the queries ask."
-    made = yaml.safe_load((INFRA / template).read_text())
+    made = deepcopy(loaded(INFRA / template))
     for part in made["Resources"].values():
         if part.get("Properties", {}).pop("Metrics", None): part["Properties"] |= {"Namespace": "dmscdc", "MetricName": "failed", "Statistic": "Maximum", "Period": 3600}
     return json.dumps(made)
@@ -93,7 +94,39 @@ def code(tmp_path_factory) -> Path:
     folder, mine = tmp_path_factory.mktemp("code"), "{}.{}".format(*sys.version_info)
     wheel = build_wheel(tmp_path_factory.mktemp("wheel"))
     typed("templates", "--out", str(folder), "--environment", str(wheel), "--python", mine)
+    (folder / "notes").mkdir()
+    (folder / "notes" / "sitecustomize.py").write_text(NOTES)
     return folder
+
+
+NOTES = """
+import os
+
+import botocore.client
+
+send = botocore.client.BaseClient._make_api_call
+def noted(client, operation, given):
+    with open(os.environ["NOTES"], "a") as file:
+        print(client.meta.service_model.endpoint_prefix, operation, given.get("Bucket", ""), given.get("Key", ""), file=file)
+    return send(client, operation, given)
+botocore.client.BaseClient._make_api_call = noted
+"""  # a `sitecustomize`: each process of a job writes down what it asks of AWS
+ACTIONS = {"ListObjectsV2": "ListBucket", "HeadObject": "GetObject", "CopyObject": "PutObject", "DeleteObjects": "DeleteObject", "HeadBucket": "ListBucket"}  # as IAM calls them
+ACTIONS |= {operation: "PutObject" for operation in ("CreateMultipartUpload", "UploadPart", "UploadPartCopy", "CompleteMultipartUpload")}
+
+
+def check_rights(role: str, calls: Path) -> set[str]:
+    "That a role allows what a job has asked of AWS, on the objects that it asked for. What the job did, as IAM calls it."
+    iam, done = boto3.client("iam"), set()
+    statements = [one for name in iam.list_role_policies(RoleName=role)["PolicyNames"] for one in iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]["Statement"]]
+    for line in calls.read_text().splitlines():
+        service, operation, bucket, key = line.split(" ", 3)
+        action = f"{service}:{ACTIONS.get(operation, operation)}"
+        done.add(action)
+        places = [place for one in statements if action in one["Action"] for place in one["Resource"]]
+        asked = f"arn:aws:s3:::{bucket}/{key}".rstrip("/") if service == "s3" else ""
+        assert places and (not asked or any(fnmatch(asked, place) for place in places)), f"{role}: {line}: {places}"
+    return done
 
 
 def submitted(program: Path, pythons: dict[str, str], conf: list[str], *words: str) -> str:
@@ -103,6 +136,7 @@ def submitted(program: Path, pythons: dict[str, str], conf: list[str], *words: s
     assert "No module named 'pyspark'" in missing.stderr
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     env |= {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1", "DMSCDC_SMALL_BYTES": "-1", **pythons}
+    env |= {"PYTHONPATH": str(program.parent / "notes"), "NOTES": str(program.parent / "calls")}
     given = [word for one in conf for word in ("--conf", one)]
     command = [str(spark_home() / "bin/spark-submit"), "--master", "local[2]", "--driver-memory", "2g", "--conf", "spark.ui.enabled=false", *given, str(program), *words]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=400)
@@ -187,6 +221,9 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
         as_glue(environment, code, given["JobName"], **given["Arguments"])
     assert "3 tables: 3 nothing" in as_emr(environment, code, out)
 
+    done = check_rights(*names_of("Role", cloud, "dmscdc-shared")[:1], code / "calls")
+    assert {one for one in done if one.startswith("dynamodb:")} == {"dynamodb:GetItem", "dynamodb:Scan", "dynamodb:UpdateItem"}
+    (code / "calls").unlink()
     before = b'$ion_1_0 {Item:{id:"before",custName:"of an export"}}'
     boto3.client("s3").put_object(Bucket=names["RAW"], Key="export/data/a.ion.gz", Body=gzip.compress(before))
     export = {"FirstContent": "export", "ExportBucket": names["RAW"], "ExportFolder": "export"}
@@ -200,8 +237,12 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     for key in [*items][:10]: db.update_item(Key={"id": key}, UpdateExpression="SET custName = :name", ExpressionAttributeValues={":name": "another"})
     for key in [*items][5:15]: db.delete_item(Key={"id": key})
     as_glue(environment, code, follows["JobName"])
+    check_rights(*names_of("Role", cloud, "dmscdc-stream")[:1], code / "calls")
     left = [*sorted((one["id"], one["custName"]) for one in db.scan()["Items"]), ("before", "of an export")]
     assert len(left) == 21 and [row[:2] for row in rows("customer")] == left
+
+    written = {bucket: {one["Key"].split("/")[0] for one in boto3.client("s3").list_objects_v2(Bucket=bucket)["Contents"]} for bucket in names.values()}
+    assert written == {names["RAW"]: {"dms", "export", "streams"}, names["LAKE"]: {"lake"}, names["RUNS"]: {"runs"}}, "as the roles allow it"
 
     for name in ("dmscdc-stream", "dmscdc-shared"): gone(cloud, name)
     assert not boto3.client("glue").get_jobs()["Jobs"] and not boto3.client("scheduler").list_schedules()["Schedules"]

@@ -12,6 +12,7 @@ from botocore.validate import ParamValidator
 from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
+from dmscdc.deploy.on_call import DEFAULTS
 from dmscdc.doctor.task_checks import TASK_CHECKS, parse_settings
 
 from aws.rendered import Rendered
@@ -19,6 +20,7 @@ from aws.rendered import Rendered
 pytestmark = pytest.mark.quick
 
 INFRA = Path(__file__).parents[2] / "infra"
+MADE = ("shop.sql", "environment.tar.gz")
 SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakeFolder", "LakeDBName", "RunsBucket", "StateTable", "Log", "AlarmTopic")}
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/ONE"
 DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
@@ -41,11 +43,12 @@ def every(name: str) -> list[Rendered]:
     return [Rendered(INFRA / f"{name}.yaml", SHARED, **dict(zip(choices, values)), **more) for values in product(*choices.values()) for more in some]
 
 
-def test_the_files_in_the_repository_are_those_that_the_command_writes(tmp_path):
+def test_the_command_writes_all_files_and_no_template_is_longer_than_cloudformation_reads(tmp_path):
     done = CliRunner().invoke(app, ["templates", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
-    written, kept = ({str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file() and path.name != "shop.sql"} for folder in (tmp_path, INFRA))
+    written, kept = ({str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name not in MADE} for folder in (tmp_path, INFRA))
     assert (tmp_path / "shop.sql").read_text().count("INSERT INTO") and kept == written
+    assert not {name: len(text) for name, text in written.items() if name.endswith(".yaml") and len(text) > 51_200}
 
 
 @pytest.mark.parametrize("name", CHOICES)
@@ -110,6 +113,11 @@ def test_a_job_is_failed_where_its_command_failed_or_was_killed(monkeypatch, cod
     try: ended = exec((INFRA / "inside.py").read_text(), {})
     except SystemExit as error: ended = error.code
     assert (ended, asked) == (ends_with, [("pass", "--only", "shop.a b")])
+
+
+def test_who_asks_for_the_alarms_here_compares_with_what_the_stack_does():
+    values = every("shared")[0].values
+    assert DEFAULTS == {name: values[name] for name in DEFAULTS}
 
 
 def test_no_pass_is_missed_before_the_timetable_is_on():
