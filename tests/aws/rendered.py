@@ -35,15 +35,16 @@ class Rendered:
 
     def __init__(self, path: Path, imported: dict[str, str] | None = None, **given: Any):
         self.template = loaded(path)
-        unknown = set(given) - set(self.template["Parameters"])
+        unknown = set(given) - set(self.template.get("Parameters", {}))
         assert not unknown, f"{path.name} has no parameters {unknown}"
-        missing = [name for name, one in self.template["Parameters"].items() if name not in given and "Default" not in one]
+        missing = [name for name, one in self.template.get("Parameters", {}).items() if name not in given and "Default" not in one]
         assert not missing, f"{path.name} wants {missing}"
-        self.values = {name: given.get(name, one.get("Default")) for name, one in self.template["Parameters"].items()}
+        self.values = {name: given.get(name, one.get("Default")) for name, one in self.template.get("Parameters", {}).items()}
         self.imported = imported or {}
         here = self.template["Resources"]
         self.resources = {name: self.of(one) for name, one in here.items() if self.is_made(name)}
-        self.outputs = {name: self.of(one["Value"]) for name, one in self.template["Outputs"].items()}
+        outputs = {name: one for name, one in self.template.get("Outputs", {}).items() if "Condition" not in one or self.holds(self.template["Conditions"][one["Condition"]])}
+        self.outputs = {name: self.of(one["Value"]) for name, one in outputs.items()}
 
     def is_made(self, resource: str) -> bool:
         condition = self.template["Resources"][resource].get("Condition")

@@ -21,19 +21,20 @@ pytestmark = pytest.mark.quick
 
 INFRA = Path(__file__).parents[2] / "infra"
 MADE = ("shop.sql", "environment.tar.gz")
-SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakeFolder", "LakeDBName", "RunsBucket", "StateTable", "Log", "AlarmTopic")}
+SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakeFolder", "LakeDBName", "RunsBucket", "StateTable", "Log", "AlarmTopic", "KmsKeyArn", "NoKmsKey")}
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/ONE"
 DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
 CHOICES = {
     "shared": {"LakeFormat": ("parquet", "delta", "iceberg"), "ScheduleState": ("ENABLED", "DISABLED"), "RunsOn": ("glue", "emr-serverless")},
     "source": {"DMSReplicationInstanceArn": ("", "arn:aws:dms:eu-central-1:111122223333:rep:ONE"), "DBEngine": ("mysql", "postgres"), "SequenceColumn": ("yes", "no"),
-               "BeforeImages": ("yes", "no"), "MakeDMSRoles": ("yes", "no"), "KmsKeyArn": ("", KEY), "CertificateArn": ("", "arn:certificate"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
+               "BeforeImages": ("yes", "no"), "Vpc": ("", "vpc-1"), "Encryption": ("s3", "kms"), "LobKilobytes": (1024, 32768), "CertificateArn": ("", "arn:certificate"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
+    "roles": {},
     "sample": {"Subnets": ("subnet-1,subnet-2",), "SecurityGroups": ("sg-1",)},
-    "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg"), "KmsKeyArn": ("", KEY), "ScheduleState": ("ENABLED", "DISABLED")},
+    "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg"), "Encryption": ("s3", "kms"), "ScheduleState": ("ENABLED", "DISABLED")},
 }
 
 
-ALONE = {"shared": {"RawBucket": "raw", "LakeBucket": "lake", "StateTable": "Theirs", "AlarmEmail": "you@example.com", "KmsKeyArn": KEY, "RawDays": "30", "RunDays": "0"}, "stream": {"FirstContent": "export"}}  # none asks for another
+ALONE = {"shared": {"RawBucket": "raw", "LakeBucket": "lake", "MakeStateTable": "no", "MakeLakeDB": "no", "AlarmEmail": "you@example.com", "KmsKeyArn": KEY, "RawDays": "30", "RunDays": "0"}, "stream": {"FirstContent": "export"}}  # none asks for another
 
 
 def every(name: str) -> list[Rendered]:
@@ -69,14 +70,14 @@ def test_no_right_is_wider_than_it_says(name):
     found = [one for policy in policies(name) for one in policy["Statement"]]
     assert not [action for one in found for action in one["Action"] if "*" in action]
     looks = {action for one in found if "*" in one["Resource"] for action in one["Action"]}
-    assert looks <= {"cloudwatch:PutMetricData", "dms:DescribeConnections", "dms:DescribeReplicationTasks", "dms:DescribeReplications"}
+    assert looks <= {"cloudwatch:PutMetricData", "dms:DescribeConnections", "dms:DescribeReplicationTasks", "dms:DescribeReplications", "ec2:DescribeSubnets", "ec2:DescribeVpcEndpoints"}
 
 
 def test_the_doctor_has_no_question_to_what_the_source_sets():
     for one in every("source"):
         task = one.resources.get("Task", one.resources.get("Replication"))["Properties"]
         texts = [json.dumps({"EndpointIdentifier": "raw", "EngineName": "s3", **one.resources["Target"]["Properties"]}),
-                 task.get("ReplicationTaskSettings", task.get("ReplicationSettings")), task["TableMappings"]]
+                 *(one if isinstance(one, str) else json.dumps(one) for one in (task.get("ReplicationTaskSettings", task.get("ReplicationSettings")), task["TableMappings"]))]
         findings = [found for text in texts for said in parse_settings(text, "stack") for check in TASK_CHECKS for found in check(said)]
         asked = {found.what for found in findings if "LobMaxSize" not in found.what}  # longer ones suspend their table, as its settings say
         images, order = one.values["BeforeImages"] == "yes", one.values["SequenceColumn"] == "yes"
@@ -84,7 +85,11 @@ def test_the_doctor_has_no_question_to_what_the_source_sets():
 
 
 def test_a_rule_reads_the_tables_that_the_filter_names():
-    rules = json.loads(Rendered(INFRA / "source.yaml", SHARED, **{**DATABASE, "DMSTableFilter": "order%", "BeforeImages": "yes"}).resources["Replication"]["Properties"]["TableMappings"])["rules"]
+    given = {**DATABASE, "DMSTableFilter": "order%", "BeforeImages": "yes"}
+    serverless = Rendered(INFRA / "source.yaml", SHARED, **given).resources["Replication"]["Properties"]
+    task = Rendered(INFRA / "source.yaml", SHARED, **given, DMSReplicationInstanceArn="arn").resources["Task"]["Properties"]
+    rules = serverless["TableMappings"]["rules"]
+    assert json.loads(task["TableMappings"])["rules"] == rules and json.loads(task["ReplicationTaskSettings"]) == serverless["ReplicationSettings"]
     assert [rule["object-locator"] for rule in rules] == [{"schema-name": "sampledb", "table-name": "order%"}] * 3
     assert [rule["rule-action"] for rule in rules] == ["include", "add-column", "add-before-image-columns"]
 
