@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from ..changes.csv import is_csv, place_of
 from ..changes.read import OPS, STANDARD, check_key, is_sequence, may_hold_sequence, odd_sequence
-from ..changes.schema import OP, WAY, Column, Schema, check_case, column_type, evolve, open_raw, read_raw, stored
+from ..changes.schema import OP, WAY, Column, Schema, check_case, column_type, evolve
+from ..changes.schema import in_python, open_raw, read_raw, stored
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import UNFOLLOWED, RawFile, for_shell, is_no_file
 from ..landing.load_set import clock
@@ -116,7 +117,7 @@ def no_sequence(e: Evidence) -> Iterator[Finding]:
         return
     what, column = f"{without[0].file.path} has no change sequence ({STANDARD})", stamp_column(samples)
     rows, file = without[0].rows, without[0].file
-    cells = [(name, value, str(rows[name].type)) for name, value in rows.slice(0, 1).to_pylist()[0].items()]
+    cells = [(name, in_python(rows[name][0]), str(rows[name].type)) for name in rows.column_names]
     if odd := next(filter(None, (odd_sequence(value, name, kind, file.name) for name, value, kind in cells)), ""):
         what = f"{file.path}: column {odd.removesuffix(', and')}: it does not order the changes"
     stamps = [stamp for one in samples for stamp in _stamps(one, column)]
@@ -348,7 +349,7 @@ def times(e: Evidence) -> Iterator[Finding]:
                 found = Finding("note", e.name, f"column {c.name} is a time of day", why, "nothing, if a text will do")
             elif span and (span[0] < np.datetime64("0001-01-01") or span[1] >= np.datetime64("10000-01-01")):
                 what = f"column {c.name} of {one.file.path} reaches from {span[0]} to {span[1]}"
-                why = "Years before 1 and after 9999 are kept, but most readers of a lake cannot hold them"
+                why = "Years before 1 and after 9999 are kept as they are, but most readers of a lake cannot hold them"
                 found = Finding("warning", e.name, what, why, "correct the values at the source")
             elif span and span[0] < np.datetime64(_EDGES[c.type][0]):
                 what = f"column {c.name} of {one.file.path} begins at {span[0]}"

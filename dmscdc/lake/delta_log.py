@@ -78,10 +78,18 @@ class _Number(str):
     "A number that JSON must not round."
 
 
+def _told_text(value: str, upper: bool) -> str | None:
+    "A bound of texts: a long one is cut, an upper one so that it is not below the text."
+    head, rest = value[:_LONG], value[_LONG:]
+    if not rest or not upper:
+        return head
+    return None if rest > _LAST else head + _LAST
+
+
 def _told(value: Any, upper: bool) -> Any:
     "A bound as the log has it; None where there is none."
     if isinstance(value, str):
-        return value if len(value) <= _LONG else value[:_LONG] + _LAST * upper
+        return _told_text(value, upper)
     if isinstance(value, datetime):
         at = value.replace(tzinfo=None)
         return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z" if at.year >= 1000 else None
@@ -211,6 +219,17 @@ def _in_log(
     return "".join(one if ord(one) > 127 else quote(one, safe="/=~!$&'()*+,;:@") for one in name)
 
 
+def _value_in_log(
+    text: str | None,  # of a partition
+    type: str,  # of the lake
+) -> str | None:
+    "A partition's value as Spark writes it: a time with its zone, which readers else take from their session."
+    if text is None or type != "timestamp":
+        return text
+    seconds, _, fraction = text.replace(" ", "T").partition(".")
+    return f"{seconds}.{fraction:0<6}Z"
+
+
 def _options(
     place: str,  # of the table
 ) -> dict[str, str]:
@@ -284,11 +303,18 @@ class DeltaLog(FormatLog):
 
     def after(self, entry: Entry) -> None:
         "A checkpoint now and then. Where it fails, the commit is there all the same, and a later one makes it."
-        if self.now and (self.now.version + 1) % _CHECKPOINT == 0:
+        if self.now and self.now.version + 1 >= self._checkpoint() + _CHECKPOINT:
             try:
                 self._reader().create_checkpoint()
             except Exception as error:  # deltalake has errors of its own
                 warnings.warn(f"{self.table.table}: no checkpoint of its log was made: {error}", stacklevel=2)
+
+    def _checkpoint(self) -> int:
+        "The version of the newest checkpoint, whoever has made it."
+        try:
+            return int(json.loads(self.store.read(f"{self.folder}/_delta_log/_last_checkpoint"))["version"])
+        except (OSError, ValueError, KeyError, TypeError):  # there is none yet
+            return 0
 
     def _steps(self, head: Entry | None, entry: Entry) -> Iterator[dict[str, Any]]:
         "What a commit says, a step each."
@@ -310,7 +336,8 @@ class DeltaLog(FormatLog):
         most = int(self.now.settings.get("delta.dataSkippingNumIndexedCols", _INDEXED)) if self.now else _INDEXED
         for file in entry.added:
             stats = stats_of(self.store.path(f"{self.folder}/{file.name}"), types, most)
-            new = {"path": _in_log(file.name), "partitionValues": dict(zip(partition, file.values)), "size": file.bytes}
+            values = {name: _value_in_log(value, types[name]) for name, value in zip(partition, file.values)}
+            new = {"path": _in_log(file.name), "partitionValues": values, "size": file.bytes}
             yield {"add": {**new, "modificationTime": at, "dataChange": True, "stats": stats}}
 
     def _info(self, head: Entry | None, entry: Entry, gone: int, at: int) -> dict[str, Any]:

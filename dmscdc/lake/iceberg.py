@@ -275,7 +275,8 @@ class IcebergTable(OwnFiles):
         for name, value in {**self.new_properties(transaction.schema), **here}.items():
             out = out.tableProperty(name, value)
         if transaction.partition:
-            out = out.partitionedBy(*[F.col(quoted(name)) for name in transaction.partition])
+            # Iceberg reads the name that Spark hands on as SQL once more, so it is quoted twice.
+            out = out.partitionedBy(*[F.col(quoted(quoted(name))) for name in transaction.partition])
         with session_settings(spark, {f"spark.sql.iceberg.snapshot-property.{_NOTE}": note}):
             out.createOrReplace() if base else out.create()
         self._tag(spark)

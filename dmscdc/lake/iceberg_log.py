@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,10 +24,12 @@ from .table import Transaction, stored_columns
 from ..storage.filesystem import credentials, is_bucket
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyiceberg.table import Transaction as Change
-    from pyiceberg.types import IcebergType
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.types import IcebergType, NestedField
 
     from dmscdc.lake.open import OwnFiles
 
@@ -131,6 +135,50 @@ def _plain(
     return re.sub("^s3[an]:", "s3:", place.removeprefix("file:"))
 
 
+def _bound(
+    field: NestedField | None,  # a column of the key; None where the table does not have it
+    ends: Mapping[int, bytes] | None,  # of a file's columns by their ids, as a manifest has them
+) -> Any:
+    "A bound as the writer knows it; None where there is none."
+    from pyiceberg.conversions import from_bytes
+    from pyiceberg.types import DateType
+
+    if not field or not ends or field.field_id not in ends:
+        return None
+    value = from_bytes(field.field_type, ends[field.field_id])
+    if not isinstance(field.field_type, DateType):
+        return as_bound(value)
+    try:
+        return as_bound(date(1970, 1, 1) + timedelta(days=value))
+    except OverflowError:  # a year that Python does not know
+        return None
+
+
+def _data_file(
+    io: FileIO,
+    metadata: TableMetadata,
+    place: str,  # of the file
+) -> DataFile:
+    "A file with the bounds of its columns. Of a column whose bounds pyiceberg cannot write, they are left out."
+    from pyiceberg.io.pyarrow import parquet_file_to_data_file
+
+    def made(bounded: Collection[str], others: str) -> DataFile:
+        how = {"write.metadata.metrics.default": others}
+        how |= {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in bounded}
+        return parquet_file_to_data_file(io, metadata.model_copy(update={"properties": how}), place)
+
+    try:
+        return parquet_file_to_data_file(io, metadata, place)
+    except (OverflowError, UnicodeEncodeError):  # a year that Python does not know; a text before a surrogate
+        bounded, fields = [], metadata.schema().fields
+        wanted = {one.name: metadata.properties.get(f"write.metadata.metrics.column.{one.name}") for one in fields}
+        for name in (name for name, how in wanted.items() if how not in ("counts", "none")):
+            with suppress(OverflowError, UnicodeEncodeError):
+                made([name], "none")
+                bounded.append(name)
+        return made(bounded, "counts")
+
+
 class IcebergLog(FormatLog):
     "The commits of one Iceberg table."
     files_below, deletes, keeps_partition = "/data", "delete files", True
@@ -207,8 +255,6 @@ class IcebergLog(FormatLog):
 
     def _entry(self, found: Newest, transaction: Transaction, table: Table) -> Entry:
         "The files of the table, and a change to it."
-        from pyiceberg.conversions import from_bytes
-
         known = {one.name: one for one in table.metadata.schema().fields}
         fields = [known.get(key) for key in found.commit.key or (FILE, ROW)]
         kinds = {c.name: arrow_type(c.type) for c in found.commit.schema}
@@ -217,9 +263,7 @@ class IcebergLog(FormatLog):
         for task in table.scan().plan_files():
             one = task.file
             name = one.file_path.rpartition(f"/{self.folder}/")[2]
-            bounds = [tuple(as_bound(from_bytes(field.field_type, ends[field.field_id]))
-                            if field and ends and field.field_id in ends else None for field in fields)
-                      for ends in (one.lower_bounds, one.upper_bounds)]
+            bounds = [tuple(_bound(field, ends) for field in fields) for ends in (one.lower_bounds, one.upper_bounds)]
             size = (one.record_count, one.file_size_in_bytes)
             files.append(LakeFile(name, "", *size, *bounds, self._values(one)))
             self.files[name] = one
@@ -251,7 +295,6 @@ class IcebergLog(FormatLog):
     def put(self, head: Entry | None, entry: Entry) -> None:
         "The snapshot, and our tag on it."
         from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
-        from pyiceberg.io.pyarrow import parquet_file_to_data_file
         from pyiceberg.table.update.snapshot import ManageSnapshots
 
         note = packed({"number": entry.number, "attempt": entry.attempt, **entry.facts})
@@ -265,7 +308,7 @@ class IcebergLog(FormatLog):
                 snapshot.delete_data_file(self.files[name])
             for file in entry.added:
                 place = self.store.path(f"{self.folder}/{file.name}")
-                made = parquet_file_to_data_file(change._table.io, change.table_metadata, place)
+                made = _data_file(change._table.io, change.table_metadata, place)
                 if (values := self._values(made)) != file.values:
                     raise LostRows(f"{place}: the rows of {values} were written for the partition {file.values}")
                 snapshot.append_data_file(made)

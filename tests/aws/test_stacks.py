@@ -215,6 +215,9 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     for table in ("product", "productorder", "store"): typed("table", "set", f"sampledb.{table}", "--key", "id")
     assert "3 tables: 3 ok" in as_glue(environment, code, out["JobName"], "--settle", "0")
     for table, expected in story_result().items(): assert rows(table) == [tuple(map(str, row)) for row in sorted(expected)]
+    logs = boto3.client("logs")
+    lines = [json.loads(one["message"]) for stream in logs.describe_log_streams(logGroupName=out["Log"])["logStreams"] for one in logs.get_log_events(logGroupName=out["Log"], logStreamName=stream["logStreamName"])["events"]]
+    assert sorted((one["table"], one["verdict"]) for one in lines if one.get("verdict") == "ok" and "table" in one) == [(f"sampledb.{table}", "ok") for table in ("product", "productorder", "store")]
 
     for name in names_of("Schedule", cloud, "dmscdc-shared"):  # a pass, and upkeep, as the clock starts them
         given = json.loads(boto3.client("scheduler").get_schedule(Name=name)["Target"]["Input"])

@@ -25,7 +25,7 @@ from ...changes.read import quoted
 from ...changes.schema import FILE, OP, ROW, Column, Schema, ddl, open_lake, read_lake
 from ...changes.schema import statistics
 from ...changes.tasks import BOUNDS, in_tasks, nan_columns
-from ...errors import LostRows
+from ...errors import LakeDamaged, LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, Log, commit_of, located, name_prefix
 from .rewrite import Unit, key_scalar
@@ -377,10 +377,15 @@ def count_rows(
     removes: Collection[str],  # names of the head's files
     expected: int | None = None,  # None if only the files can tell
 ) -> int:
-    "Rows of the table after the commit, by its files' footers. Raises `LostRows` if unexpected."
+    "Rows of the table after the commit, by its files' footers. Raises `LostRows`, `LakeDamaged` if unexpected."
     stay = [f for f in head.files if f.name not in removes] if head else []
     rows = sum(f.rows for f in [*adds, *stay])
     if expected not in (None, rows):
+        if head and (there := sum(f.rows for f in head.files)) != head.facts["rows"]:
+            raise LakeDamaged(
+                f"{staging.journal.folder}: commit {head.number} left {head.facts['rows']:,} rows, and the files of the "
+                f"table now hold {there:,}: another program has changed them; nothing was committed"
+            )
         raise LostRows(
             f"{staging.journal.folder}: {expected:,} rows were expected after commit {staging.transaction.number}, "
             f"the files written hold {rows:,}; nothing was committed. The next pass does it again; "
