@@ -383,8 +383,8 @@ def count_rows(
     if expected not in (None, rows):
         if head and (there := sum(f.rows for f in head.files)) != head.facts["rows"]:
             raise LakeDamaged(
-                f"{staging.journal.folder}: commit {head.number} left {head.facts['rows']:,} rows, and the table's files "
-                f"now hold {there:,}: another program has changed them; nothing was committed"
+                f"{staging.journal.folder}: commit {head.number} left {head.facts['rows']:,} rows, and its files hold "
+                f"{there:,} now: another program has changed them; nothing was committed"
             )
         raise LostRows(
             f"{staging.journal.folder}: {expected:,} rows were expected after commit {staging.transaction.number}, "
