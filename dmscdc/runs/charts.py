@@ -13,11 +13,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from .. import __version__
 from ..storage.filesystem import iso_time
 
 # %% auto #0
 __all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 'CHARTS', 'seconds_of', 'step_of', 'slots',
-           'can_draw', 'layer', 'svg_of', 'charts_of']
+           'can_draw', 'layer', 'svg_of', 'charts_mark', 'charts_of']
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-007
 SLOTS = 90  # of a chart
@@ -256,6 +257,16 @@ def _landed_chart(
     return _figure(bars, "Bytes", f"of files in the landing, each {_span(step)}", words)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-025
+def charts_mark(
+    runs: list[dict[str, Any]],  # as for `charts_of`, at least one
+) -> str:  # without spaces
+    "The same until a new slot begins or a run goes wrong; charts of runs with the same mark differ in the last slot alone."
+    step = step_of(runs)
+    found = slots(runs, step)
+    bad = sum(slot["bad"] for slot in found)
+    return f"{__version__}-{step}-{found[0]['start']}-{found[-1]['start']}-{bad}"
+
+
 CHARTS = {"lag": _lag_chart, "rows": _rows_chart, "bytes": _bytes_chart, "files": _files_chart, "landed": _landed_chart}
 
 
@@ -270,4 +281,5 @@ def charts_of(
         return Markup('<p class="soft">{}</p>').format(MISSING)
     step = step_of(runs)
     found = slots(runs, step)
-    return Markup('<div class="charts">{}</div>').format(Markup("").join(CHARTS[name](found, step) for name in names))
+    drawn = Markup("").join(CHARTS[name](found, step) for name in names)
+    return Markup('<div class="charts" data-of="{}">{}</div>').format(charts_mark(runs), drawn)

@@ -233,13 +233,16 @@ def index_of(
     return _index_in(run_store.get(INDEX)) or _new_index()
 
 
-def _with_reading(index: dict[str, Any], reading: Reading, draw: Callable[[list[dict]], str]) -> dict[str, Any]:
+_Draw = Callable[[list[dict[str, Any]], str], str]  # charts of runs, as HTML; the second is where those of before are
+
+
+def _with_reading(index: dict[str, Any], reading: Reading, draw: _Draw) -> dict[str, Any]:
     "The front page's file with the missing lines; draw charts where passes have done something."
     passes = index["passes"]
     for _, line in (one for one in reading.lines if one[0] > _at(index)):
         _noted(index, line)
     if index["passes"] != passes:
-        index["charts"] = draw(index["passes"])
+        index["charts"] = draw(index["passes"], index["charts"])
     end = reading.end
     return {**index, "upto": [*end.at, end.before]}
 
@@ -364,7 +367,7 @@ def _incomplete(
 def brought_up_to_date(
     runs: Path | str | RunStore,  # where runs are kept
     write: Callable[[RunStore, dict[str, Any], str], None],  # writes the pages of a table: run store, index, its name
-    draw: Callable[[list[dict]], str],  # the charts of the front page, from what passes have done
+    draw: _Draw,
     afresh: bool = False,  # rebuild everything
     keep: int = 0,  # newest runs of a table whose reports stay even if they went well; 0: all
     seconds: float = math.inf,  # for tables with news; those that are left come with the next call

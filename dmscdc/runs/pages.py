@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 
 from .. import __version__
 from ..landing.files import TableRef, for_shell
-from .charts import charts_of
+from .charts import charts_mark, charts_of
 from .index import MARKS_SHOWN, PAGE, brought_up_to_date, index_of, pages_of, table_of
 from .report import LOADS, file_of, render, took
 from .store import RunStore, open_run_store
@@ -110,9 +110,16 @@ def _whole(rows: list[dict[str, Any]]) -> int:
 
 def _drawn(
     rows: list[dict[str, Any]],  # runs of a table, or passes
+    before: str = "",  # the page as it was
 ) -> str:  # HTML
-    "Charts, from the second on: one point tells nothing that the numbers do not, and drawing takes a second."
-    return charts_of(rows) if rows[1:] else ""
+    """Charts, from the second run on: one point says nothing that the numbers do not.
+
+    Drawing takes a tenth of a second, so the charts of the page before stay until a new slot begins or a run goes wrong.
+    """
+    if not rows[1:]:
+        return ""
+    kept = re.search(rf'<div class="charts" data-of="{re.escape(charts_mark(rows))}">.*?</div>', before, re.DOTALL)
+    return kept[0] if kept else charts_of(rows)
 
 
 def table_page(
@@ -120,6 +127,7 @@ def table_page(
     found: dict[str, Any],  # of the run index
     number: int = 0,  # of the page; 0 is the newest
     now: datetime | None = None,  # when; UTC
+    before: str = "",  # the page as it was
 ) -> str:  # HTML
     "A page with runs of a table; the newest has charts of them."
     rows = pages_of(found)[number][::-1]
@@ -127,7 +135,7 @@ def table_page(
         "title": table or "Runs about no single table",
         "mark": _mark_of(found, number),
         "total": found["closed"] * PAGE + len(found["rows"]),
-        "charts": _drawn(found["rows"]) if table and not number else "",
+        "charts": Markup(_drawn(found["rows"], before)) if table and not number else "",
         "chips": _verdicts_of(rows),
         "older": _older(table, found, number),
         "proof": next((row for row in rows if row.get("job") == "reconcile"), None),
@@ -159,7 +167,7 @@ def write_table_pages(
             told = found if now == known else table_of(run_store, index, table, now)
             is_gone = number not in pages_of(told)
             is_there = not is_gone and f'data-shows="{escape(_mark_of(told, number))}"'.encode() in before[:1_000]
-            return None if is_gone or is_there else table_page(table, told, number).encode()
+            return None if is_gone or is_there else table_page(table, told, number, before=before.decode()).encode()
 
         run_store.revise(file_of(table, number), edit)
 
