@@ -13,7 +13,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from .. import __version__
 from ..storage.filesystem import iso_time
 
 # %% auto #0
@@ -260,11 +259,11 @@ def _landed_chart(
 def charts_mark(
     runs: list[dict[str, Any]],  # as for `charts_of`, at least one
 ) -> str:  # without spaces
-    "The same until a new slot begins or a run goes wrong; charts of runs with the same mark differ in the last slot alone."
+    "The same until a new slot begins or a run goes wrong: charts of equal marks differ in the last slot alone."
     step = step_of(runs)
     found = slots(runs, step)
     bad = sum(slot["bad"] for slot in found)
-    return f"{__version__}-{step}-{found[0]['start']}-{found[-1]['start']}-{bad}"
+    return f"{step}-{found[0]['start']}-{found[-1]['start']}-{bad}"
 
 
 CHARTS = {"lag": _lag_chart, "rows": _rows_chart, "bytes": _bytes_chart, "files": _files_chart, "landed": _landed_chart}
