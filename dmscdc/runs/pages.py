@@ -114,7 +114,7 @@ def _drawn(
 ) -> str:  # HTML
     """Charts, from the second run on: one point says nothing that the numbers do not.
 
-    Drawing takes a tenth of a second, so the charts of the page before stay until a new slot begins or a run goes wrong.
+    Drawing takes a tenth of a second, so the charts of before stay until a new slot begins or a run goes wrong.
     """
     if not rows[1:]:
         return ""
