@@ -40,8 +40,10 @@ class Day:
     gigabytes: float = 0.0  # raw files and lake
     writes_busy: int = 22  # LIST and PUT of a table with work: its files, journal, lake files; few changes stage none
     reads_busy: int = 14  # GET and HEAD of the same
-    metrics: int = 14  # of each table that a pass writes a line of
-    alarms: int = 7
+    metrics: int = 16  # of the passes
+    troubled: float = 0.0  # tables with which something is wrong all day
+    metrics_of_one: int = 2  # of such a table
+    alarms: int = 7  # five of them look at the troubled tables, and cost as much for each
 
 
 def cost_of_day(
@@ -53,7 +55,9 @@ def cost_of_day(
     listed = day.passes * (2 * day.tables + day.writes_busy * day.busy)
     read = day.passes * day.reads_busy * day.busy
     states = day.passes * (day.tables * prices.item + 4 * day.busy * prices.written_item)
-    watched = (day.metrics * (day.tables + 1) * prices.metric_month + day.alarms * prices.alarm_month) / 30
+    metrics = day.metrics + day.metrics_of_one * day.troubled
+    alarms = day.alarms + 5 * day.troubled
+    watched = (metrics * prices.metric_month + alarms * prices.alarm_month) / 30
     return {
         "Glue": seconds / 3600 * day.workers * prices.dpu_hour,
         "DMS": 24 * prices.dms_hour,

@@ -28,8 +28,8 @@ from .status import TableStatus
 from .workers import Outcome
 
 # %% auto #0
-__all__ = ['UNITS', 'DIMENSIONS', 'KINDS', 'SUMMED', 'log_line', 'as_dimension', 'with_metrics', 'open_metrics', 'table_facts',
-           'pass_facts']
+__all__ = ['UNITS', 'DIMENSIONS', 'FLOORS', 'KINDS', 'SUMMED', 'log_line', 'as_dimension', 'with_metrics', 'open_metrics',
+           'table_facts', 'pass_facts']
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-006
 _LEVELS = {"failed": "ERROR", "refused": "ERROR", "attention": "WARNING"}  # by verdict; all else is INFO
@@ -75,12 +75,19 @@ def as_dimension(
     return "".join(c if c.isprintable() else " " for c in plain)[:1024].strip() or "-"
 
 
+FLOORS = {  # metrics of a single table: each becomes one only above this, the least limit that an alarm may have
+    "failed": 0, "attention": 0, "rows_aside": 0, "different": 0, "waited": 600, "behind": 60,
+}
+
+
 def with_metrics(
     line: Mapping[str, Any],
     now: float,  # epoch seconds
 ) -> dict[str, Any]:  # the same where it holds no number that is a metric
-    "A line in CloudWatch's embedded metric format."
+    "A line in CloudWatch's embedded metric format. A table that is well makes no metric, because each is billed."
     numbers = {n: v for n, v in line.items() if n in UNITS and isinstance(v, (int, float)) and math.isfinite(v)}
+    if line.get("table"):
+        numbers = {name: number for name, number in numbers.items() if number > FLOORS.get(name, math.inf)}
     if not numbers:
         return dict(line)
     names = {name: as_dimension(line[name]) for name in DIMENSIONS if line.get(name)}

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from dmscdc.cli.main import app
 from dmscdc.deploy.on_call import DEFAULTS
 from dmscdc.doctor.task_checks import TASK_CHECKS, parse_settings
+from dmscdc.service.metrics import FLOORS
 
-from aws.rendered import Rendered
+from aws.rendered import Rendered, loaded
 
 pytestmark = pytest.mark.quick
 
@@ -123,6 +124,22 @@ def test_a_job_is_failed_where_its_command_failed_or_was_killed(monkeypatch, cod
 def test_who_asks_for_the_alarms_here_compares_with_what_the_stack_does():
     values = every("shared")[0].values
     assert DEFAULTS == {name: values[name] for name in DEFAULTS}
+
+
+def test_a_table_in_trouble_makes_the_metric_that_an_alarm_looks_at_whatever_its_limit():
+    seen = set()
+    for name in ("shared", "stream"):
+        template = loaded(INFRA / f"{name}.yaml")
+        for one in every(name)[0].resources.values():
+            if one["Type"] != "AWS::CloudWatch::Alarm": continue
+            told = one["Properties"]
+            query = next((metric["Expression"] for metric in told.get("Metrics", ())), "")
+            if not query and not any(dimension["Name"] == "table" for dimension in told.get("Dimensions", ())): continue
+            metric = re.search(r"MAX\((\w+)\)", query)[1] if query else told["MetricName"]
+            limit = template["Parameters"].get({"waited": "WaitSeconds", "behind": "BehindSeconds"}.get(metric, ""), {}).get("MinValue", told["Threshold"])
+            assert told["TreatMissingData"] == "notBreaching" and FLOORS[metric] <= limit, metric
+            seen.add(metric)
+    assert seen == set(FLOORS)
 
 
 def test_no_pass_is_missed_before_the_timetable_is_on():
