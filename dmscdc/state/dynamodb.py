@@ -142,8 +142,6 @@ def _to_ours(table: TableRef, stored: Mapping[str, Any]  # an item's plain value
     out = ours["out_path"].strip()
     local = "://" in out or out.startswith(("/", ".")) or out.lower() in _NOTHING
     ours["out_path"] = out if local else f"s3://{out}"
-    if "insert_only" not in stored:  # no key meant inserts only
-        ours["insert_only"] = json.dumps(ours["ActiveFlag"] == "true" and ours["PrimaryKey"] == "null")
     return ours
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-014

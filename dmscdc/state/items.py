@@ -234,7 +234,15 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
         columns=tuple((str(name), str(kind)) for name, kind in json.loads(stored["columns"])),
         **{name: json.loads(stored[name]) for name in texts})
     checked(item)
-    return replace(item, instruction=by_hand(item, stored) or item.instruction, moved=_by_others(item, stored))
+    # No command of ours makes a table active that has no key and takes more than inserts: a person has, in the item, as
+    # the 2019 solution says it.
+    by_person = item.active and not item.key
+    return replace(
+        item,
+        insert_only=item.insert_only or by_person,
+        instruction=by_hand(item, stored) or item.instruction,
+        moved=_by_others(item, stored),
+    )
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-027
 SETTINGS = (
@@ -292,6 +300,8 @@ def with_settings(item: TableItem,
         if (value := getattr(result, name)) not in values:
             raise BadSetting(f"{item.table}: {words}, not {value!r}")
     _check_op_column(result)
+    if given.get("active") and not (result.key or result.insert_only):
+        raise BadSetting(f"{item.table}: to be active, a table needs a key, --key …, or takes inserts only, --insert-only")
     first = not (item.key or item.insert_only) and "active" not in given
     return replace(result, active=True) if first and (result.key or result.insert_only) else result
 

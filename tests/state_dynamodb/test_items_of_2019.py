@@ -71,6 +71,17 @@ def test_every_table_has_the_settings_and_the_progress_it_had(table, state, runn
     assert (order.table, order.insert_only, order.is_ready) == (ORDER, True, True)
 
 
+def test_a_person_who_turns_a_table_without_a_key_on_means_inserts_only_whoever_made_the_item(table, state):
+    state.note_run(ORDER, {"last_verdict": "attention"})  # our first pass finds the table
+    assert not state.get(ORDER).is_ready
+    [path] = [item["path"]["S"] for item in table.db.scan(TableName=table.name)["Items"]]
+    table.set(path, ActiveFlag="true", PrimaryKey="null", PartitionKey="create_dt")  # as the blog of 2019 has it set in the console
+    order = state.get(ORDER)
+    assert (order.key, order.insert_only, order.partition, order.is_ready) == ((), True, ("create_dt",), True)
+    assert state.put_settings(ORDER, key="id").insert_only is False, "a key given later counts"
+    with pytest.raises(BadSetting, match="--insert-only"): state.put_settings(STORE, active=True)
+
+
 def test_until_our_first_commit_all_of_theirs_stays_as_it_is(table, state, running):
     state.note_run(PRODUCT, {"last_verdict": "nothing", "lag": 1.5})
     state.intent(PRODUCT, {"run": "r1"})
