@@ -268,7 +268,7 @@ def _changed(
 ) -> dict[str, Any] | None:  # the whole entry; None if nothing changes
     "The new entry of the table."
     known = place.glue.meta.service_model.shape_for("TableInput").members
-    now = {name: value for name, value in there.items() if name in known}
+    now = {name: value for name, value in there.items() if name in known and value != ""}  # none takes an empty text
     new = laid_over(now, input)
     return None if new == now else new
 

@@ -118,8 +118,9 @@ def _drawn(
     """
     if not rows[1:]:
         return ""
-    kept = re.search(rf'<div class="charts" data-of="{re.escape(charts_mark(rows))}">.*?</div>', before, re.DOTALL)
-    return kept[0] if kept else charts_of(rows)
+    marked = f'<div class="charts" data-of="{charts_mark(rows)}">'
+    kept = re.search(rf"{re.escape(marked)}.*?</div>", before, re.DOTALL)
+    return kept[0] if kept else charts_of(rows).replace('<div class="charts">', marked)
 
 
 def table_page(

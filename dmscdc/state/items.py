@@ -301,7 +301,7 @@ def with_settings(item: TableItem,
             raise BadSetting(f"{item.table}: {words}, not {value!r}")
     _check_op_column(result)
     if given.get("active") and not (result.key or result.insert_only):
-        raise BadSetting(f"{item.table}: to be active, a table needs a key, --key …, or takes inserts only, --insert-only")
+        raise BadSetting(f"{item.table}: an active table has a key, --key …, or takes inserts only, --insert-only")
     first = not (item.key or item.insert_only) and "active" not in given
     return replace(result, active=True) if first and (result.key or result.insert_only) else result
 

@@ -13,6 +13,7 @@ import sys
 import tarfile
 import time
 from copy import deepcopy
+from datetime import date
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -22,8 +23,11 @@ import pytest
 
 from dmscdc.capture.shop import story_result, write_shop, write_story
 
+from dmscdc.spark.jars import with_jars
 from dmscdc.spark.server import spark_home
+from dmscdc.storage.filesystem import s3a
 from wheels import build_wheel
+from dmscdc.capture.writer import write_changes, write_load
 
 from aws.rendered import Rendered, loaded
 from aws.stack import ministack
@@ -137,7 +141,8 @@ def submitted(program: Path, pythons: dict[str, str], conf: list[str], *words: s
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     env |= {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1", "DMSCDC_SMALL_BYTES": "-1", **pythons}
     env |= {"PYTHONPATH": str(program.parent / "notes"), "NOTES": str(program.parent / "calls")}
-    given = [word for one in conf for word in ("--conf", one)]
+    with s3a(["s3://any"], spark_home()) as settings: there = with_jars(settings, spark_home())  # what the service's own Spark knows of S3
+    given = [word for one in (*conf, *(f"{name}={value}" for name, value in there.items())) for word in ("--conf", one)]
     command = [str(spark_home() / "bin/spark-submit"), "--master", "local[2]", "--driver-memory", "2g", "--conf", "spark.ui.enabled=false", *given, str(program), *words]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=400)
     assert " ERROR " not in done.stderr and "Traceback" not in done.stderr, done.stderr[-6000:]
@@ -217,7 +222,7 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     for table, expected in story_result().items(): assert rows(table) == [tuple(map(str, row)) for row in sorted(expected)]
     logs = boto3.client("logs")
     lines = [json.loads(one["message"]) for stream in logs.describe_log_streams(logGroupName=out["Log"])["logStreams"] for one in logs.get_log_events(logGroupName=out["Log"], logStreamName=stream["logStreamName"])["events"]]
-    assert sorted((one["table"], one["verdict"]) for one in lines if one.get("verdict") == "ok" and "table" in one) == [(f"sampledb.{table}", "ok") for table in ("product", "productorder", "store")]
+    assert sorted((one["table"], one["verdict"]) for one in lines if one["event"] == "table" and one["verdict"] == "ok") == [(f"sampledb.{table}", "ok") for table in ("product", "productorder", "store")]
 
     for name in names_of("Schedule", cloud, "dmscdc-shared"):  # a pass, and upkeep, as the clock starts them
         given = json.loads(boto3.client("scheduler").get_schedule(Name=name)["Target"]["Input"])
@@ -252,3 +257,80 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     assert not boto3.client("cloudwatch").describe_alarms()["MetricAlarms"]
     kept = {one["Name"] for one in boto3.client("s3").list_buckets()["Buckets"]}
     assert kept == set(names.values()), "buckets outlive the stack"
+
+
+MOVES = (INFRA / "from-2019.md").read_text()
+SHOP = {"product": {"id": "int", "name": "string", "price": "int"}, "store": {"id": "int", "city": "string"}, "productorder": {"id": "int", "qty": "int", "create_dt": "date"}}
+LOADED = {
+    "product": [(1, "lamp", 5), (2, "desk", 9)],
+    "store": [(1, "Berlin"), (2, "Wien")],
+    "productorder": [(1, 3, date(2018, 12, 1)), (2, 1, date(2018, 12, 2)), (3, 7, date(2018, 12, 2))],
+}
+SINCE = {"product": [("U", 2, "desk", 11), ("I", 3, "rug", 4)], "store": [("D", 1, None)], "productorder": [("I", 4, 2, date(2018, 12, 3))]}
+NOW = {"product": [(1, "lamp", 5), (2, "desk", 11), (3, "rug", 4)], "store": [(2, "Wien")], "productorder": [*LOADED["productorder"], (4, 2, date(2018, 12, 3))]}
+
+
+def left_by_2019(folder: Path) -> None:
+    "Buckets with everything at their tops, the state table with its items, the catalogue's database: after a load, and with changes that wait."
+    s3, dynamo = boto3.client("s3"), boto3.client("dynamodb")
+    for bucket in ("raw-2019", "lake-2019"): s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    dynamo.create_table(TableName="DMSCDC_Controller", BillingMode="PAY_PER_REQUEST", AttributeDefinitions=[{"AttributeName": "path", "AttributeType": "S"}], KeySchema=[{"AttributeName": "path", "KeyType": "HASH"}])
+    boto3.client("glue").create_database(DatabaseInput={"Name": "sampledb"})
+    (folder / "lake").mkdir()
+    for table, columns in SHOP.items():
+        write_load(folder / "raw", f"sampledb.{table}", LOADED[table], columns)
+        write_changes(folder / "raw", f"sampledb.{table}", SINCE[table], "20181215-100311204", columns)
+        load = folder / "raw" / "sampledb" / table / "LOAD00000001.parquet"
+        by = "(format parquet, partition_by (create_dt))" if "create_dt" in columns else "(format parquet, per_thread_output true)"
+        duckdb.sql(f"copy (select 'I' as \"Op\", {', '.join(columns)} from '{load}') to '{folder}/lake/{table}' {by}")
+    for place in ("raw", "lake"):
+        for path in sorted((folder / place).rglob("*.parquet"), key=lambda path: (path.name[0] == "2", path)): s3.upload_file(str(path), f"{place}-2019", str(path.relative_to(folder / place)))
+    for table in SHOP:
+        path = f"raw-2019/sampledb/{table}/"
+        loaded = s3.head_object(Bucket="raw-2019", Key=f"sampledb/{table}/LOAD00000001.parquet")["LastModified"]
+        keyed = table != "productorder"  # which the blog sets without a key, by date
+        texts = {"path": path, "bucket": "raw-2019", "prefix": "sampledb/", "folder": f"{table}/", "PrimaryKey": "id" if keyed else "null", "PartitionKey": "null" if keyed else "create_dt",
+                 "LastFullLoadDate": f"{loaded:%Y-%m-%d %H:%M:%S}", "LastIncrementalFile": f"{path}0.parquet", "ActiveFlag": "true", "out_path": "lake-2019/"}
+        kinds = [{"Name": name, "Type": kind} for name, kind in {"op": "string", **columns}.items() if name != "create_dt"]  # as the crawler entered it
+        parquet = {"Location": f"s3://lake-2019/{table}/", "Columns": kinds, "InputFormat": "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat", "OutputFormat": "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+                   "SerdeInfo": {"SerializationLibrary": "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"}}
+        crawled = {"Name": table, "Owner": "owner", "TableType": "EXTERNAL_TABLE", "StorageDescriptor": parquet, "PartitionKeys": [] if keyed else [{"Name": "create_dt", "Type": "string"}],
+                   "Parameters": {"classification": "parquet", "typeOfData": "file", "CrawlerSchemaDeserializerVersion": "1.0", "UPDATED_BY_CRAWLER": "lake"}}
+        boto3.client("glue").create_table(DatabaseName="sampledb", TableInput=crawled)
+        dynamo.put_item(TableName="DMSCDC_Controller", Item={name: {"S": text} for name, text in texts.items()})
+
+
+def test_a_deployment_of_2019_goes_on_where_it_is_and_goes_back(cloud, code, environment, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    left_by_2019(tmp_path)
+    given = dict(word.split("=", 1) for word in re.search(r"shared\.yaml.*?--parameter-overrides (.*?)\n```", MOVES, re.S)[1].replace("\\\n", " ").split())
+    names = {"RAW": "raw-2019", "LAKE": "lake-2019", "DATABASE": "sampledb"}
+    out = made(cloud, "dmscdc-shared", "shared.yaml", **{name: names.get(value, value) for name, value in given.items()})
+    names["RUNS"] = out["RunsBucket"]
+    init, = re.findall(r"^dmscdc init .*?[^\\]$", MOVES, re.S | re.M)
+    typed(*[re.sub(r"\b(RAW|LAKE|RUNS|DATABASE)\b", lambda found: names[found[1]], word) for word in shlex.split(init.replace("\\\n", " "))[1:]])
+    said = typed("plan")
+    assert said.count("2019") >= 3, said
+    said = as_glue(environment, code, out["JobName"], "--settle", "0")
+    assert "3 tables: 3 ok" in said, said
+    for table, wanted in NOW.items():
+        assert rows_of("lake-2019", table, SHOP[table]) == wanted, table
+        entry = boto3.client("glue").get_table(DatabaseName="sampledb", Name=table)["Table"]
+        assert {one["Name"] for one in entry["StorageDescriptor"]["Columns"] + entry["PartitionKeys"]} == {"op", *SHOP[table], "_cdc_file", "_cdc_row"}
+    assert "3 tables: 3 nothing" in as_glue(environment, code, out["JobName"], "--settle", "0")
+
+    gone(cloud, "dmscdc-shared")
+    items = {one["folder"]["S"]: one for one in boto3.client("dynamodb").scan(TableName="DMSCDC_Controller")["Items"] if "folder" in one}
+    assert {folder: (one["LastIncrementalFile"]["S"], one["PrimaryKey"]["S"], one["out_path"]["S"]) for folder, one in items.items()} == {
+        f"{table}/": (f"raw-2019/sampledb/{table}/20181215-100311204.parquet", "null" if table == "productorder" else "id", "lake-2019/") for table in SHOP}
+    assert {one["Name"] for one in boto3.client("s3").list_buckets()["Buckets"]} == {"raw-2019", "lake-2019", names["RUNS"]} and boto3.client("glue").get_database(Name="sampledb")
+
+
+def rows_of(bucket: str, table: str, columns: dict[str, str]) -> list[tuple]:
+    "The table's rows as a reader of the folder finds them."
+    s3, there = boto3.client("s3"), Path("read") / table
+    for one in s3.list_objects_v2(Bucket=bucket, Prefix=f"{table}/")["Contents"]:
+        path = there / one["Key"].removeprefix(f"{table}/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".parquet": s3.download_file(bucket, one["Key"], str(path))
+    return duckdb.sql(f"select {', '.join(columns)} from read_parquet('{there}/**/*.parquet', hive_partitioning = true) order by id").fetchall()

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.quick
 
 INFRA = Path(__file__).parents[2] / "infra"
 MADE = ("shop.sql", "environment.tar.gz")
-SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakeFolder", "LakeDBName", "RunsBucket", "StateTable", "Log", "AlarmTopic", "KmsKeyArn", "NoKmsKey")}
+SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakePlace", "LakeDBName", "RunsBucket", "StateTable", "Log", "AlarmTopic", "KmsKeyArn", "NoKmsKey")}
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/ONE"
 DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
 CHOICES = {
@@ -35,7 +35,7 @@ CHOICES = {
 }
 
 
-ALONE = {"shared": {"RawBucket": "raw", "LakeBucket": "lake", "MakeStateTable": "no", "MakeLakeDB": "no", "AlarmEmail": "you@example.com", "KmsKeyArn": KEY, "RawDays": "30", "RunDays": "0"}, "stream": {"FirstContent": "export"}}  # none asks for another
+ALONE = {"shared": {"DMSFolder": "", "LakeFolder": "", "RawBucket": "raw", "LakeBucket": "lake", "MakeStateTable": "no", "MakeLakeDB": "no", "AlarmEmail": "you@example.com", "KmsKeyArn": KEY, "RawDays": "30", "RunDays": "0"}, "stream": {"FirstContent": "export"}}  # none asks for another
 
 
 def every(name: str) -> list[Rendered]:
