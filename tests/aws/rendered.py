@@ -11,7 +11,6 @@ from typing import Any
 import yaml
 
 
-
 class Short(yaml.SafeLoader):
     "YAML with the short forms of CloudFormation's functions, as its documentation gives them."
 
@@ -54,6 +53,7 @@ class Rendered:
         (kind, parts), = condition.items()
         if kind == "Fn::Equals": return len({str(self.of(part)) for part in parts}) == 1
         if kind == "Fn::Not": return not self.holds(parts[0])
+        if kind == "Fn::And": return all(map(self.holds, parts))
         if kind == "Fn::Or": return any(map(self.holds, parts))
         raise AssertionError(f"what is {kind}?")
 

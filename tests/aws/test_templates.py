@@ -14,6 +14,9 @@ from typer.testing import CliRunner
 from dmscdc.cli.main import app
 from dmscdc.deploy.on_call import DEFAULTS
 from dmscdc.doctor.task_checks import TASK_CHECKS, parse_settings
+from dmscdc.lake.glue import place_of
+from dmscdc.landing.files import TableRef
+from dmscdc.service.config import check_value
 from dmscdc.service.metrics import FLOORS
 
 from aws.rendered import Rendered, loaded
@@ -22,7 +25,7 @@ pytestmark = pytest.mark.quick
 
 INFRA = Path(__file__).parents[2] / "infra"
 MADE = ("shop.sql", "environment.tar.gz")
-SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakePlace", "LakeDBName", "RunsBucket", "StateTable", "Log", "AlarmTopic", "KmsKeyArn", "NoKmsKey")}
+SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakePlace", "LakeDBName", "Catalog", "RunsBucket", "StateTable", "Log", "AlarmTopic", "KmsKeyArn", "NoKmsKey")}
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/ONE"
 DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
 CHOICES = {
@@ -35,7 +38,7 @@ CHOICES = {
 }
 
 
-ALONE = {"shared": {"DMSFolder": "", "LakeFolder": "", "RawBucket": "raw", "LakeBucket": "lake", "MakeStateTable": "no", "MakeLakeDB": "no", "AlarmEmail": "you@example.com", "KmsKeyArn": KEY, "RawDays": "30", "RunDays": "0"}, "stream": {"FirstContent": "export"}}  # none asks for another
+ALONE = {"shared": {"DMSFolder": "", "LakeFolder": "", "RawBucket": "raw", "LakeBucket": "lake", "MakeStateTable": "no", "MakeLakeDB": "no", "DBPerSchema": "yes", "AlarmEmail": "you@example.com", "KmsKeyArn": KEY, "RawDays": "30", "RunDays": "0"}, "stream": {"FirstContent": "export"}}  # none asks for another
 
 
 def every(name: str) -> list[Rendered]:
@@ -119,6 +122,15 @@ def test_a_job_is_failed_where_its_command_failed_or_was_killed(monkeypatch, cod
     try: ended = exec((INFRA / "inside.py").read_text(), {})
     except SystemExit as error: ended = error.code
     assert (ended, asked) == (ends_with, [("pass", "--only", "shop.a b")])
+
+
+def test_schemas_with_tables_of_the_same_name_get_a_database_each():
+    made = Rendered(INFRA / "shared.yaml", DBPerSchema="yes")
+    words = made.resources["Job"]["Properties"]["DefaultArguments"]["--dmscdc"].split()
+    catalog = check_value("catalog", words[words.index("--catalog") + 1], "the job")
+    assert place_of(catalog, TableRef("Shop", "item"), glue=object()).database == "dmscdc_shop" and "Catalog" not in made.resources
+    allowed = [one for one in made.resources["JobRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"] if "glue:CreateDatabase" in one["Action"]]
+    assert allowed[0]["Resource"][-1].endswith("database/dmscdc_*")
 
 
 def test_who_asks_for_the_alarms_here_compares_with_what_the_stack_does():
