@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import dmscdc
-from ..capture.shop import shop_mysql
+from ..capture.shop import SCHEMA, shop_mysql, story_sql
 
 # %% auto #0
 __all__ = ['templates', 'write_templates', 'excerpt']
@@ -27,7 +27,8 @@ def _kept() -> Path:
 def templates() -> dict[str, str]:  # text by name of the file, with its folder
     "All files of a deployment."
     paths = (path for path in sorted(_kept().rglob("*")) if path.is_file() and path.suffix in _KINDS)
-    return {**{str(path.relative_to(_kept())): path.read_text() for path in paths}, "shop.sql": shop_mysql()}
+    kept = {str(path.relative_to(_kept())): path.read_text() for path in paths}
+    return {**kept, "shop.sql": shop_mysql(), "changes.sql": "\n".join([f"USE {SCHEMA};", *story_sql(), ""])}
 
 
 def write_templates(

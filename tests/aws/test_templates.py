@@ -24,7 +24,7 @@ from aws.rendered import Rendered, loaded
 pytestmark = pytest.mark.quick
 
 INFRA = Path(__file__).parents[2] / "infra"
-MADE = ("shop.sql", "environment.tar.gz")
+MADE = ("shop.sql", "changes.sql", "environment.tar.gz")
 SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakePlace", "LakeDBName", "Catalog", "RunsBucket", "StateTable", "Log", "AlarmTopic", "KmsKeyArn", "NoKmsKey")}
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/ONE"
 DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
