@@ -21,7 +21,7 @@ def templates_command(
     environment: Annotated[
         str, typer.Option(help="A wheel of dmscdc, or dmscdc==VERSION: the archive of the jobs' Python is made, too")
     ] = "",
-    python: Annotated[str, typer.Option(help="Of the archive: 3.13 for Glue 6.0, 3.11 for Glue 5.1")] = "3.13",
+    python: Annotated[str, typer.Option(help="Of the archive, as the service runs it: Glue 6.0 has 3.13")] = "3.13",
 ) -> None:
     "CloudFormation templates: what is shared, a source by DMS, a sample database, a stream; with a page that leads."
     from dmscdc.deploy.environment import write_environment

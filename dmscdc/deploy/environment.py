@@ -21,7 +21,7 @@ from ..errors import BadSetting
 __all__ = ['GLUE_PYTHON', 'ARCHIVE', 'install_command', 'pack', 'write_environment']
 
 # %% ../../notebooks/16_deploy/09_environment.ipynb #c10e0006
-GLUE_PYTHON = "3.13"  # of Glue 6.0 and of emr-spark-8
+GLUE_PYTHON = "3.13"  # of Glue 6.0, and one of those of emr-spark-8
 _PARTS = "runs,aws,stream,delta,iceberg,hudi"
 # What Spark Connect's client imports:
 _CONNECT = "pandas grpcio grpcio-status googleapis-common-protos zstandard".split()
