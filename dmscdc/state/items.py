@@ -302,8 +302,10 @@ def with_settings(item: TableItem,
     _check_op_column(result)
     if given.get("active") and not (result.key or result.insert_only):
         raise BadSetting(f"{item.table}: an active table has a key, --key …, or takes inserts only, --insert-only")
+    if not (result.key or result.insert_only):
+        return replace(result, active=False)  # its key was taken away: it waits for another
     first = not (item.key or item.insert_only) and "active" not in given
-    return replace(result, active=True) if first and (result.key or result.insert_only) else result
+    return replace(result, active=True) if first else result
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-032
 def with_position(item: TableItem, position: Position,

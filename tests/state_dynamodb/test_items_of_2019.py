@@ -79,6 +79,7 @@ def test_a_person_who_turns_a_table_without_a_key_on_means_inserts_only_whoever_
     order = state.get(ORDER)
     assert (order.key, order.insert_only, order.partition, order.is_ready) == ((), True, ("create_dt",), True)
     assert state.put_settings(ORDER, key="id").insert_only is False, "a key given later counts"
+    assert not state.put_settings(ORDER, key="").is_ready, "and one that is taken away is waited for"
     with pytest.raises(BadSetting, match="--insert-only"): state.put_settings(STORE, active=True)
 
 
