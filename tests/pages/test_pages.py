@@ -438,7 +438,7 @@ def test_the_front_page_shows_a_whole_command_whatever_the_table_is_called(tmp_p
 def test_charts_are_drawn_where_a_second_pass_has_done_something(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)  # of the table's page
     drawn, luck, run_log = [], random.Random(4), RunLog(tmp_path)
-    monkeypatch.setattr(front_page, "charts_of", lambda lines: [drawn.append(len(lines)) for _ in range("runs" in lines[0])] and "charts")
+    monkeypatch.setattr(front_page, "charts_of", lambda lines: [drawn.append(len(lines)) for _ in range("runs" in lines[0])] and "charts" or "")
     proof = {**a_line("shop.a", 2, luck), "job": "reconcile", "verdict": "ok", "words": "equal", "rows": {}, "lag": None}
     idle = {**a_pass(3), "verdict": "nothing", "words": "1 table: 1 nothing"}
     for lines_ in ([a_line("shop.a", 1, luck), a_pass(1)], [a_line("shop.a", 2, luck), a_pass(2)], [proof], [idle]):
