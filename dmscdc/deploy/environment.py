@@ -37,7 +37,8 @@ def install_command(
     versions = str(resources.files("dmscdc") / "constraints.txt")
     how = ["--quiet", "--target", str(site), "--only-binary", ":all:", "--constraint", versions]
     where = ["--python-platform", _PLATFORM, "--python-version", python]
-    return [sys.executable, "-m", "uv", "pip", "install", *how, *where, f"{package}[{_PARTS}]", *_CONNECT]
+    name, version = (package, "") if package.endswith(".whl") else (package[: len("dmscdc")], package[len("dmscdc") :])
+    return [sys.executable, "-m", "uv", "pip", "install", *how, *where, f"{name}[{_PARTS}]{version}", *_CONNECT]
 
 # %% ../../notebooks/16_deploy/09_environment.ipynb #c10e0009
 ARCHIVE = "environment.tar.gz"
@@ -96,6 +97,7 @@ def write_environment(
         site = Path(home, "site")
         done = subprocess.run(install_command(package, site, python), capture_output=True, text=True)
         if done.returncode:
-            raise BadSetting(f"no archive was made for Python {python}, because uv failed: {done.stderr.strip()}")
+            said = " ".join(done.stderr.split())
+            raise BadSetting(f"no archive of {package} was made for Python {python}, because uv failed: {said}")
         pack(site, path, python)
     return path
