@@ -234,15 +234,7 @@ def from_attributes(stored: Mapping[str, str | int]  # an item as stored
         columns=tuple((str(name), str(kind)) for name, kind in json.loads(stored["columns"])),
         **{name: json.loads(stored[name]) for name in texts})
     checked(item)
-    # No command of ours makes a table active that has no key and takes more than inserts: a person has, in the item, as
-    # the 2019 solution says it.
-    by_person = item.active and not item.key
-    return replace(
-        item,
-        insert_only=item.insert_only or by_person,
-        instruction=by_hand(item, stored) or item.instruction,
-        moved=_by_others(item, stored),
-    )
+    return replace(item, instruction=by_hand(item, stored) or item.instruction, moved=_by_others(item, stored))
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-027
 SETTINGS = (
