@@ -142,8 +142,8 @@ def _to_ours(table: TableRef, stored: Mapping[str, Any]  # an item's plain value
     out = ours["out_path"].strip()
     local = "://" in out or out.startswith(("/", ".")) or out.lower() in _NOTHING
     ours["out_path"] = out if local else f"s3://{out}"
-    # No command of ours leaves a table active that has no key and takes more than inserts: a person has turned it on, as
-    # the 2019 solution means it.
+    # No command of ours leaves a table active that has no key and takes more than inserts: a person has turned it on,
+    # as the 2019 solution means it.
     if ours["ActiveFlag"] == "true" and ours["PrimaryKey"] == "null":
         ours["insert_only"] = "true"
     return ours
