@@ -14,6 +14,7 @@ from typing import Any
 from ..runs.log import RunLog
 from ..runs.report import took
 from ..service.config import Config
+from ..service.idle import is_idle
 from ..service.metrics import pass_facts, table_facts
 from ..service.status import TableStatus, read_statuses
 from ..service.workers import Outcome, without_run
@@ -112,7 +113,7 @@ def _raised_by_passes(
     ends = [line["end"] for line in RunLog(config.runs).lines() if line["job"] == "pass"]
     since = now - took(_EPOCH, max(ends)) if ends else math.inf
     quiet = pass_facts(facts, _EPOCH, _EPOCH)["quiet"] or 0.0
-    missed = [("NoPass", since)] if since >= 3600 * limits["AlarmHours"] else []
+    missed = [("NoPass", since)] if since >= 3600 * limits["AlarmHours"] and not is_idle(config, now) else []
     return [*missed, *([("Quiet", quiet)] if quiet > limits["QuietSeconds"] else [])]
 
 

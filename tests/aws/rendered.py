@@ -66,6 +66,12 @@ class Rendered:
         assert self.is_made(name), f"{name} is not made with {self.values}"
         return f"<{name}>"
 
+    def attribute(self, resource: str, name: str) -> str:
+        "What `GetAtt` names. The text in a parameter of Systems Manager is what the template puts there."
+        assert self.named(resource)
+        made = self.template["Resources"][resource]
+        return self.of(made["Properties"]["Value"]) if (made["Type"], name) == ("AWS::SSM::Parameter", "Value") else f"<{resource}.{name}>"
+
     def of(self, part: Any) -> Any:
         "A part with everything put in."
         if isinstance(part, list): return [one for one in map(self.of, part) if one is not GONE]
@@ -74,8 +80,7 @@ class Rendered:
             (kind, inside), = part.items()
             if kind == "Ref": return self.named(inside)
             if kind == "Fn::GetAtt":
-                assert self.named(inside[0])
-                return f"<{inside[0]}.{inside[1]}>"
+                return self.attribute(*inside)
             if kind == "Fn::If": return self.of(inside[1 if self.holds(self.template["Conditions"][inside[0]]) else 2])
             if kind == "Fn::Join": return inside[0].join(self.of(inside[1]))
             if kind == "Fn::FindInMap":
@@ -86,7 +91,7 @@ class Rendered:
                 text, more = inside if isinstance(inside, list) else (inside, {})
                 def put_in(found: re.Match[str]) -> str:
                     if found[1] in more: return str(self.of(more[found[1]]))
-                    resource, is_attribute, _ = found[1].partition(".")
-                    return f"<{found[1]}>" if is_attribute and self.named(resource) else str(self.named(found[1]))
+                    is_attribute = "." in found[1]
+                    return str(self.attribute(*found[1].split(".", 1)) if is_attribute else self.named(found[1]))
                 return re.sub(r"\$\{([^}]+)\}", put_in, text)
         return {name: value for name, value in ((name, self.of(one)) for name, one in part.items()) if value is not GONE}

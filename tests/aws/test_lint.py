@@ -15,7 +15,8 @@ pytestmark = pytest.mark.proof
 PINS = Path(__file__).with_name("lint.txt")
 DMS = "arn:aws:dms:eu-central-1:111122223333:"
 MADE = {"<KmsKeyArn>": "arn:aws:kms:eu-central-1:111122223333:key/ONE", "<Source>": f"{DMS}endpoint:SOURCE", "<Target>": f"{DMS}endpoint:TARGET", "<Task>": f"{DMS}task:ONE", "<Replication>": f"{DMS}replication-config:ONE",
-        "<Application.Arn>": "arn:aws:emr-serverless:eu-central-1:111122223333:/applications/ONE", "<JobRole.Arn>": "arn:aws:iam::111122223333:role/ONE"}  # what Ref is then
+        "<Application.Arn>": "arn:aws:emr-serverless:eu-central-1:111122223333:/applications/ONE", "<JobRole.Arn>": "arn:aws:iam::111122223333:role/ONE",
+        "<Look.Arn>": "arn:aws:lambda:eu-central-1:111122223333:function:ONE", "<Log.Arn>": "arn:aws:logs:eu-central-1:111122223333:log-group:ONE:*"}  # what Ref is then
 POLICIES = """
 import json, sys
 from parliament import analyze_policy_string

@@ -36,7 +36,7 @@ from aws.usual import usual
 pytestmark = pytest.mark.proof
 
 INFRA = Path(__file__).parents[2] / "infra"
-SERVICES = "cloudformation,cloudwatch,dynamodb,glue,iam,kinesis,logs,monitoring,s3,scheduler,sns,sts"
+SERVICES = "cloudformation,cloudwatch,dynamodb,glue,iam,kinesis,lambda,logs,monitoring,s3,scheduler,sns,ssm,sts"
 PAGE = (INFRA / "README.md").read_text()
 
 
@@ -110,8 +110,9 @@ import botocore.client
 
 send = botocore.client.BaseClient._make_api_call
 def noted(client, operation, given):
+    keys = [one["Key"] for one in given.get("Delete", {}).get("Objects", ())] or [given.get("Key", "")]
     with open(os.environ["NOTES"], "a") as file:
-        print(client.meta.service_model.endpoint_prefix, operation, given.get("Bucket", ""), given.get("Key", ""), file=file)
+        for key in keys: print(client.meta.service_model.endpoint_prefix, operation, given.get("Bucket", ""), key, file=file)
     return send(client, operation, given)
 botocore.client.BaseClient._make_api_call = noted
 """  # a `sitecustomize`: each process of a job writes down what it asks of AWS
@@ -179,14 +180,25 @@ def as_emr(environment: Path, code: Path, out: dict[str, str]) -> str:
     names = {"<Raw>": out["RawBucket"], "<Lake>": out["LakeBucket"], "<Runs>": out["RunsBucket"], "<State>": out["StateTable"], "<Log>": out["Log"]}
     made = Rendered(INFRA / "shared.yaml", RunsOn="emr-serverless").resources
     text = re.sub("|".join(names), lambda found: names[found[0]], made["Clock"]["Properties"]["Target"]["Input"])
-    driver = json.loads(text)["JobDriver"]["SparkSubmit"]
-    given = dict(one.split("=", 1) for one in driver["SparkSubmitParameters"].removeprefix("--conf ").split(" --conf "))
-    assert driver["EntryPoint"].endswith("/code/inside.py") and given.pop("spark.archives").endswith("/code/environment.tar.gz#environment")
+    driver = json.loads(text)["jobDriver"]["sparkSubmit"]
+    given = dict(one.split("=", 1) for one in driver["sparkSubmitParameters"].removeprefix("--conf ").split(" --conf "))
+    assert driver["entryPoint"].endswith("/code/inside.py") and given.pop("spark.archives").endswith("/code/environment.tar.gz#environment")
     Path("environment").symlink_to(environment)
     of_driver = "spark.emr-serverless.driverEnv."
     env = {name.removeprefix(of_driver): value for name, value in given.items() if name.startswith(of_driver)}
     conf = [f"{name}={value}" for name, value in given.items() if not name.startswith(of_driver)]
-    return submitted(code / "inside.py", env, conf, *driver["EntryPointArguments"])
+    return submitted(code / "inside.py", env, conf, *driver["entryPointArguments"])
+
+
+def asked_first(cloud, code: Path, job: str) -> str:
+    "What the function says that the clock asks, with the variables that the stack gave it."
+    name, = names_of("Function", cloud, "dmscdc-shared")
+    given = boto3.client("lambda").get_function(FunctionName=name)["Configuration"]["Environment"]["Variables"]
+    program = f"import sys\nfrom types import SimpleNamespace\n{loaded(INFRA / 'shared.yaml')['Resources']['Look']['Properties']['Code']['ZipFile']}\nhandler({{'JobName': sys.argv[1]}}, SimpleNamespace(get_remaining_time_in_millis=lambda: 900_000))"
+    env = {**os.environ, **given, "PYTHONPATH": str(code / "notes"), "NOTES": str(code / "calls")}
+    done = subprocess.run([sys.executable, "-c", program, job], env=env, capture_output=True, text=True, timeout=60)
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout)["words"]
 
 
 def rows(table: str) -> list[tuple]:
@@ -226,11 +238,15 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
 
     for name in names_of("Schedule", cloud, "dmscdc-shared"):  # a pass, and upkeep, as the clock starts them
         given = json.loads(boto3.client("scheduler").get_schedule(Name=name)["Target"]["Input"])
-        as_glue(environment, code, given["JobName"], **given["Arguments"])
+        as_glue(environment, code, given["JobName"], **given.get("Arguments", {}))
     assert "3 tables: 3 nothing" in as_emr(environment, code, out)
 
-    done = check_rights(*names_of("Role", cloud, "dmscdc-shared")[:1], code / "calls")
+    of_job, of_look, _ = names_of("Role", cloud, "dmscdc-shared")
+    done = check_rights(of_job, code / "calls")
     assert {one for one in done if one.startswith("dynamodb:")} == {"dynamodb:GetItem", "dynamodb:Scan", "dynamodb:UpdateItem"}
+    (code / "calls").unlink()
+    assert asked_first(cloud, code, out["JobName"]).endswith(" is new")  # within a quarter of an hour; tests/aws/test_look.py has a clock
+    assert check_rights(of_look, code / "calls") == {"s3:GetObject", "s3:ListBucket", "dynamodb:Scan", "glue:StartJobRun"}
     (code / "calls").unlink()
     before = b'$ion_1_0 {Item:{id:"before",custName:"of an export"}}'
     boto3.client("s3").put_object(Bucket=names["RAW"], Key="export/data/a.ion.gz", Body=gzip.compress(before))

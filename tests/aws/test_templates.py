@@ -160,17 +160,17 @@ def test_no_pass_is_missed_before_the_timetable_is_on():
 
 
 def test_what_the_clock_sends_is_what_boto3_knows_and_holds_the_command_of_a_pass():
-    for runs_on, service, operation in (("glue", "glue", "StartJobRun"), ("emr-serverless", "emr-serverless", "StartJobRun")):
-        made = Rendered(INFRA / "shared.yaml", RunsOn=runs_on, RawDays="30").resources
-        clocks = [one["Properties"]["Target"] for one in made.values() if one["Type"] == "AWS::Scheduler::Schedule"]
-        assert len(clocks) == 3 and {clock["Arn"].rpartition(":aws-sdk:")[2] for clock in clocks} == {f"{service.replace('-', '')}:startJobRun"}
-        for clock in clocks:
+    for service in ("glue", "emr-serverless"):
+        made = Rendered(INFRA / "shared.yaml", RunsOn=service, RawDays="30").resources
+        clocks = {name: one["Properties"]["Target"] for name, one in made.items() if one["Type"] == "AWS::Scheduler::Schedule"}
+        assert {name: clock["Arn"].rpartition(":aws-sdk:")[2] for name, clock in clocks.items()} == {"Clock": "<Look.Arn>", **dict.fromkeys(("MoveRaw", "ThinRuns"), f"{service.replace('-', '')}:startJobRun")}
+        for name, clock in clocks.items():
             request = json.loads(clock["Input"].replace("<JobRole.Arn>", "arn:aws:iam::111122223333:role/job"))
-            shape = get_session().get_service_model(service).operation_model(operation).input_shape
-            if service == "emr-serverless": request = camel(request)
+            shape = get_session().get_service_model(service).operation_model("StartJobRun").input_shape
+            if service == "emr-serverless" and name != "Clock": request = camel(request)  # the function is boto3
             assert not (report := ParamValidator().validate(request, shape)).has_errors(), report.generate_report()
-            words = (request["arguments"] if "arguments" in request else request.get("Arguments") or dict(pairs(request["jobDriver"]["sparkSubmit"]["entryPointArguments"])))["--dmscdc"]
-            assert re.match(r"(pass|maintain raw|maintain runs) .*--landing s3://<Raw>/dms|maintain runs ", words) and "${" not in words, words
+            given = dict(pairs(request["jobDriver"]["sparkSubmit"]["entryPointArguments"])) if "jobDriver" in request else request.get("Arguments", made["Job"]["Properties"]["DefaultArguments"] if "Job" in made else {})
+            assert re.match(r"(pass|maintain raw|maintain runs) .*--landing s3://<Raw>/dms ", given["--dmscdc"]) and "${" not in given["--dmscdc"], given
 
 
 def camel(value):
