@@ -16,7 +16,8 @@ PINS = Path(__file__).with_name("lint.txt")
 DMS = "arn:aws:dms:eu-central-1:111122223333:"
 MADE = {"<KmsKeyArn>": "arn:aws:kms:eu-central-1:111122223333:key/ONE", "<Source>": f"{DMS}endpoint:SOURCE", "<Target>": f"{DMS}endpoint:TARGET", "<Task>": f"{DMS}task:ONE", "<Replication>": f"{DMS}replication-config:ONE",
         "<Application.Arn>": "arn:aws:emr-serverless:eu-central-1:111122223333:/applications/ONE", "<JobRole.Arn>": "arn:aws:iam::111122223333:role/ONE",
-        "<Look.Arn>": "arn:aws:lambda:eu-central-1:111122223333:function:ONE", "<Log.Arn>": "arn:aws:logs:eu-central-1:111122223333:log-group:ONE:*"}  # what Ref is then
+        "<Look.Arn>": "arn:aws:lambda:eu-central-1:111122223333:function:ONE", "<Log.Arn>": "arn:aws:logs:eu-central-1:111122223333:log-group:ONE:*",
+        "<Loader.Arn>": "arn:aws:lambda:eu-central-1:111122223333:function:ONE", "<Password>": "arn:aws:secretsmanager:eu-central-1:111122223333:secret:ONE-abcdef"}  # what Ref is then
 POLICIES = """
 import json, sys
 from parliament import analyze_policy_string
@@ -43,7 +44,7 @@ def test_what_checkov_finds_unsafe_has_a_reason_in_the_template():
     assert not [(one["check_id"], one["resource"]) for one in said["results"]["failed_checks"]]
 
 
-@pytest.mark.parametrize("name", ["shared", "source", "stream"])
+@pytest.mark.parametrize("name", ["shared", "source", "sample", "stream"])
 def test_policies_are_as_iam_reads_them(name):
     texts = {json.dumps(policy) for policy in policies(name)}
     found = [json.loads(text) for text in sorted(texts)]
