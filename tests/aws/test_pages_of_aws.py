@@ -28,7 +28,8 @@ COMMANDS = sorted({
 def asked(command: str) -> tuple[str, str, dict[str, object]]:
     "Service, operation and parameters of an `aws` line."
     _, service, name, *words = shlex.split(command)
-    operation = "".join(map(str.capitalize, name.split("-")))
+    camel = lambda text: "".join(map(str.capitalize, text.split("-")))
+    operation = camel(name) if name != "wait" else get_session().get_waiter_model(service).get_waiter(camel(words.pop(0))).operation
     given: dict[str, list[str]] = {}
     for word in words:
         if word.startswith("--"): given[word[2:]] = []
