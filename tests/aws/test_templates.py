@@ -77,6 +77,20 @@ def test_no_right_is_wider_than_it_says(name):
     assert looks <= {"cloudwatch:PutMetricData", "dms:DescribeConnections", "dms:DescribeReplicationTasks", "dms:DescribeReplications", "ec2:DescribeSubnets", "ec2:DescribeVpcEndpoints"}
 
 
+def test_with_a_key_of_your_own_all_is_encrypted_by_it_and_who_reads_or_writes_may_use_it():
+    for name, given in {"shared": {"KmsKeyArn": KEY}, "source": {**DATABASE, "Encryption": "kms", "SequenceColumn": "yes"}, "stream": {"Encryption": "kms"}}.items():
+        made, key = Rendered(INFRA / f"{name}.yaml", SHARED, **given).resources, KEY if name == "shared" else "<KmsKeyArn>"
+        for role in [one["Properties"] for one in made.values() if one["Type"] == "AWS::IAM::Role"]:
+            may = [(action, statement["Resource"]) for policy in role["Policies"] for statement in policy["PolicyDocument"]["Statement"] for action in statement["Action"]]
+            needs = {"kms:Decrypt"} if "s3:GetObject" in dict(may) else set()
+            needs |= {"kms:GenerateDataKey"} if "s3:PutObject" in dict(may) else set()
+            assert needs <= {action for action, places in may if key in places}, (name, role)
+        kept = {kind: [one["Properties"] for one in made.values() if one["Type"] == kind] for kind in ("AWS::S3::Bucket", "AWS::Logs::LogGroup", "AWS::Kinesis::Stream", "AWS::DMS::Endpoint")}
+        assert {one["BucketEncryption"]["ServerSideEncryptionConfiguration"][0]["ServerSideEncryptionByDefault"]["KMSMasterKeyID"] for one in kept["AWS::S3::Bucket"]} <= {key}
+        assert {one["KmsKeyId"] for one in kept["AWS::Logs::LogGroup"]} | {one["StreamEncryption"]["KeyId"] for one in kept["AWS::Kinesis::Stream"]} <= {key}
+        assert {one["S3Settings"].get("ServerSideEncryptionKmsKeyId") for one in kept["AWS::DMS::Endpoint"] if "S3Settings" in one} <= {key}
+
+
 def test_the_doctor_has_no_question_to_what_the_source_sets():
     for one in every("source"):
         task = one.resources.get("Task", one.resources.get("Replication"))["Properties"]

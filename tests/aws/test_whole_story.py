@@ -29,6 +29,8 @@ def w(spark, bucket, tmp_path):
 @pytest.mark.parametrize("landing", ["folder", "bucket"])
 def test_load_changes_a_late_file_and_a_reload_in_a_bucket_equal_the_replay(w, bucket, landing):
     if landing == "bucket": w.landing_url = f"s3://{bucket}/raw +ü%20(1)"
+    by_key = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": boto3.client("kms").create_key()["KeyMetadata"]["Arn"]}  # as the shared stack sets it
+    boto3.client("s3").put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [{"ApplyServerSideEncryptionByDefault": by_key, "BucketKeyEnabled": True}]})
     w.load([(i, f"name {i}", "a") for i in range(1, 9)]).load([(20, "x", "b")], number=2)
     done = w.go()
     assert (done.verdict, done.commit, done.rows["inserted"]) == ("ok", 1, 9), done.words
@@ -47,6 +49,8 @@ def test_load_changes_a_late_file_and_a_reload_in_a_bucket_equal_the_replay(w, b
     w.state.instruct(w.ref, {"kind": "reload", "changes": "supersede"})
     assert w.go().verdict == "ok" and w.settled()
     assert [row[:2] for row in w.lake("id, name, _cdc_file") if row[2].startswith("LOAD00000001")] == [(1, "again"), (5, "five"), (6, "another size")]
+    kept = [boto3.client("s3").head_object(Bucket=bucket, Key=one["Key"]) for one in boto3.client("s3").list_objects_v2(Bucket=bucket)["Contents"]]
+    assert len(kept) > 5 and {(one.get("ServerSideEncryption"), one.get("SSEKMSKeyId")) for one in kept} == {("aws:kms", by_key["KMSMasterKeyID"])}
 
 
 def test_a_pass_that_dies_at_a_put_or_a_copy_is_made_good_by_the_next(w):
