@@ -174,6 +174,45 @@ def test_a_quiet_day_has_one_pass_and_every_hour_the_numbers_of_the_alarms(accou
     assert account.started[-1] == {"JobName": "job"}
 
 
+class Killed(BaseException):
+    "As if the machine had gone."
+
+
+def test_who_is_in_trouble_says_so_every_hour_until_it_is_over_and_who_looked_at_a_part_or_died_leaves_no_word(account, monkeypatch):
+    def calm() -> bool:
+        "Whether the hour after the next pass starts none."
+        account.passes()
+        account.now += timedelta(hours=1)
+        return not account.look()
+    for table in ("a", "b"):
+        account.load(table)
+        account.set(table, key="id")
+    account.now += timedelta(hours=1)
+    assert calm()
+    path = account.change("a", 1)  # refused until it is whole
+    account.put(path, path.read_bytes()[:100])
+    assert not calm() and not calm()
+    account.put(path)
+    account.now += timedelta(hours=1)
+    assert calm() and account.lake("a") == account.source["a"]
+    account.set("b", bad_rows="aside")  # in quarantine until somebody drops it
+    account.put(write_changes(account.home / "landing", "shop.b", [("X", 1, "of no operation")], account.now, COLUMNS, time=account.now))
+    account.now += timedelta(hours=1)
+    assert not calm() and not calm() and not calm()
+    open_state(account.config.state, account.config.landing).instruct(TableRef("shop", "b"), {"kind": "drop"})
+    account.passes()
+    assert calm()
+    run_pass(account.config, only=["shop.a"], on_event=lambda text: None, classic=True)
+    assert "NoSuchKey" in account.look() and calm()
+
+    def die(*given, **more): raise Killed
+    account.change("a", 2)
+    with monkeypatch.context() as dying:
+        dying.setattr("dmscdc.service.workers.run_notebook", die)
+        with pytest.raises(Killed): account.passes()
+    assert "NoSuchKey" in account.look()
+
+
 def test_who_cannot_look_starts_the_pass_and_one_that_is_at_work_takes_what_has_come(account, monkeypatch):
     account.load("a")
     account.set("a", key="id")
