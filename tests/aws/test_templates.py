@@ -34,7 +34,7 @@ CHOICES = {
                "BeforeImages": ("yes", "no"), "Vpc": ("", "vpc-1"), "Encryption": ("s3", "kms"), "LobKilobytes": (1024, 32768), "CertificateArn": ("", "arn:certificate"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
     "roles": {},
     "sample": {"Subnets": ("subnet-1,subnet-2",), "SecurityGroups": ("sg-1",)},
-    "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg"), "Encryption": ("s3", "kms"), "ScheduleState": ("ENABLED", "DISABLED")},
+    "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg", "hudi"), "Encryption": ("s3", "kms"), "ScheduleState": ("ENABLED", "DISABLED")},
 }
 
 
