@@ -1,9 +1,8 @@
-"""The stream's stack with LakeFormat=hudi, made by MiniStack's CloudFormation, its job run as Glue 5.1 would: by the `spark-submit` of Spark 3.5, on a Python that has
+"""The stream's stack with a table of Hudi, made by MiniStack's CloudFormation, its job run as Glue 5.1 would: by the `spark-submit` of Spark 3.5, on a Python that has
 the packages of the archive and nothing else, where no jar can be fetched. The oracles are a scan of the DynamoDB table, and hudi-rs, which reads the table."""
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import tarfile
 from pathlib import Path
@@ -15,6 +14,7 @@ from dmscdc.spark.jars import fetched, listed
 from wheels import HOME, build_wheel
 
 import readers
+from tiers import sampled
 from aws.test_stacks import NOTES, check_rights, cloud, made, names_of, typed  # noqa: F401  cloud is a fixture
 
 pytestmark = pytest.mark.proof
@@ -68,10 +68,10 @@ def as_glue(service: Path, code: Path, name: str) -> str:
     return done.stdout
 
 
-def rows(there: Path) -> list[tuple[str, str]]:
+def rows(there: Path, format: str) -> list[tuple[str, str]]:
     "What another program finds in the lake, where Glue's entry says."
     entry = boto3.client("glue").get_table(DatabaseName="dmscdc", Name="customer")["Table"]["StorageDescriptor"]
-    assert entry["InputFormat"].endswith(".HoodieParquetInputFormat")
+    assert entry["InputFormat"].endswith({"hudi": ".HoodieParquetInputFormat", "hudi-mor": ".HoodieParquetRealtimeInputFormat"}[format])
     bucket, _, prefix = entry["Location"].partition("://")[2].strip("/").partition("/")
     s3 = boto3.client("s3")
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/"):
@@ -82,9 +82,10 @@ def rows(there: Path) -> list[tuple[str, str]]:
     return sorted((row["id"], row["custName"]) for row in readers.hudi(there).to_pylist())
 
 
-def test_a_stream_goes_into_a_table_of_hudi_that_equals_its_source(cloud, service, code, tmp_path):  # noqa: F811
+@pytest.mark.parametrize("format", sampled(["hudi", "hudi-mor"], "hudi"))
+def test_a_stream_goes_into_a_table_of_hudi_that_equals_its_source(cloud, service, code, tmp_path, format):  # noqa: F811
     out = made(cloud, "dmscdc-shared", "shared.yaml")
-    follows = made(cloud, "dmscdc-stream", "stream.yaml", LakeFormat="hudi", Workers="5")
+    follows = made(cloud, "dmscdc-stream", "stream.yaml", LakeFormat=format, Workers="5")
     dynamo, arn = boto3.client("dynamodb"), boto3.client("kinesis").describe_stream_summary(StreamName=follows["Stream"])["StreamDescriptionSummary"]["StreamARN"]
     if not dynamo.describe_kinesis_streaming_destination(TableName=follows["Table"])["KinesisDataStreamDestinations"]:  # MiniStack leaves it out of a stack
         dynamo.enable_kinesis_streaming_destination(TableName=follows["Table"], StreamArn=arn)
@@ -96,15 +97,15 @@ def test_a_stream_goes_into_a_table_of_hudi_that_equals_its_source(cloud, servic
     for key in keys: db.put_item(Item={"id": key, "custName": f"customer {key}"})
     for key in keys[:10]: rename(key)
     assert "shop.customer: ok" in as_glue(service, code, follows["JobName"])
-    assert len(scan()) == 30 and rows(tmp_path / "first") == scan()
+    assert len(scan()) == 30 and rows(tmp_path / "first", format) == scan()
 
     for key in keys[5:15]: db.delete_item(Key={"id": key})
     for key in keys[20:]: rename(key)
     db.put_item(Item={"id": "new", "custName": "came later"})
     assert "shop.customer: ok" in as_glue(service, code, follows["JobName"])
-    assert len(scan()) == 21 and rows(tmp_path / "second") == scan()
+    assert len(scan()) == 21 and rows(tmp_path / "second", format) == scan()
 
-    assert "no new record" in as_glue(service, code, follows["JobName"]) and rows(tmp_path / "third") == scan()
+    assert "no new record" in as_glue(service, code, follows["JobName"]) and rows(tmp_path / "third", format) == scan()
     check_rights(*names_of("Role", cloud, "dmscdc-stream")[:1], code / "calls")
     written = {bucket: {one["Key"].split("/")[0] for one in boto3.client("s3").list_objects_v2(Bucket=out[bucket])["Contents"]} for bucket in ("RawBucket", "LakeBucket", "RunsBucket")}
     assert written == {"RawBucket": {"streams"}, "LakeBucket": {"lake"}, "RunsBucket": {"runs"}}, "as the role allows it"
