@@ -25,7 +25,7 @@ def templates_command(
         str, typer.Option(help="A wheel of dmscdc, or dmscdc==VERSION: the archive of the jobs' Python is made, too")
     ] = "",
     python: Annotated[str, typer.Option(help=_PYTHON)] = "",
-    format: Annotated[str, typer.Option(help="Of the lake; the archive of a stream into hudi is another one")] = "parquet",
+    format: Annotated[str, typer.Option(help="Of the lake; a stream into hudi has another archive")] = "parquet",
 ) -> None:
     "CloudFormation templates: what is shared, a source by DMS, a sample database, a stream; with a page that leads."
     from dmscdc.deploy.environment import write_environment

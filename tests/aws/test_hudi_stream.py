@@ -15,7 +15,7 @@ from wheels import HOME, build_wheel
 
 import readers
 from tiers import sampled
-from aws.test_stacks import NOTES, check_rights, cloud, made, names_of, typed  # noqa: F401  cloud is a fixture
+from aws.test_stacks import NOTES, check_rights, cloud, inits, made, names_of, typed  # noqa: F401  cloud is a fixture
 
 pytestmark = pytest.mark.proof
 
@@ -83,7 +83,7 @@ def rows(there: Path, format: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("format", sampled(["hudi", "hudi-mor"], "hudi"))
-def test_a_stream_goes_into_a_table_of_hudi_that_equals_its_source(cloud, service, code, tmp_path, format):  # noqa: F811
+def test_a_stream_goes_into_a_table_of_hudi_that_equals_its_source(cloud, service, code, tmp_path, format, monkeypatch):  # noqa: F811
     out = made(cloud, "dmscdc-shared", "shared.yaml")
     follows = made(cloud, "dmscdc-stream", "stream.yaml", LakeFormat=format, Workers="5")
     dynamo, arn = boto3.client("dynamodb"), boto3.client("kinesis").describe_stream_summary(StreamName=follows["Stream"])["StreamDescriptionSummary"]["StreamARN"]
@@ -109,3 +109,7 @@ def test_a_stream_goes_into_a_table_of_hudi_that_equals_its_source(cloud, servic
     check_rights(*names_of("Role", cloud, "dmscdc-stream")[:1], code / "calls")
     written = {bucket: {one["Key"].split("/")[0] for one in boto3.client("s3").list_objects_v2(Bucket=out[bucket])["Contents"]} for bucket in ("RawBucket", "LakeBucket", "RunsBucket")}
     assert written == {"RawBucket": {"streams"}, "LakeBucket": {"lake"}, "RunsBucket": {"runs"}}, "as the role allows it"
+
+    monkeypatch.chdir(tmp_path)  # a laptop
+    typed(*inits({"RAW": out["RawBucket"], "LAKE": out["LakeBucket"], "RUNS": out["RunsBucket"]})[1])
+    assert "shop.customer" in typed("status") and "another" in typed("history", "shop.customer", "--key", "id=029")
