@@ -555,7 +555,7 @@ def follow_stream(
         def session() -> SparkSession:
             url = servers.address(config.format)[0]
             if url not in sessions:
-                sessions[url] = open_session("stream", remote=url, places=places[:2], format=config.format)
+                sessions[url] = open_session("stream", remote=url)
             return sessions[url]
 
         apply = lambda: apply_by_pass(config, TableRef.parse(table), hard, say, start)
