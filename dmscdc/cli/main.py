@@ -37,6 +37,7 @@ from .stream import stream_command
 from .tables import tables
 from .templates import templates_command
 from ..service.config import FILE, Config, read_config, write_config
+from ..spark.formats import spark_line
 from ..spark.server import SparkServer, plugin_port, port_of_ours, serve
 from ..spark.session import own_python, spare_collector, submitted_session
 from ..storage.filesystem import NEEDED
@@ -497,11 +498,12 @@ def capture(
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-020-0
 def pass_env(
-    url: str,  # of the plugin's server
+    url: str,  # of the plugin's server; "" where each notebook opens a Spark of its own
 ) -> dict[str, str]:
     "Our environment for a pass beside the driver: the pass is a client, not a driver."
-    theirs = re.compile("PYSPARK_GATEWAY|MASTER$|SPARK_CONNECT_|SPARK_LOCAL_REMOTE$|SPARK_API_MODE$")
-    env = {name: value for name, value in os.environ.items() if not theirs.match(name)} | {"SPARK_REMOTE": url}
+    theirs = re.compile("PYSPARK_GATEWAY|MASTER$|SPARK_CONNECT_|SPARK_(LOCAL_)?REMOTE$|SPARK_API_MODE$")
+    env = {name: value for name, value in os.environ.items() if not theirs.match(name)}
+    env |= {"SPARK_REMOTE": url} if url else {}
     # A service may have put Spark's Python on the path of this process alone: its place, a folder or a zip, goes along.
     places = [Path(find_spec(name).origin).parents[1] for name in ("pyspark", "py4j")]
     brought = [str(place) for place in places if place != Path(sysconfig.get_paths()["purelib"])]
@@ -513,6 +515,9 @@ def inside(
     *words: str,  # a command and its options: "pass", "--landing", "s3://…"
 ) -> int:  # its exit code
     "Run a command whose notebooks use this Spark, in a program under `spark-submit`. Raises `NoPlugin`."
+    command = own_python("from dmscdc.cli.main import main; main()", *words)
+    if spark_line() < "4":  # its Connect server would let everybody in
+        return subprocess.run(command, env=pass_env("")).returncode
     token = secrets.token_urlsafe(24)
     with port_of_ours() as port:
         own = {"grpc.binding.address": "127.0.0.1", "grpc.binding.port": str(port), "authenticate.token": token}
@@ -523,7 +528,6 @@ def inside(
         log4j.core.config.Configurator.setLevel("org.apache.spark.sql.connect.utils.ErrorUtils", log4j.Level.OFF)
         try:
             env = pass_env(f"sc://localhost:{plugin_port(spark)}/;token={token}")
-            command = own_python("from dmscdc.cli.main import main; main()", *words)
             return subprocess.run(command, env=env).returncode
         finally:
             spark.stop()

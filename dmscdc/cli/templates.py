@@ -16,19 +16,25 @@ from .options import exit_codes, show_line
 __all__ = ['templates_command']
 
 # %% ../../notebooks/17_cli/10_templates.ipynb #efcfe048
+_PYTHON = "Of the archive, where it is not that of Glue: 3.13 on Glue 6.0; 3.11 on Glue 5.1, which writes Hudi"
+
+
 def templates_command(
     out: Annotated[Path, typer.Option(help="Folder of the files; those of before are written over")],
     environment: Annotated[
         str, typer.Option(help="A wheel of dmscdc, or dmscdc==VERSION: the archive of the jobs' Python is made, too")
     ] = "",
-    python: Annotated[str, typer.Option(help="Of the archive, as the service runs it: Glue 6.0 has 3.13")] = "3.13",
+    python: Annotated[str, typer.Option(help=_PYTHON)] = "",
+    format: Annotated[str, typer.Option(help="Of the lake; a stream into hudi has another archive")] = "parquet",
 ) -> None:
     "CloudFormation templates: what is shared, a source by DMS, a sample database, a stream; with a page that leads."
     from dmscdc.deploy.environment import write_environment
     from dmscdc.deploy.files import write_templates
+    from dmscdc.spark.formats import check_format
 
     with exit_codes():
+        check_format(format)
         paths = write_templates(out)
         if environment:
-            paths.append(write_environment(out, environment, python))
+            paths.append(write_environment(out, environment, python, format))
     show_line(f"wrote {', '.join(str(path.relative_to(out)) for path in paths)}; next: {out / 'README.md'}")

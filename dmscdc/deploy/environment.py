@@ -7,43 +7,80 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+from dataclasses import dataclass
 from importlib import resources
 from io import BytesIO
 from pathlib import Path
 
 from ..errors import BadSetting
+from ..spark.formats import jar_of
+from ..spark.jars import BROUGHT, fetched, listed
 
 # %% auto #0
-__all__ = ['GLUE_PYTHON', 'ARCHIVE', 'install_command', 'pack', 'write_environment']
+__all__ = ['GLUE', 'GLUE_HUDI', 'Service', 'service_for', 'versions_for', 'install_command', 'pack', 'write_environment']
 
 # %% ../../notebooks/16_deploy/09_environment.ipynb #c10e0006
-GLUE_PYTHON = "3.13"  # of Glue 6.0, and one of those of emr-spark-8
-_PARTS = "runs,aws,stream,delta,iceberg,hudi"
-# What Spark Connect's client imports:
-_CONNECT = "pandas grpcio grpcio-status googleapis-common-protos zstandard".split()
+_CONNECT = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")  # what its client imports
+
+
+@dataclass(frozen=True)
+class Service:
+    "A version of Glue, and what the archive for its jobs holds."
+    spark: str  # line
+    python: str
+    archive: str  # its name
+    parts: str  # of this package
+    packages: tuple[str, ...]
+    versions: tuple[str, ...] = ()  # other than those of the constraints
+
+
+GLUE = Service(  # 6.0; emr-spark-8 runs its Python, too
+    "4.1", "3.13", "environment.tar.gz", "runs,aws,stream,delta,iceberg,hudi", ("pandas", *_CONNECT)
+)
+GLUE_HUDI = Service(  # 5.1
+    "3.5", "3.11", "environment-hudi.tar.gz", "runs,aws,stream,hudi", ("pandas",),
+    ("numpy==1.26.4", "pandas==2.3.3", "pyarrow==25.0.1"),
+)
 _PLATFORM = "x86_64-manylinux_2_28"  # Amazon Linux 2023 has a newer C library
+
+
+def service_for(
+    format: str,
+) -> Service:
+    "Where a job writes tables of a format."
+    return GLUE_HUDI if format.startswith("hudi") else GLUE
+
+
+def versions_for(
+    service: Service,
+) -> str:  # as a file of constraints
+    "The versions that the tests ran with there."
+    text = (resources.files("dmscdc") / "constraints.txt").read_text()
+    other = {one.partition("==")[0] for one in service.versions}
+    kept = [line for line in text.splitlines() if line.partition("==")[0] not in other]
+    return "\n".join([*kept, *service.versions, ""])
 
 
 def install_command(
     package: str,  # a wheel of dmscdc, or dmscdc==1.0
     site: Path,  # where the packages go
-    python: str = GLUE_PYTHON,
+    versions: Path,  # a file of constraints
+    service: Service = GLUE,
+    python: str = "",  # another one than the service's
 ) -> list[str]:
     "The command that unpacks the package and all that a job needs besides, for the machines of AWS."
-    versions = str(resources.files("dmscdc") / "constraints.txt")
-    how = ["--quiet", "--target", str(site), "--only-binary", ":all:", "--constraint", versions]
-    where = ["--python-platform", _PLATFORM, "--python-version", python]
+    how = ["--quiet", "--target", str(site), "--only-binary", ":all:", "--constraint", str(versions)]
+    where = ["--python-platform", _PLATFORM, "--python-version", python or service.python]
     name, version = (package, "") if package.endswith(".whl") else (package[: len("dmscdc")], package[len("dmscdc") :])
-    return [sys.executable, "-m", "uv", "pip", "install", *how, *where, f"{name}[{_PARTS}]{version}", *_CONNECT]
+    asked = [f"{name}[{service.parts}]{version}", *service.packages]
+    return [sys.executable, "-m", "uv", "pip", "install", *how, *where, *asked]
 
 # %% ../../notebooks/16_deploy/09_environment.ipynb #c10e0009
-ARCHIVE = "environment.tar.gz"
-
-
 def _as_made(
     entry: tarfile.TarInfo,
 ) -> tarfile.TarInfo:
@@ -57,7 +94,7 @@ def _as_made(
 def pack(
     site: Path,  # the packages
     path: Path,  # of the archive
-    python: str = GLUE_PYTHON,
+    python: str = GLUE.python,
 ) -> None:
     "Write a virtual environment of these packages as an archive."
     settings = f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {python}\n".encode()
@@ -86,18 +123,28 @@ def pack(
 def write_environment(
     folder: str | Path,
     package: str,  # a wheel of dmscdc, or dmscdc==1.0
-    python: str = GLUE_PYTHON,
+    python: str = "",  # another one than the service's
+    format: str = "parquet",  # of the lake
 ) -> Path:  # of the archive
-    "Make the archive of a job's Python. Raises `BadSetting` where `uv` is missing or finds no packages for it."
+    """Make the archive of a job's Python. Raises `BadSetting` where `uv` is missing or finds no packages for it,
+    `JarMissing` where the jar of Hudi cannot be fetched."""
     if importlib.util.find_spec("uv") is None:
         raise BadSetting("the archive is made by uv, which is not installed: pip install uv")
-    path = Path(folder, ARCHIVE)
+    service = service_for(format)
+    python = python or service.python
+    path = Path(folder, service.archive)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
-        site = Path(home, "site")
-        done = subprocess.run(install_command(package, site, python), capture_output=True, text=True)
+        site, versions = Path(home, "site"), Path(home, "constraints.txt")
+        versions.write_text(versions_for(service))
+        command = install_command(package, site, versions, service, python)
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             said = " ".join(done.stderr.split())
             raise BadSetting(f"no archive of {package} was made for Python {python}, because uv failed: {said}")
+        if service is GLUE_HUDI:  # Glue brings what the other formats need
+            (site / BROUGHT).mkdir(parents=True)
+            for jar in fetched(listed()[jar_of(format, service.spark)]):
+                shutil.copy(jar, site / BROUGHT)
         pack(site, path, python)
     return path

@@ -28,7 +28,7 @@ from ..errors import JarMissing, NotWanted
 from ..storage.filesystem import OUR_JARS, is_own, make_private
 
 # %% auto #0
-__all__ = ['Jar', 'listed', 'repository', 'fetched', 'has_jar', 'with_jars']
+__all__ = ['BROUGHT', 'Jar', 'listed', 'repository', 'fetched', 'has_jar', 'with_jars']
 
 # %% ../../notebooks/04_spark/00_jars.ipynb #4e0c5a07
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ def repository() -> str:
 
 # %% ../../notebooks/04_spark/00_jars.ipynb #4e0c5a14
 _TRIES = 3
+BROUGHT = "share/dmscdc/jars"  # of an environment, with the jars that came along
 
 
 def _folder() -> Path:
@@ -163,13 +164,23 @@ def _fetch(
     )
 
 
+def _place_of(
+    jar: Jar,
+    folder: Path,  # of fetched jars
+) -> Path:
+    "Where a jar lies, or will."
+    name = f"{jar.sha256[:16]}-{Path(jar.path).name}"
+    brought = Path(sys.prefix, BROUGHT, name)
+    return brought if _is_right(jar, brought) else folder / name
+
+
 def fetched(
     jars: Iterable[Jar],
     stop: threading.Event | None = None,  # set if they are no longer wanted
 ) -> list[Path]:  # in the order of the jars
     "Where jars lie, fetched if they are not there yet. Raises `JarMissing`, `NotWanted`."
     folder, stop = _folder(), stop or threading.Event()
-    places = {folder / f"{jar.sha256[:16]}-{Path(jar.path).name}": jar for jar in jars}
+    places = {_place_of(jar, folder): jar for jar in jars}
     if all(_is_right(jar, place) for place, jar in places.items()):
         return list(places)
     with (folder / "lock").open("ab") as turn:

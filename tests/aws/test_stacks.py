@@ -214,6 +214,13 @@ def rows(table: str) -> list[tuple]:
     return [tuple(map(str, row)) for row in found]
 
 
+def inits(names: dict[str, str]) -> list[list[str]]:
+    "The settings that the page has an operator make, of passes and of streams, with the names of buckets put in."
+    lines = re.findall(r"^dmscdc (init .*?[^\\])$", PAGE, re.S | re.M)
+    assert len(lines) == 2
+    return [[re.sub(r"//(RAW|LAKE|RUNS)/", lambda found: f"//{names[found[1]]}/", word) for word in shlex.split(line.replace("\\\n", " "))] for line in lines]
+
+
 def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(cloud, code, environment, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = made(cloud, "dmscdc-shared", "shared.yaml", AlarmEmail="you@example.com", RawDays="30")
@@ -223,9 +230,8 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
         boto3.client("s3").upload_file(str(path), out["RawBucket"], f"{out['DMSFolder']}/{path.relative_to('shop')}")
 
     # what the page tells the operator to type, with the names that the outputs gave
-    init, = re.findall(r"^dmscdc init .*?[^\\]$", PAGE, re.S | re.M)
     names = {"RAW": out["RawBucket"], "LAKE": out["LakeBucket"], "RUNS": out["RunsBucket"]}
-    typed(*[re.sub(r"//(RAW|LAKE|RUNS)/", lambda found: f"//{names[found[1]]}/", word) for word in shlex.split(init.replace("\\\n", " "))[1:]])
+    typed(*inits(names)[0])
     for command in ("doctor", "status"): assert f"\ndmscdc {command}\n" in PAGE and typed(command, code=3)  # both ask for keys
     said = as_glue(environment, code, out["JobName"])
     assert "3 tables: 3 attention" in said, said  # tables are there, and want a key; the alarm tells it, the job is no failure

@@ -12,19 +12,21 @@ from botocore.validate import ParamValidator
 from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
+from dmscdc.deploy.environment import service_for, versions_for
 from dmscdc.deploy.on_call import DEFAULTS
 from dmscdc.doctor.task_checks import TASK_CHECKS, parse_settings
 from dmscdc.lake.glue import place_of
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import check_value
 from dmscdc.service.metrics import FLOORS
+from dmscdc.spark.formats import FORMATS
 
 from aws.rendered import Rendered, loaded
 
 pytestmark = pytest.mark.quick
 
 INFRA = Path(__file__).parents[2] / "infra"
-MADE = ("shop.sql", "changes.sql", "environment.tar.gz")
+MADE = ("shop.sql", "changes.sql", "environment.tar.gz", "environment-hudi.tar.gz")
 SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakePlace", "LakeDBName", "Catalog", "RunsBucket", "StateTable", "Log", "AlarmTopic", "KmsKeyArn", "NoKmsKey")}
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/ONE"
 DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
@@ -34,7 +36,7 @@ CHOICES = {
                "BeforeImages": ("yes", "no"), "Vpc": ("", "vpc-1"), "Encryption": ("s3", "kms"), "LobKilobytes": (1024, 32768), "CertificateArn": ("", "arn:certificate"), "SecurityGroups": ("", "sg-1"), **{name: (one,) for name, one in DATABASE.items()}},
     "roles": {},
     "sample": {"Subnets": ("subnet-1,subnet-2",), "SecurityGroups": ("sg-1",)},
-    "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg"), "Encryption": ("s3", "kms"), "ScheduleState": ("ENABLED", "DISABLED")},
+    "stream": {"SourceTable": ("", "customers"), "StreamName": ("changes",), "EverySeconds": ("0", "100"), "LakeFormat": ("parquet", "iceberg", "hudi"), "Encryption": ("s3", "kms"), "ScheduleState": ("ENABLED", "DISABLED")},
 }
 
 
@@ -54,6 +56,23 @@ def test_the_command_writes_all_files_and_no_template_is_longer_than_cloudformat
     written, kept = ({str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name not in MADE} for folder in (tmp_path, INFRA))
     assert (tmp_path / "shop.sql").read_text().count("INSERT INTO") and kept == written
     assert not {name: len(text) for name, text in written.items() if name.endswith(".yaml") and len(text) > 51_200}
+
+
+def test_a_stream_into_any_format_runs_where_its_archive_is_for():
+    assert set(loaded(INFRA / "stream.yaml")["Parameters"]["LakeFormat"]["AllowedValues"]) == set(FORMATS)
+    for format in FORMATS:
+        job, service = Rendered(INFRA / "stream.yaml", SHARED, LakeFormat=format).resources["Job"]["Properties"], service_for(format)
+        glue = {"6.0": ("4.1", "3.13"), "5.1": ("3.5", "3.11")}  # page of AWS: AWS Glue versions
+        assert glue[job["GlueVersion"]] == (service.spark, service.python), format
+        assert job["DefaultArguments"]["--python-virtual-env"].endswith(f"/{service.archive}") and f"--format {format}" in job["DefaultArguments"]["--dmscdc"]
+        assert service.spark in (FORMATS[format].parts or glue["6.0"])
+
+
+def test_the_versions_for_spark_3_5_are_those_that_its_tests_run_with():
+    named = re.findall(r"\b(?:numpy|pandas|pyarrow)==[\d.]+", (INFRA.parent / ".ci" / "spark35").read_text())
+    lines = versions_for(service_for("hudi")).splitlines()
+    assert len(named) == 3 and sorted(named) == sorted(line for line in lines if re.match("(numpy|pandas|pyarrow)==", line))
+    assert len(lines) > 100 and "numpy==1.26.4" not in versions_for(service_for("parquet"))
 
 
 @pytest.mark.parametrize("name", CHOICES)
