@@ -14,7 +14,7 @@ help: ## this list
 env: $(STAMP) $(VENV)/spark.jsa ## everything that Python brings, in .venv, and the classes of Spark in one file
 
 $(STAMP): settings.ini setup.py pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or newer is needed, $$($(PYTHON) --version) was found: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) --version) was found: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@command -v java >/dev/null || { echo "Java 17 is needed for Spark and no java was found: apt-get install openjdk-17-jre-headless"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is needed: apt-get install python3-venv"; exit 1; }
 	$(PIP) --upgrade pip uv
@@ -116,12 +116,12 @@ outputs: $(ARCHIVE) ## what the notebooks show, again
 fresh: ## what CI runs, in a new clone with an empty home
 	@there=$$(mktemp -d) && trap "rm -rf $$there" EXIT && git clone --quiet . $$there/dmscdc && .ci/fresh make -C $$there/dmscdc $(or $(RUN),ci)
 
-pythons: $(STAMP) ## a part of the tests on each Python from 3.10 on
-	.ci/pythons $(BIN)/uv 3.10 3.13
+pythons: $(STAMP) ## a part of the tests on each Python from 3.11 on
+	.ci/pythons $(BIN)/uv 3.11 3.13
 
 constraints: $(STAMP) ## the versions that all of them install, again
-	@echo "# What make env installs, on Python 3.10 and later; as the package index was on $$(date -u +%FT%TZ). Made by make constraints." > constraints.new
-	printf 'pip\nsetuptools\nwheel\n' | $(BIN)/uv pip compile setup.py - --all-extras --universal --python-version 3.10 --no-header --no-annotate --quiet >> constraints.new
+	@echo "# What make env installs, on Python 3.11 and later; as the package index was on $$(date -u +%FT%TZ). Made by make constraints." > constraints.new
+	printf 'pip\nsetuptools\nwheel\n' | $(BIN)/uv pip compile setup.py - --all-extras --universal --python-version 3.11 --no-header --no-annotate --quiet >> constraints.new
 	@mv constraints.new constraints.txt
 
 torture: $(ARCHIVE) fetched ## what CI leaves out, with the seeds of the day, in PART="adversary/named crashes/disks …" of less than an hour; hours for all

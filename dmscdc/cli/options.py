@@ -29,7 +29,6 @@ from ..runs.log import say
 from ..runs.report import duration
 from ..service.config import DEFAULTS, FILE, MEANING, Config, read_config
 from ..spark.session import open_session
-from ..storage.filesystem import iso_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -245,7 +244,7 @@ def moment_of(
         day = (now or datetime.now(timezone.utc)).replace(hour=0, minute=0, second=0, microsecond=0)
         return day - timedelta(days=days), f"{text.strip()} began at {day - timedelta(days=days):%Y-%m-%dT%H:%MZ}"
     try:
-        given = iso_time(text.strip())
+        given = datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError(f"a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not {text!r}") from None
     if given.tzinfo is None:

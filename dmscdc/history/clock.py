@@ -18,7 +18,6 @@ from ..changes.read import ChangeFiles, digits_of, first_texts, is_sequence, may
 from ..changes.schema import OP
 from .changelog import Changelog
 from .lookup import utc
-from ..storage.filesystem import iso_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,7 +97,7 @@ def committed_at(
     with suppress(ValueError):  # a day that no calendar has
         if isinstance(stamp, str) and re.match(STAMP, stamp):
             whole, _, fraction = stamp.partition(".")
-            return utc(iso_time(f"{whole}.{fraction[:6]:0<6}"))
+            return utc(datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}"))
     with suppress(ValueError):
         if is_sequence(sequence, clock.sequence, name):
             return utc(datetime.strptime(digits_of(sequence)[:16] + "0000", "%Y%m%d%H%M%S%f"))

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from ..changes.schema import UNLOGGED, in_python, in_words, open_raw, plain, read_raw, statistics, unlogged_names
 from ..errors import BadKey
 from ..landing.files import WHOLE_ROWS, RawFile
-from ..storage.filesystem import fs_and_path, iso_time
+from ..storage.filesystem import fs_and_path
 
 # %% auto #0
 __all__ = ['ROOM', 'WHOLE', 'WHOLE_ROW', 'utc', 'typed', 'plain_key', 'TypedKeys', 'Query', 'inside', 'FileStats', 'measure',
@@ -40,7 +40,7 @@ _PARSERS = (  # a type, and how its text is read
     (pa.types.is_decimal, Decimal),
     (pa.types.is_floating, float),
     (pa.types.is_date, date.fromisoformat),
-    (pa.types.is_timestamp, lambda text: utc(iso_time(text))),
+    (pa.types.is_timestamp, lambda text: utc(datetime.fromisoformat(text))),
     (pa.types.is_time, time.fromisoformat),
     (pa.types.is_boolean, lambda text: _TRUTH[text.lower()]),
     (lambda kind: pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind), bytes.fromhex),

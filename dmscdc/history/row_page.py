@@ -20,7 +20,6 @@ from .lookup import utc
 from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Keyless, RowLife, RowChange
 from ..runs.charts import layer
 from ..runs.report import render
-from ..storage.filesystem import iso_time
 
 # %% auto #0
 __all__ = ['LONG', 'WITHOUT_KEY', 'KINDS', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'step_line', 'life_lines',
@@ -97,7 +96,7 @@ def _changes_of(step: RowChange) -> list[str]:
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-014
 def step_line(step: RowChange) -> dict[str, Any]:
     "A step as a line of a table."
-    made = _later(step, utc(iso_time(step.known.at))) if step.known else ""
+    made = _later(step, utc(datetime.fromisoformat(step.known.at))) if step.known else ""
     before = f" (put aside in commit {step.known.aside})" if step.known and step.known.aside else ""
     put = _later(step, step.put)
     return {

@@ -18,7 +18,7 @@ from .delta_log import DeltaLog
 from .open import Newest, OwnFiles, Version, session_settings
 from .outcome import Outcome
 from .table import Transaction
-from ..storage.filesystem import is_bucket, iso_time, spark_url
+from ..storage.filesystem import is_bucket, spark_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -139,7 +139,7 @@ class DeltaTable(OwnFiles):
         return f"OPTIMIZE: {removed:,} files became {added:,}" if removed else ""
 
     def expire(self, spark: SparkSession, before: str) -> str:
-        hours = (datetime.now(timezone.utc) - iso_time(before)).total_seconds() / 3600
+        hours = (datetime.now(timezone.utc) - datetime.fromisoformat(before)).total_seconds() / 3600
         settings = {
             "spark.databricks.delta.retentionDurationCheck.enabled": "false",  # below a week too: the lease is ours
             "spark.databricks.delta.vacuum.logging.enabled": "false",  # two versions that say nothing

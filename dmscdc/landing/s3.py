@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Any
 
 from ..errors import LandingUnreachable
-from ..storage.filesystem import client, code_of, iso_time, opener_of, split_url
+from ..storage.filesystem import client, code_of, opener_of, split_url
 from .files import (NO_NAME, OURS, FolderLanding, Listing, RawFile, TableRef, classify, day_before,
                                   describe_empty, first_deep, holds_dms, is_sound, is_transactions)
 from .joined import JoinedLanding, places_of
@@ -41,7 +41,7 @@ def _raw_files(objects: Iterable[dict],  # "Contents" of `list_objects_v2`
 def _seconds(time: datetime | str) -> float:
     "Epoch seconds of `LastModified`, which is a time from boto3 and a text from the command line."
     if isinstance(time, str):
-        time = iso_time(time)
+        time = datetime.fromisoformat(time)
     return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-010

@@ -13,8 +13,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..storage.filesystem import iso_time
-
 # %% auto #0
 __all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 'CHARTS', 'seconds_of', 'step_of', 'slots',
            'can_draw', 'layer', 'svg_of', 'charts_mark', 'charts_of']
@@ -31,7 +29,7 @@ def seconds_of(
     time: str,  # ISO 8601, UTC
 ) -> float:  # since 1970
     "A time of the run log as a number."
-    return iso_time(time).timestamp()
+    return datetime.fromisoformat(time).timestamp()
 
 
 def step_of(

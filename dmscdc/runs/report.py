@@ -13,6 +13,7 @@ import re
 import sys
 from base64 import b64encode
 from collections.abc import Callable
+from datetime import datetime
 from functools import lru_cache
 from html import escape
 from importlib.resources import files
@@ -25,7 +26,6 @@ from markupsafe import Markup
 
 from ..errors import escaped
 from .log import RECORD, as_json, in_order, in_path, records, say, table_html
-from ..storage.filesystem import iso_time
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -94,7 +94,7 @@ def took(
     end: str,
 ) -> float:  # seconds
     "Seconds between two times."
-    return (iso_time(end) - iso_time(start)).total_seconds()
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-018
 def sum_of(

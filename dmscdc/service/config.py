@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
@@ -23,11 +24,6 @@ from ..landing.files import TableRef
 from ..landing.joined import places_of
 from ..spark.formats import FORMATS, formats
 from ..storage.filesystem import is_bucket
-
-try:
-    import tomllib
-except ModuleNotFoundError:  # Python 3.10
-    import tomli as tomllib
 
 # %% auto #0
 __all__ = ['FILE', 'MEANING', 'DEFAULTS', 'Config', 'table_parameters', 'is_wanted', 'check_names', 'check_value', 'absolute',

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
 # %% auto #0
-__all__ = ['NEEDED', 'OUR_JARS', 'is_bucket', 'split_url', 'opener_of', 'iso_time', 'parse_time', 'make_private',
-           'private_opener', 'touch_private', 'is_own', 'scratch', 'sweep_scratch', 'client', 'code_of', 'Credentials',
-           'own_endpoint', 'use_credentials', 'credentials', 'credentials_for', 'staged_here', 'stage_locally',
-           'stage_in_bucket', 'fetched', 'fs_and_path', 'new_fs_and_path', 'files_in', 'bytes_of', 'spark_url',
-           'read_url', 's3a_parts', 's3a_settings', 's3a_environment', 's3a', 'merge_conf']
+__all__ = ['NEEDED', 'OUR_JARS', 'is_bucket', 'split_url', 'opener_of', 'parse_time', 'make_private', 'private_opener',
+           'touch_private', 'is_own', 'scratch', 'sweep_scratch', 'client', 'code_of', 'Credentials', 'own_endpoint',
+           'use_credentials', 'credentials', 'credentials_for', 'staged_here', 'stage_locally', 'stage_in_bucket',
+           'fetched', 'fs_and_path', 'new_fs_and_path', 'files_in', 'bytes_of', 'spark_url', 'read_url', 's3a_parts',
+           's3a_settings', 's3a_environment', 's3a', 'merge_conf']
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-006
 def is_bucket(url: Any  # a text, or a path
@@ -66,18 +66,13 @@ def opener_of(openers: Mapping[str, _Opener],  # by scheme; "folder" for a path 
     raise ValueError(f"a {kind} is a folder or {known}, not {str(url)!r}")
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-010
-def iso_time(text: str) -> datetime:
-    "Reads an ISO 8601 time; Python 3.10 does not know the Z of UTC. Raises `ValueError`."
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
-
-
 def parse_time(text: Any) -> datetime:
     "Reads a time in a response. Python reads the usual form thirty times faster than botocore, which knows all forms."
     from botocore.utils import parse_timestamp
 
     try:
-        return iso_time(text)
-    except (AttributeError, ValueError):
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError):
         return parse_timestamp(text)
 
 

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from ..errors import BadSetting, SourceUnreachable
-from ..storage.filesystem import client, code_of, iso_time
+from ..storage.filesystem import client, code_of
 
 # %% auto #0
 __all__ = ['Record', 'Reading', 'asked', 'shards_of', 'readable', 'start_from', 'read_shard', 'Part', 'read_part', 'in_threads',
@@ -91,7 +91,7 @@ def start_from(
     if text.upper() == "TRIM_HORIZON":
         return "TRIM_HORIZON"
     try:
-        return now if text.upper() == "LATEST" else iso_time(text).isoformat()
+        return now if text.upper() == "LATEST" else datetime.fromisoformat(text).isoformat()
     except ValueError:
         known = "trim_horizon, latest or a time like 2026-01-01T12:00:00Z"
         raise BadSetting(f"a stream is read from {known}, not from {text!r}") from None
@@ -103,7 +103,7 @@ def _iterator(client: Any, stream: str, shard: str, number: str, start: str) -> 
     if not number:
         how = {"ShardIteratorType": "TRIM_HORIZON"}
         if start != "TRIM_HORIZON":
-            how = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": iso_time(start)}
+            how = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": datetime.fromisoformat(start)}
     return client.get_shard_iterator(StreamName=stream, ShardId=shard, **how)["ShardIterator"]
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #655a47a5

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 pytestmark = pytest.mark.proof
 
 HOME = Path(__file__).parents[2]
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13")
 
 
 def wanted() -> set[str]:

@@ -18,11 +18,10 @@ HOME = Path(__file__).parents[2]
 INI = ConfigParser(delimiters=["="], interpolation=None)
 INI.read(HOME / "settings.ini", encoding="utf-8")
 OLDEST = tuple(map(int, INI["DEFAULT"]["min_python"].split(".")))
-NEWER = {  # of the standard library after 3.10: names that are imported, or asked of a module
-    "datetime": {"UTC"}, "enum": {"StrEnum", "ReprEnum", "verify"}, "itertools": {"batched"}, "contextlib": {"chdir"}, "hashlib": {"file_digest"},
-    "asyncio": {"TaskGroup", "timeout", "Runner"}, "logging": {"getLevelNamesMapping"}, "operator": {"call"}, "math": {"cbrt", "exp2", "sumprod"},
-    "typing": {"Self", "Never", "LiteralString", "Required", "NotRequired", "Unpack", "assert_never", "assert_type", "reveal_type", "override", "TypeIs"},
-    "os": {"process_cpu_count"}, "shutil": set(), "sqlite3": {"Blob"}, "tomllib": {"*"}, "warnings": {"deprecated"}, "string": set(), "copy": {"replace"},
+NEWER = {  # of the standard library after 3.11: names that are imported, or asked of a module
+    "itertools": {"batched"}, "math": {"sumprod", "fma"}, "typing": {"override", "TypeIs", "TypeAliasType", "get_protocol_members", "ReadOnly", "NoDefault"},
+    "os": {"process_cpu_count"}, "warnings": {"deprecated"}, "copy": {"replace"}, "pathlib": {"UnsupportedOperation"}, "queue": {"ShutDown"}, "sys": {"monitoring"},
+    "shutil": set(), "calendar": {"Month", "Day"}, "inspect": {"markcoroutinefunction"},
 }  # fmt: skip
 
 
@@ -65,9 +64,9 @@ def test_the_oldest_python_reads_every_line():
 def test_newer_grammar_and_newer_names_would_be_seen():
     import pytest
 
-    with pytest.raises(SyntaxError): ast.parse("try: pass\nexcept* ValueError: pass", feature_version=OLDEST)
-    assert newer_names(ast.parse("from datetime import UTC\nimport tomllib")) == {"datetime.UTC", "tomllib.*"}
-    assert not newer_names(ast.parse("import sys\nif sys.version_info < (3, 11): import tomli\nelse: import tomllib"))
+    with pytest.raises(SyntaxError): ast.parse("type Name = str", feature_version=OLDEST)
+    assert newer_names(ast.parse("from itertools import batched\nimport copy\ncopy.replace(1)")) == {"itertools.batched", "copy.replace"}
+    assert not newer_names(ast.parse("import sys\nif sys.version_info < (3, 12): from ours import batched\nelse: from itertools import batched"))
 
 
 def test_every_module_is_imported_by_this_python():

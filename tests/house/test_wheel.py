@@ -38,7 +38,7 @@ def names(lines: list[str]) -> set[str]:
 
 
 def test_the_package_alone_asks_for_little_and_for_no_spark_and_no_aws(needs):
-    assert names(needs[""]) == {"typer", "rich", "cronsim", "jinja2", "markupsafe", "pyarrow", "numpy", "tomli", "sqlglot"}
+    assert names(needs[""]) == {"typer", "rich", "cronsim", "jinja2", "markupsafe", "pyarrow", "numpy", "sqlglot"}
     assert set(needs) - {"", "dev"} == {"local", "runs", "lab", "notebooks", "aws", "stream", "lineage", "delta", "iceberg", "hudi", "source", "all"}
 
 
