@@ -7,17 +7,65 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, ClassVar, Self
 
 # %% auto #0
-__all__ = ['ERRORS', 'steers', 'escaped', 'escaped_json', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty',
-           'LandingUnreachable', 'LandingContradicts', 'AlreadyExists', 'UnsupportedStore', 'Refused', 'Nameless',
-           'Unreadable', 'InputChanged', 'LakeDamaged', 'CommitConflict', 'LeftToFormat', 'MissingDataFile',
-           'FilesGone', 'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError',
-           'ConfigError', 'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing',
-           'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError',
-           'ServerMissing', 'ServerDied', 'NotWanted', 'JarMissing', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn',
-           'NoPast', 'NoFeed', 'BadKey', 'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
+__all__ = ['NOT_DONE', 'TROUBLE', 'WELL', 'ENDS', 'ERRORS', 'Verdict', 'steers', 'escaped', 'escaped_json', 'DmscdcError',
+           'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable', 'LandingContradicts', 'AlreadyExists',
+           'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable', 'InputChanged', 'LakeDamaged', 'CommitConflict',
+           'LeftToFormat', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy',
+           'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError', 'BadSetting', 'StateUnusable', 'BadInstruction',
+           'UnknownTable', 'FormatMissing', 'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob',
+           'RefusedParameters', 'RunStoreError', 'ServerMissing', 'ServerDied', 'NotWanted', 'JarMissing', 'NoPlugin',
+           'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused', 'SourceUnreachable',
+           'WrongValue', 'errors_page']
+
+# %% ../notebooks/00_errors.ipynb #7e4d1c02
+class Verdict(StrEnum):
+    "How a run, a table or a pass ends; the worst is the first. No run ends as `WAITING` or `PAUSED`: a table is."
+
+    exit_code: int  # of a command that ends with it
+    mark: str  # on a page
+    color: str  # on a terminal
+    meaning: str  # in a few words
+
+    FAILED = "failed", 1, "✕", "red", "not done"
+    REFUSED = "refused", 1, "⊘", "red", "input refused"
+    ATTENTION = "attention", 3, "!", "yellow", "done as far as is safe"
+    WAITING = "waiting", 3, "…", "cyan", "for files, or for a setting"
+    PAUSED = "paused", 0, "‖", "cyan", "by a person"
+    BUSY = "busy", 4, "↻", "cyan", "another run is at work"
+    OK = "ok", 0, "✓", "green", "done"
+    NOTHING = "nothing", 0, "–", "dim", "nothing to do"
+
+    def __new__(cls, text: str, exit_code: int, mark: str, color: str, meaning: str) -> Self:
+        verdict = str.__new__(cls, text)
+        verdict._value_ = text
+        verdict.exit_code = exit_code
+        verdict.mark = mark
+        verdict.color = color
+        verdict.meaning = meaning
+        return verdict
+
+    def __repr__(self) -> str:  # as in logs and states
+        return repr(self.value)
+
+    @classmethod
+    def worst(
+        cls,
+        verdicts: Iterable[str],  # of runs or tables
+    ) -> Verdict:
+        "The one that a person should hear of first; `NOTHING` of none."
+        ranked = list(cls)
+        return min(map(cls, verdicts), key=ranked.index, default=cls.NOTHING)
+
+
+NOT_DONE = (Verdict.FAILED, Verdict.REFUSED)
+TROUBLE = (*NOT_DONE, Verdict.ATTENTION)  # a person must look
+WELL = (Verdict.OK, Verdict.NOTHING)
+ENDS = tuple(verdict for verdict in Verdict if verdict not in (Verdict.WAITING, Verdict.PAUSED))  # of a run
 
 # %% ../notebooks/00_errors.ipynb #e0ac873a
 _STEERS = re.compile(  # control characters, marks of direction, and what nobody sees
@@ -53,33 +101,35 @@ ERRORS: dict[str, type[DmscdcError]] = {}  # by name, in the order of this page
 class DmscdcError(Exception):
     "The base of all errors of this package. Its text says what is wrong, the docstring of its class names the cause."
 
-    verdict: ClassVar[str] = ""  # of a run that it ends; "": no run expects it, so it keeps its traceback
+    verdict: ClassVar[Verdict | None] = None  # of a run that it ends; None: no run expects it, it keeps its traceback
     exit_code: ClassVar[int] = 1  # of a command: 1 failed, 2 wrong use or configuration, 3 needs attention, 4 busy
     mend: ClassVar[str] = ""  # what to do
 
     def __str__(self) -> str:
         return escaped(super().__str__())
 
-    def __init_subclass__(cls, *, mend: str, verdict: str = "", exit_code: int = 0, **more: Any) -> None:
+    def __init_subclass__(cls, *, mend: str, verdict: Verdict | None = None, exit_code: int = 0, **more: Any) -> None:
         super().__init_subclass__(**more)
-        cls.mend, cls.verdict, cls.exit_code = mend, verdict or cls.verdict, exit_code or cls.exit_code
+        cls.mend = mend
+        cls.verdict = verdict or cls.verdict
+        cls.exit_code = exit_code or (verdict.exit_code if verdict else cls.exit_code)
         ERRORS[cls.__name__] = cls
 
 
 def is_expected(error: BaseException) -> bool:
     "Whether a run that this error ends says so in one sentence, without a traceback."
-    return isinstance(error, DmscdcError) and error.verdict != ""
+    return isinstance(error, DmscdcError) and error.verdict is not None
 
 # %% ../notebooks/00_errors.ipynb #68fc5885
 class NotADmsName(DmscdcError, ValueError, exit_code=2, mend="move the file away, or correct the task of DMS"):
     "The base name is none that DMS gives to a load file or a change file."
 
 
-class LandingEmpty(DmscdcError, LookupError, verdict="attention", exit_code=3, mend="landing or include"):
+class LandingEmpty(DmscdcError, LookupError, verdict=Verdict.ATTENTION, mend="landing or include"):
     "The landing holds no file of DMS where one was expected."
 
 
-class LandingUnreachable(LandingEmpty, verdict="failed", exit_code=1, mend="give us access, or correct landing"):
+class LandingUnreachable(LandingEmpty, verdict=Verdict.FAILED, mend="give us access, or correct landing"):
     "The landing could not be listed: it is gone after tables were loaded from it, we may not, or nobody answers."
 
 
@@ -91,11 +141,11 @@ class AlreadyExists(DmscdcError, mend="nothing: whoever asked takes the next nam
     "An exclusive create found the name taken."
 
 
-class UnsupportedStore(DmscdcError, verdict="failed", mend="use another store, or what the message names"):
+class UnsupportedStore(DmscdcError, verdict=Verdict.FAILED, mend="use another store, or what the message names"):
     "The place cannot do what a commit needs; nothing was committed."
 
 # %% ../notebooks/00_errors.ipynb #469bbb3e
-class Refused(DmscdcError, verdict="refused", mend="correct the file or the setting that it names, then: dmscdc pass"):
+class Refused(DmscdcError, verdict=Verdict.REFUSED, mend="correct the file or setting it names, then: dmscdc pass"):
     "A batch holds something that cannot be applied; it is refused whole and nothing has moved."
 
     def __init__(self, message: str, rows: int = 0):
@@ -115,23 +165,23 @@ class Unreadable(Refused, mend="bring the file again, or leave it out as the mes
     "A file that cannot be read, or that does not hold what its end promises."
 
 
-class InputChanged(DmscdcError, verdict="failed", mend="dmscdc pass: it plans again"):
+class InputChanged(DmscdcError, verdict=Verdict.FAILED, mend="dmscdc pass: it plans again"):
     "A file that the plan named is another one now, or gone; nothing was committed."
 
 
-class LakeDamaged(DmscdcError, verdict="failed", mend="load the table again: dmscdc table rewind TABLE --reload"):
+class LakeDamaged(DmscdcError, verdict=Verdict.FAILED, mend="load the table again: dmscdc table rewind TABLE --reload"):
     "A file of the lake is not what the journal says of it; nothing was committed."
 
 # %% ../notebooks/00_errors.ipynb #e2c467ab
-class CommitConflict(DmscdcError, verdict="failed", mend="dmscdc pass: it plans again"):
+class CommitConflict(DmscdcError, verdict=Verdict.FAILED, mend="dmscdc pass: it plans again"):
     "Somebody else committed since the run planned; nothing of the run is in the table, the next pass plans again."
 
 
-class LeftToFormat(DmscdcError, verdict="failed", mend="nothing: the format writes the table itself"):
+class LeftToFormat(DmscdcError, verdict=Verdict.FAILED, mend="nothing: the format writes the table itself"):
     "Our own tasks cannot write this table, or one of its files."
 
 
-class MissingDataFile(DmscdcError, verdict="failed", mend="another folder for the lake, or move the files away"):
+class MissingDataFile(DmscdcError, verdict=Verdict.FAILED, mend="another folder for the lake, or move the files away"):
     "The folder holds files that no commit of ours knows."
 
 
@@ -139,23 +189,23 @@ class FilesGone(MissingDataFile, mend="restore the files, or: dmscdc table rewin
     "The folder lacks files of the newest commit."
 
 
-class ColumnsGone(DmscdcError, verdict="failed", mend="bring the columns back, or: dmscdc table rewind TABLE --reload"):
+class ColumnsGone(DmscdcError, verdict=Verdict.FAILED, mend="bring them back, or: dmscdc table rewind TABLE --reload"):
     "Another program has dropped or renamed columns of the lake table."
 
 
-class LostRows(DmscdcError, verdict="failed", mend="dmscdc pass: it does it again"):
+class LostRows(DmscdcError, verdict=Verdict.FAILED, mend="dmscdc pass: it does it again"):
     "The files that were written do not hold the rows they should; nothing was committed."
 
 
-class OutOfMemory(DmscdcError, verdict="failed", mend="more memory, or fewer tasks at a time: --master local[1]"):
+class OutOfMemory(DmscdcError, verdict=Verdict.FAILED, mend="more memory, or fewer tasks at a time: --master local[1]"):
     "A task needed more memory than it may have; nothing was committed."
 
 
-class Busy(DmscdcError, verdict="busy", exit_code=4, mend="wait for it, or see dmscdc status"):
+class Busy(DmscdcError, verdict=Verdict.BUSY, mend="wait for it, or see dmscdc status"):
     "Another run holds the table's lease."
 
 
-class LeaseLost(DmscdcError, RuntimeError, verdict="failed", mend="dmscdc pass, once nobody else is at work"):
+class LeaseLost(DmscdcError, RuntimeError, verdict=Verdict.FAILED, mend="dmscdc pass, once nobody else is at work"):
     "The lease has passed to somebody else or was given back; whoever held it must stop."
 
 
@@ -171,7 +221,9 @@ class ConfigError(DmscdcError, ValueError, exit_code=2, mend="correct dmscdc.tom
     "A setting is missing, unknown or makes no sense."
 
 
-class BadSetting(DmscdcError, ValueError, verdict="failed", exit_code=2, mend="correct it: dmscdc table set, --state"):
+class BadSetting(
+    DmscdcError, ValueError, verdict=Verdict.FAILED, exit_code=2, mend="correct it: dmscdc table set, --state"
+):
     "A setting, or the address of a state, that nobody can make sense of."
 
 
@@ -187,7 +239,7 @@ class UnknownTable(DmscdcError, LookupError, exit_code=2, mend="see dmscdc statu
     "The state has no item for this table."
 
 
-class FormatMissing(DmscdcError, ValueError, verdict="failed", exit_code=2, mend="another format, or install it"):
+class FormatMissing(DmscdcError, ValueError, verdict=Verdict.FAILED, exit_code=2, mend="another format, or install it"):
     "A table format is asked for whose parts are not here."
 
 
@@ -270,5 +322,6 @@ class WrongValue(DmscdcError, ValueError, exit_code=2, mend="correct the value, 
 def errors_page() -> str:  # Markdown
     "All errors as a table: how a run and a command end, the cause, and what to do."
     head = "| error | verdict | exit code | cause | what to do |\n|---|---|---|---|---|\n"
-    rows = (f"| `{name}` | {e.verdict} | {e.exit_code} | {e.__doc__} | {e.mend} |\n" for name, e in ERRORS.items())
-    return head + "".join(rows)
+    for name, kind in ERRORS.items():
+        head += f"| `{name}` | {kind.verdict or ''} | {kind.exit_code} | {kind.__doc__} | {kind.mend} |\n"
+    return head

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import Verdict
 from .answer import Answer, answer_of
 from .table import Table
 from ..cli.options import session
@@ -41,7 +42,7 @@ class Lake:
         rows = [status_row(status) for status in read_statuses(self.config)]
         for row in rows:
             row["lag"] = None if row["lag"] is None else timedelta(seconds=round(row["lag"]))
-            row["next"] = row["command"] if row["needs"] or row["verdict"] not in ("", "nothing") else ""
+            row["next"] = row["command"] if row["needs"] or row["verdict"] not in ("", Verdict.NOTHING) else ""
             row["verdict"] = row["verdict"] or row["last_verdict"]
             row["words"] = row["words"] or row["suggestion"] or row["sentence"] or row["last_words"]
         return answer_of(f"tables of {self.config.landing}", rows, _COLUMNS)

@@ -19,7 +19,7 @@ import typer
 
 from .options import Json, Name, console, fail, file_to_write, moment_of, session
 from .options import show_json, show_line, show_source_rows, show_table, with_config
-from ..errors import BadKey, DmscdcError, NoFeed, NoPast, OutOfMemory, UnknownTable, Unreadable
+from ..errors import BadKey, DmscdcError, NoFeed, NoPast, OutOfMemory, UnknownTable, Unreadable, Verdict
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..load.arrivals import count
 from ..service.config import Config, absolute
@@ -636,5 +636,5 @@ def scd2_command(
                 done.append(update_versions(table, *places, run="dmscdc scd2", spark=spark, **how))
     finally:
         _show_increment(done, json)
-    if any(one.verdict == "attention" for one in done):
+    if any(one.verdict == Verdict.ATTENTION for one in done):
         raise typer.Exit(3)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO
 
 import typer
 
+from ..errors import NOT_DONE, TROUBLE, WELL, Verdict
 from .. import __version__
 from .ask import as_of_command, feed_command, history, scd2_command
 from .options import Json, Only, console, described, events, exit_codes, fail, show_json, show_line
@@ -129,14 +130,11 @@ def init(
     show_line(f"wrote {write_config(folder, **settings)}; next: dmscdc plan")
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-016
-_TROUBLE = ("attention", "failed", "refused")  # verdicts for which a person must look
-
-
 def _needs_somebody(
     row: dict[str, Any],  # of `status_row`
 ) -> bool:
     "Whether a person must look at a table."
-    return row["state"] == "waiting" or row["verdict"] in _TROUBLE
+    return row["state"] == "waiting" or row["verdict"] in TROUBLE
 
 
 def _show_lines(
@@ -168,7 +166,8 @@ def _show_people(
             words = f"{row['table']} waits for its {row['needs']}: {row['suggestion']}. Next: {row['command']}"
             console().print(words, markup=False)
         elif row["words"]:
-            again = "" if row["verdict"] == "busy" or commands_in(row["words"]) else f". Try again: {row['command']}"
+            is_said = row["verdict"] == Verdict.BUSY or commands_in(row["words"])
+            again = "" if is_said else f". Try again: {row['command']}"
             words = row["words"].removeprefix(f"{row['table']}: ").rstrip(".")
             console().print(f"{row['table']}: {words}{again}", markup=False)
 
@@ -217,7 +216,7 @@ def plan(
         _show_people([row for row, status in zip(rows, statuses) if status.suggestion])
         _show_lines(left)
     _show_lines(unread, sys.stderr)
-    raise typer.Exit(3 if unread or any(row["verdict"] in _TROUBLE for row in rows) else 0)
+    raise typer.Exit(3 if unread or any(row["verdict"] in TROUBLE for row in rows) else 0)
 
 # %% ../../notebooks/17_cli/12_main.ipynb #faf68e79
 @app.command(epilog="Example: dmscdc doctor --settings endpoint.json --settings task.json")
@@ -286,12 +285,12 @@ def _with_last_verdict(
 ) -> dict[str, Any]:
     "A status with the last run's verdict if there is none now, unless that trouble is over."
     now, last = row["verdict"], row["last_verdict"]
-    if not now and last == "refused" and row["mended"]:
+    if not now and last == Verdict.REFUSED and row["mended"]:
         words = "was refused by the last run, and its files or settings have changed since. The next pass takes them"
         return {**row, "words": f"{words}: {row['command']}"}
-    if now not in ("", "nothing") or not last or now and last in ("failed", "refused", "busy"):
+    if now not in ("", Verdict.NOTHING) or not last or now and last in (*NOT_DONE, Verdict.BUSY):
         return row
-    return {**row, "verdict": last, "words": "" if last in ("ok", "nothing") else row["last_words"]}
+    return {**row, "verdict": last, "words": "" if last in WELL else row["last_words"]}
 
 # %% ../../notebooks/17_cli/12_main.ipynb #86abe7d5
 def _named(status: TableStatus, config: Config) -> list[dict[str, Any]]:  # see `Processed.not_applied`

@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.models import OptionInfo
 
-from ..errors import DmscdcError, escaped, escaped_json
+from ..errors import DmscdcError, Verdict, escaped, escaped_json
 from ..runs.log import say
 from ..runs.report import duration
 from ..service.config import DEFAULTS, FILE, MEANING, Config, read_config
@@ -62,18 +62,6 @@ def show_line(
     print(escaped(str(words), "\t"), file=file, flush=True)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-009
-_COLORS = {
-    "ok": "green",
-    "nothing": "dim",
-    "attention": "yellow",
-    "failed": "red",
-    "refused": "red",
-    "waiting": "cyan",
-    "paused": "cyan",
-    "busy": "cyan",
-}
-
-
 def _plain(
     name: str,  # of the column
     value: Any,
@@ -96,7 +84,7 @@ def cell(
     "One cell. A blank of a long name is seen: a narrow terminal would break there, and a part of the name be a line."
     text = escaped(_plain(name, value))
     text = text.replace(" ", "␣") if name in _NAMES and len(text) > 40 else text
-    return Text(text, style=_COLORS.get(text, "") if name == "verdict" else "")
+    return Text(text, style=Verdict(text).color if name == "verdict" and text in list(Verdict) else "")
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-015
 _NUMBERS = ("rows", "lag", "files", "commit")  # columns whose values stand at the right

@@ -16,9 +16,9 @@ import dmscdc
 import typer
 
 from .options import Json, show_json, show_line, show_table, with_config
-from ..errors import FormatMissing, SuiteMissing
+from ..errors import FormatMissing, SuiteMissing, Verdict
 from ..landing.files import TableRef
-from ..runs.log import EXIT_CODES, Run
+from ..runs.log import Run
 from ..service.config import Config
 from ..spark.session import open_session
 
@@ -58,9 +58,7 @@ def worst(
     runs: Sequence[Run],
 ) -> int:  # exit code
     "The exit code of the worst verdict."
-    from dmscdc.service.passes import WORST_FIRST
-
-    return EXIT_CODES[min((run.verdict for run in runs), key=WORST_FIRST.index, default="nothing")]
+    return Verdict.worst(run.verdict for run in runs).exit_code
 
 # %% ../../notebooks/17_cli/06_prove.ipynb #5347311a
 @with_config

@@ -15,7 +15,7 @@ from ..errors import BadSetting, UnknownTable
 from ..landing.files import TableRef, for_shell, printable
 from ..service.config import Config
 from ..state.items import TableItem
-from ..state.position import Position
+from ..state.position import Instruct, Position
 from ..state.registry import open_state
 
 # %% auto #0
@@ -134,7 +134,7 @@ def quarantine_replay(config: Config, table: Name, files: _Files = None) -> None
               f"dmscdc table rewind {for_shell(item.table)} --reload")
     if changes:
         words = f"{len(changes):,} file{'s are' if changes[1:] else ' is'} applied again"
-        _instruct(item, config, {"kind": "replay", "files": changes}, words)
+        _instruct(item, config, {"kind": Instruct.REPLAY, "files": changes}, words)
 
 
 @quarantine.command("drop", epilog="Example: dmscdc quarantine drop sampledb.product")
@@ -144,4 +144,4 @@ def quarantine_drop(config: Config, table: Name, files: _Files = None) -> None:
     item = _item(table, config)
     chosen = _chosen(item, config, files or [])
     words = f"{len(chosen):,} file{'s are' if chosen[1:] else ' is'} asked about no more,"
-    _instruct(item, config, {"kind": "drop", "files": chosen}, words)
+    _instruct(item, config, {"kind": Instruct.DROP, "files": chosen}, words)

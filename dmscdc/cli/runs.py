@@ -13,9 +13,9 @@ from typing import Annotated, Any, Optional
 import typer
 
 from .options import Json, moment_of, show_json, show_line, show_table, with_config
-from ..errors import BadSetting, LandingEmpty
+from ..errors import ENDS, BadSetting, LandingEmpty
 from ..runs.pages import write_front_page
-from ..runs.log import EXIT_CODES, RunLog, records
+from ..runs.log import RunLog, records
 from ..runs.report import duration, report_html
 from ..runs.store import borrowed, open_run_store
 from ..service.config import Config
@@ -45,8 +45,8 @@ def _chosen(
     since: str | None,  # a time, a day, a month or a year, UTC: 2018-12-13T10, 2018-12-13, 2018-12, 2018
 ) -> Iterator[dict[str, Any]]:  # the newest first
     "The chosen lines of the run log; those before `since` are not read."
-    if verdict not in (None, *EXIT_CODES):
-        raise BadSetting(f"no run ends as {verdict!r}; verdicts are {', '.join(EXIT_CODES)}")
+    if verdict not in (None, *ENDS):
+        raise BadSetting(f"no run ends as {verdict!r}; verdicts are {', '.join(ENDS)}")
     since = since and _begin_of(since)
     lines = takewhile(lambda line: not since or line["end"] >= since, RunLog(config.runs).newest_first())
     wanted = (line for line in lines if table in (None, line.get("table")) and verdict in (None, line["verdict"]))

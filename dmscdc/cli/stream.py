@@ -11,8 +11,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from .options import events, with_config
-from ..errors import BadSetting, DmscdcError
-from ..runs.log import EXIT_CODES
+from ..errors import BadSetting, DmscdcError, Verdict
 from ..service.config import Config
 from ..storage.filesystem import code_of
 
@@ -80,4 +79,4 @@ def stream_command(
     more |= {"load": load, "days": keep_days, "fetch": fetch}
     with events() as say, stop_signals(stop, hard, say):
         done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **more)
-    raise typer.Exit(EXIT_CODES[done.verdict])
+    raise typer.Exit(Verdict(done.verdict).exit_code)

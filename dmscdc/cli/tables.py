@@ -23,7 +23,7 @@ from ..load.arrivals import some
 from ..service.config import Config
 from ..state.items import State, TableItem, with_settings
 from ..state.registry import open_state
-from ..state.position import Position
+from ..state.position import Instruct, Position, Reload
 from ..storage.log_store import is_lost
 
 if TYPE_CHECKING:
@@ -474,8 +474,9 @@ def table_rewind(
     "Go back: to a change file, or to the load set."
     if reload == bool(to):
         raise BadSetting("rewind needs either --to FILE or --reload")
-    again = {"kind": "reload", "changes": {None: "keep", True: "all", False: "supersede"}[changes]}
-    _instruct(config, table, again if reload else {"kind": "rewind", "to": to})
+    which = {None: Reload.KEEP, True: Reload.ALL, False: Reload.SUPERSEDE}[changes]
+    again = {"kind": Instruct.RELOAD, "changes": which}
+    _instruct(config, table, again if reload else {"kind": Instruct.REWIND, "to": to})
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #8ba23a96
 def _renamed_key(
@@ -543,7 +544,7 @@ def table_rename(
     told = [f"{before} is read as {after}" for before, after in zip(pairs[::2], pairs[1::2])]
     show_line(f"{ref}: {'; '.join(told) or 'every column is read under the name that its file has'}")
     if item.commit:
-        _instruct(config, table, {"kind": "reload", "changes": "keep"})
+        _instruct(config, table, {"kind": Instruct.RELOAD, "changes": Reload.KEEP})
     if open_lake(replace(item, table=versions_of(ref), folder=""), config.lake, config.catalog).head():
         show_line(f"Its type-2 table keeps both columns until: dmscdc scd2 {for_shell(ref)} --rebuild")
 
@@ -556,7 +557,7 @@ def table_replay(
     files: Annotated[list[str], typer.Argument(help="Change files")],
 ) -> None:
     "Apply change files again, and what follows them for their keys."
-    _instruct(config, table, {"kind": "replay", "files": files})
+    _instruct(config, table, {"kind": Instruct.REPLAY, "files": files})
 
 
 @tables.command("accept", epilog="Example: dmscdc table accept sampledb.product")
@@ -566,7 +567,7 @@ def table_accept(
     table: Name,
 ) -> None:
     "Say that what is asked about is right as it is."
-    _instruct(config, table, {"kind": "accept"})
+    _instruct(config, table, {"kind": Instruct.ACCEPT})
 
 
 @tables.command("migrate", epilog="Example: dmscdc table migrate sampledb.product --format delta")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import TROUBLE, Verdict
 from ..runs.log import RunLog
 from ..runs.report import took
 from ..service.config import Config
@@ -32,7 +33,6 @@ ALARMS: dict[str, tuple[str, int | str]] = {  # of tables: the metric, and the v
 }
 _ORDER = [*ALARMS, "NoPass", "Quiet"]
 DEFAULTS = {"AlarmHours": 3, "WaitSeconds": 10_800, "QuietSeconds": 86_400}  # of the shared stack's parameters
-_TROUBLE = ("failed", "refused", "attention")
 _COMPARED = re.compile(r"equal as of|the source has [\d,]+ rows?, the lake")  # words of a proof that came to an answer
 
 
@@ -41,8 +41,8 @@ def _outcome(
 ) -> Outcome:
     "What a pass would say of a table, without running it."
     last = status.item.status
-    stays = last.get("last_verdict") == "attention" and status.state != "paused"
-    if stays or status.has_work and last.get("last_verdict") in _TROUBLE:
+    stays = last.get("last_verdict") == Verdict.ATTENTION and status.state != "paused"
+    if stays or status.has_work and last.get("last_verdict") in TROUBLE:
         return Outcome(str(status.table), last["last_verdict"], last.get("last_words", ""), "dmscdc status")
     return without_run(status)
 
@@ -51,7 +51,7 @@ def _bad_runs(
     lines: list[dict[str, Any]],  # of one table and job, the oldest first
 ) -> list[dict[str, Any]]:
     "The runs since the last good one."
-    good = [place for place, line in enumerate(lines) if line["verdict"] not in _TROUBLE]
+    good = [place for place, line in enumerate(lines) if line["verdict"] not in TROUBLE]
     return lines[good[-1] + 1 :] if good else lines
 
 # %% ../../notebooks/16_deploy/06_on_call.ipynb #96807b1a
@@ -71,7 +71,7 @@ def in_trouble(
         mine = [line for line in lines if line["table"] == str(status.table)]
         proofs = [line for line in mine if line["job"] == "reconcile" and _COMPARED.search(line["words"])]
         bad = _bad_runs([line for line in mine if line["job"] != "reconcile"])
-        apart = bool(proofs) and proofs[-1]["verdict"] in _TROUBLE
+        apart = bool(proofs) and proofs[-1]["verdict"] in TROUBLE
         facts.append({**table_facts(status, outcome, now), "different": int(apart)})
         for name, value in raised(facts[-1], limits):
             said, runs = (proofs[-1]["words"], _bad_runs(proofs)) if name == "Different" else (outcome.words, bad)

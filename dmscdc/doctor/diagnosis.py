@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, NotADmsName, UnknownTable
+from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, NotADmsName, UnknownTable, Verdict
 from ..lake.table import open_lake
 from ..landing.files import FolderLanding, Listing, TableRef, for_shell, landing_command, parse_name
 from ..landing.files import printable, too_deep
@@ -188,7 +188,7 @@ def undecided(
     for item in items:
         row = status_row(read_status(item.table, config, landing, state, now))
         known = any(error.place == str(item.table) and error.what in row["words"] for error in errors)
-        if row["verdict"] in ("attention", "refused") and row["state"] != "waiting" and not known:
+        if row["verdict"] in (Verdict.ATTENTION, Verdict.REFUSED) and row["state"] != "waiting" and not known:
             why = "It stays so until somebody has decided"
             mend = f"the command that it names, or look: dmscdc plan --only {for_shell(item.table)}"
             yield Finding("warning", str(item.table), row["words"], why, mend)

@@ -20,7 +20,7 @@ from ..errors import NoPast
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..landing.load_set import CutOff, first_cutoff, is_copy
 from ..landing.s3 import open_landing
-from ..state.position import Position, tally, identify_applied
+from ..state.position import Instruct, Position, identify_applied, tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -173,7 +173,7 @@ def undecided(
 def _is_same(changes: Sequence[RawFile], position: Position, asked: Mapping | None) -> bool:
     "Whether a load that looks like a copy is taken for one: a person says so, or its change files were put again, too."
     if asked:
-        return asked["kind"] == "accept"
+        return asked["kind"] == Instruct.ACCEPT
     known = [file for file in changes if file.path in dict(position.window)]
     return bool(known) and all(file.time > position.listed_at for file in known)
 

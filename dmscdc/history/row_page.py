@@ -15,6 +15,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ..errors import Verdict
 from .audit import AGREES, OPEN, RowAudit
 from .lookup import utc
 from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Keyless, RowLife, RowChange
@@ -301,7 +302,7 @@ def _of_page(audit: RowAudit) -> dict[str, Any]:
         "lines": lines,
         "columns": [name for name in COLUMNS if any(line[name] != "" for line in lines)],
         "lake": [{name: shown(value) for name, value in row.items()} for row in ours],
-        "verdict": {AGREES: "ok", OPEN: "nothing"}.get(audit.verdict, "failed"),
+        "verdict": {AGREES: Verdict.OK, OPEN: Verdict.NOTHING}.get(audit.verdict, Verdict.FAILED),
         "says": sentences(audit),
     }
 

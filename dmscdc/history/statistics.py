@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from ..changes.schema import OP, open_raw, read_raw, statistics
-from ..errors import Refused
+from ..errors import Refused, Verdict
 from ..landing.files import RawFile, TableRef, parse_name
 from ..runs.charts import seconds_of
 from ..runs.log import RunLog, records
@@ -121,7 +121,7 @@ def delays(
     for line in list(islice(lines, most))[::-1]:
         done = records(run_store.get(line["notebook"])).get("processed") or {}
         for file in done.get("files") or ():
-            if file.get("kind") != "load" and line["verdict"] in ("ok", "attention"):
+            if file.get("kind") != "load" and line["verdict"] in (Verdict.OK, Verdict.ATTENTION):
                 commit = _oldest(landing.url(ref, file["path"]), column) if column and landing else None
                 lag = seconds_of(line["end"]) - (commit or _closed(file["path"]))
                 since = "commit" if commit else "closing"

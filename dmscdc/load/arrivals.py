@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from ..landing.files import Listing, RawFile, TableRef, change_order, day_before, for_shell
 from ..landing.load_set import clock
-from ..state.position import Position, fit_window, less, plus, tally, identify_applied
+from ..state.position import Instruct, Position, fit_window, identify_applied, less, plus, tally
 
 # %% auto #0
-__all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'split_at', 'by_tally', 'Plan',
-           'count', 'some', 'say', 'announce', 'warn', 'only_load', 'as_json', 'changed_inputs', 'is_same_input']
+__all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'split_at', 'by_tally',
+           'PlanKind', 'Plan', 'count', 'some', 'say', 'announce', 'warn', 'only_load', 'as_json', 'changed_inputs',
+           'is_same_input']
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-010
 def advance(base: Position,  # as it was, or as a load leaves it
@@ -142,11 +144,20 @@ def by_tally(found: Arrivals, position: Position) -> Arrivals:
     return replace(found, old=old, too_late=too_late)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-035
+class PlanKind(StrEnum):
+    "What a run would do. `BOTH`: a load set replaces the table, and the changes after it are applied to it."
+    NOTHING = "nothing"
+    INITIAL = "initial"
+    INCREMENTAL = "incremental"
+    BOTH = "both"
+    ATTENTION = "attention"  # a person must look first
+
+
 @dataclass(frozen=True)
 class Plan:
     "What one table needs now, with its inputs by name."
     table: TableRef
-    kind: str = "nothing"  # nothing, initial, incremental, both or attention
+    kind: PlanKind = PlanKind.NOTHING
     load: tuple[RawFile, ...] = ()  # load files that replace the table
     load_number: int = 0  # of the load the table stands on afterwards
     changes: tuple[RawFile, ...] = ()  # change files applied in full, in order
@@ -164,8 +175,12 @@ class Plan:
     empties: str = ""  # why the table loses all rows
 
     inputs = property(lambda self: self.load + self.late + self.reapplied + self.changes, doc="Every file read.")
-    is_empty = property(lambda self: self.kind in ("nothing", "attention"), doc="There is nothing to commit.")
     sentence = property(lambda self: say(self), doc="One line for people.")
+
+    @property
+    def is_empty(self) -> bool:
+        "There is nothing to commit."
+        return self.kind in (PlanKind.NOTHING, PlanKind.ATTENTION)
 
     def to_dict(self) -> dict:
         "A plan as plain JSON values."
@@ -186,7 +201,7 @@ def some(files: Iterable[RawFile | str]) -> str:
 def _work(plan: Plan) -> list[str]:
     "What is done, a phrase each."
     words = []
-    if (plan.instruction or {}).get("kind") == "adopt" and not plan.load:
+    if (plan.instruction or {}).get("kind") == Instruct.ADOPT and not plan.load:
         words.append(f"go on from the 2019 solution ({plan.before})")
     if plan.load:
         verb = "initial load" if plan.before is None else f"replace the table by load {plan.load_number}"
@@ -206,8 +221,10 @@ def _work(plan: Plan) -> list[str]:
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-041
 def say(plan: Plan) -> str:  # without a line break
     "What a plan will do, in words."
-    idle = {"nothing": f"waits: {plan.waits}" if plan.waits else f"nothing to do, {plan.after}",
-            "attention": "a person must look"}
+    idle = {
+        PlanKind.NOTHING: f"waits: {plan.waits}" if plan.waits else f"nothing to do, {plan.after}",
+        PlanKind.ATTENTION: "a person must look",
+    }
     work = _work(plan) or [idle.get(plan.kind, "only the position moves")]
     notes = f" ATTENTION: {'. '.join(plan.notes)}." if plan.notes else ""
     return f"{plan.table}: {'; '.join([*work, *plan.remarks])}.{notes}"
@@ -216,7 +233,7 @@ def say(plan: Plan) -> str:  # without a line break
 def announce(plan: Plan, find: Callable[[], Sequence[str]]  # the files of others in the table's folder
              ) -> Plan:
     "A plan that takes over a lake of the 2019 solution says what that means; without a file it waits for a person."
-    if plan.load or (plan.instruction or {}).get("kind") != "adopt":
+    if plan.load or (plan.instruction or {}).get("kind") != Instruct.ADOPT:
         return plan
     if files := find():
         words = (f"all {count(len(files), 'file')} of its lake are rewritten once, with _cdc_file and _cdc_row",
@@ -226,7 +243,7 @@ def announce(plan: Plan, find: Callable[[], Sequence[str]]  # the files of other
     note = (f"the 2019 solution has loaded this table ({plan.before}), but no Parquet file lies where its item says: "
             "in folder, below out_path. Correct the item, or load the table from its load files: "
             f"`dmscdc table rewind {for_shell(plan.table)} --reload --keep-changes`")
-    return Plan(plan.table, "attention", load_number=plan.load_number, before=plan.before, after=plan.before,
+    return Plan(plan.table, PlanKind.ATTENTION, load_number=plan.load_number, before=plan.before, after=plan.before,
                 notes=(note, *plan.notes), remarks=plan.remarks)
 
 
@@ -235,7 +252,7 @@ def warn(plan: Plan, note: str  # "" for none
     "The plan with one more reason for a person to look."
     if not note:
         return plan
-    return replace(plan, kind="attention" if plan.is_empty else plan.kind, notes=(*plan.notes, note))
+    return replace(plan, kind=PlanKind.ATTENTION if plan.is_empty else plan.kind, notes=(*plan.notes, note))
 
 
 def only_load(plan: Plan, note: str  # "" for none
@@ -243,7 +260,7 @@ def only_load(plan: Plan, note: str  # "" for none
     "The plan where nothing but a load may be done, for a reason that a person must see."
     if not note or plan.load or plan.waits:
         return plan
-    return Plan(plan.table, "attention", load_number=plan.load_number, before=plan.before,
+    return Plan(plan.table, PlanKind.ATTENTION, load_number=plan.load_number, before=plan.before,
                 after=plan.before or Position(), waits="nothing is touched",
                 notes=(note, *plan.notes), remarks=plan.remarks)
 

@@ -38,7 +38,7 @@ from .raw_files import after_drop, changed_elsewhere, files_of, load_rows_aside,
 from .raw_files import put_aside, read_by, rows_aside, unreadable, without_aside
 from .results import COUNTED, NAMED, LoadResult, OpenSession, PendingLoad, Task, note_too_fine
 from ..spark.session import SessionOnDemand
-from ..state.position import Position, reload_name
+from ..state.position import Instruct, Position, reload_name
 from ..storage.filesystem import fs_and_path, new_fs_and_path, spark_url
 
 if TYPE_CHECKING:
@@ -1132,7 +1132,7 @@ def _prepare_batch(
             same = _repeated(later, task, head, chosen, files)
             left = [*(same if task.doubles else []), *sent_again]
             known, asked = dict(before.window), (plan.instruction or {}).get("kind")
-            is_again = asked in ("replay", "rewind") or any(f.path in known for f in footers)
+            is_again = asked in (Instruct.REPLAY, Instruct.REWIND) or any(f.path in known for f in footers)
             batch, misses = _without_key(later, task, is_again, chosen, batch, left, staged)
         useless = "" if batch.folded.highest or before.applied != (0, 0) else _note_useless(task, chosen)
         keyless = left_out_changes(spark(), chosen) if batch.folded.left_out else LeftOut()
@@ -1223,7 +1223,7 @@ def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) ->
 # %% ../../notebooks/08_load/05_loader.ipynb #410c9bab
 def is_migration(instruction: Mapping | None) -> bool:
     "The instruction is to take over a lake of the 2019 solution."
-    return bool(instruction) and instruction["kind"] == "adopt"
+    return bool(instruction) and instruction["kind"] == Instruct.ADOPT
 
 
 def ahead_of(

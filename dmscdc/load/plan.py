@@ -12,9 +12,9 @@ from functools import cached_property
 from ..landing.files import Listing, RawFile, TableRef, change_order, for_shell
 from ..landing.load_set import CutOff, LoadSet, clock, find_cutoff, first_cutoff, forced_cutoff, is_copy
 from ..landing.load_set import judge_load
-from ..state.position import Position, bound, take_over, tally
+from ..state.position import Instruct, Position, Reload, bound, take_over, tally
 from ..changes.quarantine import dropped, note_aside
-from .arrivals import Arrivals, Plan, advance, by_tally, count, gone_names, is_copied, some
+from .arrivals import Arrivals, Plan, PlanKind, advance, by_tally, count, gone_names, is_copied, some
 from .arrivals import sort_out, split_at, split_late, union
 
 # %% auto #0
@@ -40,9 +40,9 @@ class Situation:
     @property
     def is_first(self) -> bool:
         "Nothing is loaded yet: of load files that come, changes may be older and yet not in them."
-        return self.before is None or self.before.is_unloaded and not self.asks("adopt")
+        return self.before is None or self.before.is_unloaded and not self.asks(Instruct.ADOPT)
 
-    def asks(self, kind: str) -> bool:
+    def asks(self, kind: Instruct) -> bool:
         return bool(self.asked) and self.asked["kind"] == kind
 
     def command(self, verb: str, rest: str = "") -> str:
@@ -138,7 +138,7 @@ def plan_changes(case: Situation) -> Plan:
     going = {f.path for f in found.late + found.new}
     gone = [path for path in gone_names(case.files, case.before) if path not in going]
     late, blocked = (found.late, ()) if case.insert_only else split_late(found.late, gone)
-    accept = case.asks("accept")
+    accept = case.asks(Instruct.ACCEPT)
     notes = () if accept else notes_on(case, found, blocked, gone)
     taken = (*late, *found.new, *(found.other if accept else ()))
     after = advance(case.before, taken, since, case.older, **_unmoved(case, found, blocked, taken))
@@ -161,7 +161,7 @@ def load_times(case: Situation, accept: bool) -> tuple[RawFile, ...]:
 
 def _unmoved(case: Situation, found: Arrivals, blocked: tuple[RawFile, ...], taken: tuple[RawFile, ...]) -> dict:
     "The parts of the position that do not follow from the files applied alone."
-    accept, copied = case.asks("accept"), is_copied(found, case.before)
+    accept, copied = case.asks(Instruct.ACCEPT), is_copied(found, case.before)
     waits = tuple(f.identity for f in found.held + found.too_late * (not copied) + blocked)
     applied = {f.identity for f in taken}
     left_out = dict.fromkeys(name for name in case.before.left_out + waits * accept if name not in applied)
@@ -220,9 +220,9 @@ def _replay(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str,
 
 def redo(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     "Arrivals as a rewind or replay wants them, the first file of a rewind, and why it cannot be done."
-    if case.asks("rewind"):
+    if case.asks(Instruct.REWIND):
         return _rewind(case, found)
-    if case.asks("replay"):
+    if case.asks(Instruct.REPLAY):
         return _replay(case, found)
     return found, "", ()
 
@@ -230,11 +230,11 @@ def redo(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ..
 def choose_cutoff(case: Situation) -> CutOff:
     "Which change files the listed load makes obsolete, the archive's among them."
     load, files = case.listing.load, case.files
-    if case.asks("reload"):
+    if case.asks(Instruct.RELOAD):
         last = case.before.last if case.before else ""
-        if case.asked["changes"] == "supersede":
+        if case.asked["changes"] == Reload.SUPERSEDE:
             return forced_cutoff(load, files, last)
-        stays = case.before and case.before.cut and case.asked["changes"] == "keep"
+        stays = case.before and case.before.cut and case.asked["changes"] == Reload.KEEP
         if not stays or {*load} != {*case.before.load_files}:
             return CutOff()
         return CutOff(tuple(f for f in files if f.order <= change_order(case.before.cut)))  # as this load had it before
@@ -276,7 +276,7 @@ def ways_out(case: Situation, same: bool = False  # the load files have the name
 def in_doubt(case: Situation, note: str) -> Plan:
     "Nothing is applied, not even new change files, until a person has decided."
     number = case.before.load if case.before else 0
-    return Plan(case.table, "attention", load_number=number, notes=(note,))
+    return Plan(case.table, PlanKind.ATTENTION, load_number=number, notes=(note,))
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-057
 def plan_load(case: Situation) -> Plan:
@@ -285,7 +285,7 @@ def plan_load(case: Situation) -> Plan:
     number = case.before.load + 1 if case.before else 1
     needs = "was applied before its first load came, which may not have its changes," if case.is_first else ""
     missing = f"{some(gone)} {needs or 'came after this load'} and is gone" if gone else ""
-    if not case.asks("reload") and (cut.doubt or missing):
+    if not case.asks(Instruct.RELOAD) and (cut.doubt or missing):
         which = "a first load" if case.is_first else "a new load set"
         doubt = f"{which} of {count(len(case.listing.load), 'file')}, but {cut.doubt or missing}"
         return in_doubt(case, f"{doubt}. {ways_out(case)}")
@@ -293,7 +293,7 @@ def plan_load(case: Situation) -> Plan:
     changes = tuple(f for f in case.files if newest is None or f.order > newest.order)
     base = Position(load=number, load_files=case.listing.load, cut=newest.path if newest else "",
                     listed_at=case.listed_at(), applied=(0, 0))
-    other = case.asked and case.asked["kind"] not in ("reload", "adopt")
+    other = case.asked and case.asked["kind"] not in (Instruct.RELOAD, Instruct.ADOPT)
     overtaken = other and f"{case.asked['kind']} was overtaken by a new load and is not carried out"
     near = ()
     if cut.near and case.is_first:
@@ -329,12 +329,12 @@ def plan_table(table: TableRef, listing: Listing,
                ) -> Plan:
     "What a table needs now. Looks at nothing but what it is given."
     asked, void = bound(table, instruction, commit)
-    if position is None and asked and asked["kind"] == "adopt":
+    if position is None and asked and asked["kind"] == Instruct.ADOPT:
         position = take_over(listing, asked, now)
     case = Situation(table, listing, position, now, settle, insert_only, asked, *union(listing, archive), any_age)
     known = position.load_files if position else ()
-    reload = case.asks("reload")
-    accepted = case.asks("accept") and is_copy(listing.load, known)
+    reload = case.asks(Instruct.RELOAD)
+    accepted = case.asks(Instruct.ACCEPT) and is_copy(listing.load, known)
     load = LoadSet("known") if accepted else judge_load(listing, known, now, settle, trusted=reload)
     if reload and load.kind == "none":
         case = replace(case, asked=None)
@@ -400,11 +400,17 @@ def _note_replaced(plan: Plan, case: Situation) -> tuple[str, ...]:
 # %% ../../notebooks/08_load/02_plan.ipynb #finish-1
 def finish(plan: Plan, case: Situation, void: tuple[str, ...]) -> Plan:
     "Adds the kind and what all plans have in common."
-    work = {(True, True): "both", (True, False): "initial", (False, True): "incremental"}
-    moves = any(map(case.asks, ("accept", "adopt", "drop"))) and plan.instruction is not None
+    work = {
+        (True, True): PlanKind.BOTH,
+        (True, False): PlanKind.INITIAL,
+        (False, True): PlanKind.INCREMENTAL,
+    }
+    moves = any(map(case.asks, (Instruct.ACCEPT, Instruct.ADOPT, Instruct.DROP))) and plan.instruction is not None
     doubts = (*_note_unknown(plan, case), *_note_replaced(plan, case))
     notes = (*void, *plan.notes, *doubts, *_note_aside(plan, case))
-    idle = "incremental" if moves else "attention" if notes else "nothing"
+    idle = PlanKind.ATTENTION if notes else PlanKind.NOTHING
+    if moves:  # nothing is applied, and the commit stores that a person has decided
+        idle = PlanKind.INCREMENTAL
     kind = work.get((bool(plan.load), bool(plan.changes or plan.late)), idle)
     plan = replace(plan, kind=kind, before=case.before, notes=notes, doubts=doubts)
     plan = replace(plan, after=case.before or Position(), instruction=None) if plan.is_empty else plan
@@ -427,7 +433,7 @@ def _remarks(plan: Plan, case: Situation) -> list[str]:
     if plan.after.shrunk:
         names, start = len(plan.after.window), plan.after.window_start
         remarks.append(f"the look-back window is shortened to {names:,} names, from {start}")
-    if case.asked and plan.kind in ("nothing", "attention"):
+    if case.asked and plan.is_empty:
         remarks.append(f"the instruction {case.asked['kind']} waits")
     if case.listing.foreign:
         strangers = case.listing.foreign

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from ..state.position import Instruct
 
 # %% auto #0
 __all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'steps_of', 'check_ready', 'problem_of', 'carry_out',
@@ -182,7 +183,7 @@ def carry_out(
 def _keep_doubts(state: State, table: TableRef, plan: Plan, result: LoadResult) -> None:
     "What makes a table doubtful is kept: the next run, which finds nothing wrong, would hide it."
     had = tuple(state.get(table).status.get("doubts") or ())
-    is_accepted = (plan.instruction or {}).get("kind") == "accept"
+    is_accepted = (plan.instruction or {}).get("kind") == Instruct.ACCEPT
     now = (*(() if plan.load or is_accepted else had), *plan.doubts, *result.doubts)
     if now != had:
         state.note_run(table, {"doubts": list(dict.fromkeys(now))[-_DOUBTS:]})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..changes.csv import CsvFormat
 from ..changes.quarantine import SetAside
 from ..changes.schema import FILE, OP, ROW
-from ..errors import DmscdcError, LakeDamaged, Unreadable
+from ..errors import DmscdcError, LakeDamaged, Unreadable, Verdict
 from ..lake.glue import SyncResult
 from ..lake.table import SAMPLE, Clock, Commit, LakeTable, PendingCommit, Written, versions
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
@@ -230,8 +230,8 @@ def verdict_of(
     "Verdict and words of a run that did its work."
     words = did(loads) or plan.waits or "nothing to do"
     if not notes:
-        return ("ok" if loads else "nothing"), words
-    return "attention", ". ".join(part.rstrip(".") for part in dict.fromkeys((words, *notes)))
+        return (Verdict.OK if loads else Verdict.NOTHING), words
+    return Verdict.ATTENTION, ". ".join(part.rstrip(".") for part in dict.fromkeys((words, *notes)))
 
 # %% ../../notebooks/08_load/03_results.ipynb #30f89fe8
 @dataclass(frozen=True)
@@ -320,8 +320,8 @@ def ended_by(
 ) -> tuple[str, str]:  # verdict and message
     "What a report says of a run that a problem has ended."
     message = message_of(problem, table).rstrip(".")
-    if problem.verdict == "busy":
-        return "busy", message
+    if problem.verdict == Verdict.BUSY:
+        return Verdict.BUSY, message
     now = f"commit {head.number}" if head else "never loaded"
     if loads := [result for result in done if result.is_load]:
         message = message.replace("othing was applied", "othing of the changes was applied")

@@ -17,13 +17,13 @@ from ..lake.table import Commit, LakeTable, check_mirror, laid_out, open_lake, s
 from ..landing.files import FolderLanding, Listing, TableRef, change_order, for_shell
 from ..landing.load_set import clock as clock_time
 from ..landing.s3 import open_landing
-from .arrivals import Plan, announce, gone_names, only_load, some, union, warn
+from .arrivals import Plan, PlanKind, announce, gone_names, only_load, some, union, warn
 from .loader import ahead_of, is_migration
 from .plan import plan_table
 from .results import TableState, note_too_fine
 from ..spark.formats import FORMATS
 from ..state.items import State, TableItem
-from ..state.position import Position
+from ..state.position import Instruct, Position
 
 # %% auto #0
 __all__ = ['lost_since', 'look_at_state', 'load_state', 'needs_all', 'plan_state']
@@ -149,13 +149,13 @@ def _untouched(table_state: TableState, *notes: str  # why a reload cannot be do
     "The plan where the lake is not the one that the state remembers."
     was, notes = table_state.item.position, (*notes, table_state.lost)
     said = {"waits": "nothing is touched", "notes": notes}
-    return Plan(table_state.item.table, "attention", load_number=was.load, before=was, after=was, **said)
+    return Plan(table_state.item.table, PlanKind.ATTENTION, load_number=was.load, before=was, after=was, **said)
 
 
 def _plan_lost(table_state: TableState, landing: FolderLanding, known: Mapping[str, Any]) -> Plan:
     "Nothing, until a person asks for a reload; that is done, and says which applied files are gone."
     item = table_state.item
-    if (item.instruction or {}).get("kind") != "reload":
+    if (item.instruction or {}).get("kind") != Instruct.RELOAD:
         return _untouched(table_state)
     files = landing.files(item.table)
     plan = plan_table(item.table, files, replace(item.position, window=()), commit=item.commit, **known)
@@ -200,7 +200,8 @@ def _gone_plan(
             return plan
         after = Position(load=position.load + 1, cut=position.last, listed_at=now, applied=(0, 0))
         words = f"{empty} (--when-gone empty)"
-        return replace(plan, kind="incremental", before=position, after=after, load_number=after.load, empties=words)
+        known = {"before": position, "after": after, "load_number": after.load}
+        return replace(plan, kind=PlanKind.INCREMENTAL, empties=words, **known)
     ways = ("Bring the files back, or point the setting landing at them; "
             f"`dmscdc table accept {for_shell(item.table)}` says that this is right; "
             "if the source has dropped or emptied the table: "
@@ -280,7 +281,7 @@ def plan_state(
     same = "if its columns are the same, only rows that differ are written (--reload difference)" if is_compared else ""
     plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine, same])))
     plan = warn(announce(plan, table_state.lake.unmanaged_files), item.moved)
-    if plan.load or (plan.instruction or {}).get("kind") == "accept":
+    if plan.load or (plan.instruction or {}).get("kind") == Instruct.ACCEPT:
         return plan
     empty = _note_empty(table_state, landing, files, known["archive"])
     unapplied = _note_unapplied(table_state, files, known["archive"])

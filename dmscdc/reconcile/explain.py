@@ -22,7 +22,7 @@ from ..changes.read import KIND, NAME, quoted
 from ..changes.schema import FILE, Schema, open_raw
 from ..changes.tasks import in_sentences
 from ..capture.items import SEQUENCE
-from ..errors import BadSetting, NoPast, Refused
+from ..errors import BadSetting, NoPast, Refused, Verdict
 from ..history.clock import clock_of
 from ..history.changelog import Changelog, held_by, open_changelog, read_changelog
 from ..history.replay import AFTER, POSITION, key_only, only, states, touched
@@ -271,18 +271,18 @@ def judge(
     note = f". {apart}" if apart else ""
     here, there = (f"{side.rows:,} row{'s' * (side.rows != 1)}" for side in (done.lake, done.source))
     if done.is_equal:
-        return "ok", f"equal as of {position}: {here}, hash {done.lake.hash:x}{note}"
+        return Verdict.OK, f"equal as of {position}: {here}, hash {done.lake.hash:x}{note}"
     rows = f"as of {position}, the source has {there}, the lake {done.lake.rows:,}"
     waits = f"in flight in {under_way}: {_counted(done, True)}" if done.in_flight else ""
     if done.in_flight and not done.counts:
-        return "ok", f"{rows}. All differences are {waits}{note}"
+        return Verdict.OK, f"{rows}. All differences are {waits}{note}"
     why = f"different ({decided})" if decided else "not explained by a change that waits"
     if done.counts and without_key:
         why += _LEFT_OUT.format(for_shell(without_key))
     differ = f"{_counted(done, False) or 'the totals differ, and no row was found that does'}, {why}"
     cause = likely_cause(done, table) if table else ""
     differ += f". Likely: {cause}" if cause else ""
-    return ("failed" if decided else "attention"), f"{rows}. {differ}{'; ' * bool(waits)}{waits}{note}"
+    return (Verdict.FAILED if decided else Verdict.ATTENTION), f"{rows}. {differ}{'; ' * bool(waits)}{waits}{note}"
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #a53031d6
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import Verdict
 from ..landing.files import TableRef
 from ..state.items import State
 
@@ -24,7 +25,7 @@ def mark_after(
     if not proof or before.get("at", "") > proof["at"]:
         return dict(before)
     last = {name: proof[name] for name in ("at", "commit", "position")} | {"run": run}
-    equal = last if proof["verdict"] == "ok" else before.get("equal")
+    equal = last if proof["verdict"] == Verdict.OK else before.get("equal")
     return {**last, "verdict": proof["verdict"], "equal": equal}
 
 
@@ -57,8 +58,8 @@ def proven_words(
     if not mark or mark["commit"] > commit:
         return ""
     parts, newer = [], since(mark, commit)
-    if mark["verdict"] != "ok":
-        said = "differed" if mark["verdict"] == "failed" else "had differences that nothing explains yet"
+    if mark["verdict"] != Verdict.OK:
+        said = "differed" if mark["verdict"] == Verdict.FAILED else "had differences that nothing explains yet"
         parts.append(f"{said} at {_minute(mark['at'])}")
     if newer is not None:
         came = f", {newer:,} commit{'s' * (newer != 1)} since" if newer else ""

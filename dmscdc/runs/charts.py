@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from markupsafe import Markup
+from ..errors import NOT_DONE
 
 # %% auto #0
 __all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 'CHARTS', 'seconds_of', 'step_of', 'slots',
@@ -65,7 +66,7 @@ def slots(
             slot["lag"] = max(slot["lag"] or 0, run["lag"])
         for name in ("bytes", "files"):
             slot[name] += _number(run.get(name))
-        slot["bad"] += run.get("verdict") in ("failed", "refused")
+        slot["bad"] += run.get("verdict") in NOT_DONE
         for name in OPERATIONS:
             slot[name] += _number((run.get("rows") or {}).get(name))
     return [found[start] for start in sorted(found)]

@@ -16,8 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..errors import WELL, Verdict
 from .charts import OPERATIONS
-from .log import EXIT_CODES, by_end, read_lines
+from .log import by_end, read_lines
 from .report import file_of
 from .store import RunStore, open_run_store
 
@@ -93,7 +94,7 @@ def row_of(
     words = str(line.get("words") or "")
     row = {name: line.get(name) for name in ("run", "job", "html", "files", "lag", "command")}
     row["end"] = line.get("end") or line.get("start") or "1970-01-01T00:00:00Z"
-    row["start"], row["verdict"] = line.get("start") or row["end"], line.get("verdict") or "attention"
+    row["start"], row["verdict"] = line.get("start") or row["end"], line.get("verdict") or Verdict.ATTENTION
     row["rows"] = {name: count for name, count in (line.get("rows") or {}).items() if count and name != "keys"}
     row["bytes"] = line.get("bytes_written")
     row["words"] = words if len(words) <= _WORDS else f"{words[:_WORDS]}…"
@@ -104,7 +105,7 @@ def _is_idle(
     line: dict[str, Any],  # of the run log
 ) -> bool:
     "Whether this is a pass that found nothing to do; such passes are only counted."
-    return line.get("verdict") == "nothing" and not line.get("html")
+    return line.get("verdict") == Verdict.NOTHING and not line.get("html")
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-017
 PAGE = 500  # runs
@@ -148,7 +149,7 @@ def without_reports(
 ) -> tuple[dict[str, Any], list[str]]:  # the same; names of the reports that go
     "A table's runs, older ones that went well without a report. Those with a mark on the front page keep theirs."
     old = found["rows"][: -min(max(keep, MARKS_SHOWN), PAGE)] if keep else []
-    went_well = (row for row in old if EXIT_CODES.get(row["verdict"]) == 0 and row.get("job") != PROOFS)
+    went_well = (row for row in old if row["verdict"] in WELL and row.get("job") != PROOFS)
     gone = [row["html"] for row in went_well if row.get("html")]
     if not gone:
         return found, []

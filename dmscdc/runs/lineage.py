@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import NOT_DONE
 from ..landing.files import TableRef
 from ..landing.joined import places_of
 from .log import Run
@@ -43,7 +44,7 @@ def run_uuid(
 
 # %% ../../notebooks/09_runs/11_lineage.ipynb #287828ba
 PRODUCER = "https://github.com/dmscdc/dmscdc"
-_ENDS = {"failed": "FAIL", "refused": "FAIL"}  # by verdict; all else has completed
+_ENDS = dict.fromkeys(NOT_DONE, "FAIL")  # by verdict; all else has completed
 
 
 def run_events(

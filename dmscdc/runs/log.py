@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..errors import RunStoreError, escaped
+from ..errors import RunStoreError, Verdict, escaped
 from ..landing.files import for_shell
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['RECORD', 'AS_IT_IS', 'EXIT_CODES', 'FORKER_DIED', 'as_json', 'say', 'table_html', 'record', 'in_order', 'records',
-           'Run', 'iso', 'in_path', 'run_at', 'run_log_line', 'read_lines', 'by_end', 'RunLog', 'store_line',
-           'stored_run', 'facts_of', 'rebuild']
+__all__ = ['RECORD', 'AS_IT_IS', 'FORKER_DIED', 'as_json', 'say', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso',
+           'in_path', 'run_at', 'run_log_line', 'read_lines', 'by_end', 'RunLog', 'store_line', 'stored_run',
+           'facts_of', 'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -141,8 +141,6 @@ def records(
     return {name: in_order(value, out.get("metadata", {}).get(RECORD, [])) for name, value, out in found}
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-026
-# 2 is for wrong use of the command, which is not a run
-EXIT_CODES = {"ok": 0, "nothing": 0, "failed": 1, "refused": 1, "attention": 3, "busy": 4}
 FORKER_DIED = "process that forks died"
 _CAUSES = ("", "cell error", "kernel killed", "time-out", "server died", "server out of memory", FORKER_DIED, "stopped")
 
@@ -156,7 +154,7 @@ class Run:
     table: str | None  # `schema.table`, or None for a job without a single table
     start: str  # e.g. 2018-12-13T10:00:00.000Z
     end: str
-    verdict: str  # one of EXIT_CODES
+    verdict: str  # how it ended, one of `ENDS`
     words: str  # the verdict in a sentence
     cause: str  # one of CAUSES: why it ended early; "" where it did not
     command: str  # the one command that runs it again
@@ -167,7 +165,7 @@ class Run:
     @property
     def exit_code(self) -> int:
         "0 ok or nothing to do, 1 failed or refused, 3 a person must look, 4 another run works on the table."
-        return EXIT_CODES[self.verdict]
+        return Verdict(self.verdict).exit_code
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-029
 def iso(
@@ -208,7 +206,7 @@ def run_at(
         table=table,
         start=iso(start),
         end=iso(start),
-        verdict="failed",
+        verdict=Verdict.FAILED,
         words="the process that ran it was gone before it was done",
         cause="stopped",
         command=again,
@@ -320,7 +318,7 @@ def stored_run(
     "Store a run and return it with its final places."
     line = run_log_line(run, run_store.home)
     if failure := store_line(line, run_store):
-        verdict = run.verdict if run.exit_code else "attention"
+        verdict = run.verdict if run.exit_code else Verdict.ATTENTION
         return replace(run, verdict=verdict, words=f"{run.words}. {failure}")
     return replace(run, notebook=run_store.where(line["notebook"]), html=run_store.where(line["html"]))
 

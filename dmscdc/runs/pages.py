@@ -17,6 +17,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from ..errors import NOT_DONE, TROUBLE, WELL, Verdict
 from .. import __version__
 from ..landing.files import TableRef, for_shell
 from .charts import charts_mark, charts_of
@@ -25,7 +26,7 @@ from .report import LOADS, file_of, render, took
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['LIMIT', 'SAID', 'WORST_FIRST', 'UNKNOWN', 'COMMAND', 'fitting', 'unnamed', 'table_page', 'write_table_pages', 'below',
+__all__ = ['LIMIT', 'SAID', 'UNKNOWN', 'COMMAND', 'fitting', 'unnamed', 'table_page', 'write_table_pages', 'below',
            'first_sentence', 'name_parts', 'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry',
            'sentence', 'front_page', 'bring_pages', 'write_front_page']
 
@@ -60,14 +61,14 @@ def _own_script() -> dict[str, str]:  # values for a template
     return {"script": Markup(text), "script_hash": f"sha256-{digest}", "version": __version__}
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-015
-WORST_FIRST = ["failed", "refused", "attention", "waiting", "paused", "busy", "ok", "nothing"]
+_RANKED = list(Verdict)
 
 
 def _rank(
     verdict: str,
 ) -> int:  # 0 is the worst; an unknown verdict counts like `attention`
     "A sort key: how bad a verdict is."
-    return WORST_FIRST.index(verdict if verdict in WORST_FIRST else "attention")
+    return _RANKED.index(verdict if verdict in _RANKED else Verdict.ATTENTION)
 
 
 def _verdicts_of(
@@ -196,7 +197,7 @@ UNKNOWN: dict[str, Any] = {"runs": 0, "marks": [], "last": {}}
 
 def _is_overtaken(row: dict[str, Any]) -> bool:
     "Whether a run is a failed load; that is overtaken once the plan has nothing to do."
-    return row.get("job") == LOADS and row["verdict"] in ("failed", "refused", "busy")
+    return row.get("job") == LOADS and row["verdict"] in (*NOT_DONE, Verdict.BUSY)
 
 
 def _last_word(
@@ -262,11 +263,11 @@ def table_line(
     runs: Path | str | RunStore,  # where runs are kept
 ) -> dict[str, Any]:  # what the page shows
     "One line of the page. If the status has no words, those of the runs are used."
-    last, state = _last_word(known, status.get("verdict") == "nothing"), str(status.get("state") or "")
+    last, state = _last_word(known, status.get("verdict") == Verdict.NOTHING), str(status.get("state") or "")
     waits = state if state in _STATES else "waiting" if state.startswith("wait") else ""
-    has_a_word = status.get("words") or status.get("verdict") not in (None, "", "nothing")
+    has_a_word = status.get("words") or status.get("verdict") not in (None, "", Verdict.NOTHING)
     said = status if has_a_word else last
-    if status.get("waits") and said.get("verdict") in (None, "ok", "nothing"):
+    if status.get("waits") and said.get("verdict") in (None, *WELL):
         said = {"verdict": "waiting", "words": f"waits: {status['waits']}"}
     schema, name = name_parts(status["table"])
     idle = "nothing to do" if status.get("verdict") == "nothing" else state
@@ -276,7 +277,7 @@ def table_line(
         **status,
         "schema": schema,
         "name": name,
-        "verdict": said.get("verdict") or (waits and "waiting") or "nothing",
+        "verdict": said.get("verdict") or (waits and Verdict.WAITING) or Verdict.NOTHING,
         "words": words,
         "brief": first_sentence(words),
         "report": below(status.get("report"), runs) or last.get("html"),
@@ -325,7 +326,7 @@ def needs_person(
 ) -> dict[str, Any] | None:  # table, verdict, words, commands, report; None where nobody is needed
     "What a person has to do about a table."
     verdict, words = line["verdict"], line["words"]
-    if verdict in ("attention", "failed", "refused"):
+    if verdict in TROUBLE:
         command = line["again"] or f"dmscdc pass --only {for_shell(line['table'])}"
         commands = [] if commands_in(words) else [command]
     elif line["state"] == "waiting":
@@ -346,7 +347,7 @@ def as_entry(
     commands = one.get("commands") or ([one["command"]] if one.get("command") else [])
     return {
         "table": "",
-        "verdict": "attention",
+        "verdict": Verdict.ATTENTION,
         **one,
         "said": with_code(one.get("words") or ""),
         "commands": commands,
@@ -365,16 +366,7 @@ def sentence(
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-043
 _PEOPLE = 60  # things that need a person and are shown in full
-_LEGEND = {
-    "ok": "done",
-    "nothing": "nothing to do",
-    "attention": "done as far as is safe",
-    "failed": "not done",
-    "refused": "input refused",
-    "waiting": "for files, or for a setting",
-    "paused": "by a person",
-    "busy": "another run is at work",
-}
+_LEGEND = {verdict: verdict.meaning for verdict in (*WELL, *Verdict)}
 
 
 def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: RunStore, now: str) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from ..errors import escaped
+from ..errors import NOT_DONE, Verdict, escaped
 from .log import RECORD, as_json, in_order, in_path, records, say, table_html
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from nbconvert import HTMLExporter
 
 # %% auto #0
-__all__ = ['MARKS', 'ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'size', 'duration', 'moment', 'took', 'sum_of', 'share',
-           'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of',
+__all__ = ['ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'size', 'duration', 'moment', 'took', 'sum_of', 'share', 'render',
+           'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of',
            'in_plain_words', 'balance_lines', 'balance', 'sample_csv', 'files_by_time', 'file_of', 'way_up',
            'page_values', 'report_html']
 
@@ -73,13 +73,9 @@ def duration(
     return f"{whole // 86_400:,} days"
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-012
-MARKS = {"ok": "✓", "nothing": "–", "attention": "!", "failed": "✕", "refused": "⊘", "waiting": "…", "paused": "‖",
-         "busy": "↻"}
-
-
 def _mark(verdict: str) -> str:
-    "The sign of a verdict."
-    return MARKS.get(verdict, "?")
+    "The sign of a verdict; a question mark for one that a later version may have written."
+    return Verdict(verdict).mark if verdict in list(Verdict) else "?"
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-014
 def moment(
@@ -384,9 +380,12 @@ def in_plain_words(
         return ""
     files, rows = done.get("files") or (), done.get("rows") or {}
     begin = f"This report is about {run['table']}, a table of the source, and its copy in the lake."
-    if run["verdict"] in ("failed", "refused", "busy"):
-        why = {"failed": "The run ended before it was done", "busy": "Somebody else was at work on it"}
-        why["refused"] = "A file or a setting holds something that cannot be applied without guessing"
+    if run["verdict"] in (*NOT_DONE, Verdict.BUSY):
+        why = {
+            Verdict.FAILED: "The run ended before it was done",
+            Verdict.BUSY: "Somebody else was at work on it",
+            Verdict.REFUSED: "A file or a setting holds something that cannot be applied without guessing",
+        }
         return f"{begin} {why[run['verdict']]}. The banner says what it was, and what helps."
     if not files:
         return f"{begin} There was nothing new to bring into it."
@@ -396,7 +395,7 @@ def in_plain_words(
         for name, said in (("inserted", "added"), ("updated", "changed"), ("deleted", "removed")) if rows.get(name)
     )
     many, what = f"{len(files):,} {'file' if len(files) == 1 else 'files'}", what or "no row changed"
-    if run["verdict"] != "attention":
+    if run["verdict"] != Verdict.ATTENTION:
         return f"{begin} It was brought up to date with {many} that DMS had written: {what}."
     lacks = f"{missing:,} of the {rows.get('read', 0):,} rows read {'is' if missing == 1 else 'are'} not in it. "
     look = "The banner says what a person should look at"

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import dmscdc
-from ..errors import NoSuchJob, Refused, RefusedParameters
-from .log import EXIT_CODES, FORKER_DIED, Run, facts_of, iso, run_log_line, records, run_at, store_line
+from ..errors import ENDS, NoSuchJob, Refused, RefusedParameters, Verdict
+from .log import FORKER_DIED, Run, facts_of, iso, run_log_line, records, run_at, store_line
 from .log import stored_run
 from .report import report_html
 from .store import RunStore, locked_whole, open_run_store, write_whole
@@ -148,22 +148,22 @@ def ended_early(
     from dmscdc.runs.kernel import death_words, server_cause
 
     if watch.ended[0]:
-        return "failed", *watch.ended
+        return Verdict.FAILED, *watch.ended
     if isinstance(error, KeyboardInterrupt):
-        return "failed", "stopped", "stopped by Ctrl-C before it was done"
+        return Verdict.FAILED, "stopped", "stopped by Ctrl-C before it was done"
     if isinstance(error, PapermillExecutionError):
         if words := _server_words(watch, error):
-            return "failed", server_cause(words), words
+            return Verdict.FAILED, server_cause(words), words
         said = without_trace(error.evalue.strip()) or "no message"
         if error.ename == Refused.__name__:
-            return "refused", "cell error", said
-        return "failed", "cell error", f"{error.ename} in cell [{error.exec_count}]: {said}"
+            return Verdict.REFUSED, "cell error", said
+        return Verdict.FAILED, "cell error", f"{error.ename} in cell [{error.exec_count}]: {said}"
     code = watch.process.poll() if watch.process else None
     if getattr(watch.process, "is_orphan", False):
-        return "failed", FORKER_DIED, "the process that forks kernels was ended, and this kernel with it"
+        return Verdict.FAILED, FORKER_DIED, "the process that forks kernels was ended, and this kernel with it"
     if isinstance(error, DeadKernelError) or code or "Kernel died" in str(error):
-        return "failed", "kernel killed", death_words(code)
-    return "failed", "cell error", f"{type(error).__name__}: {error}"
+        return Verdict.FAILED, "kernel killed", death_words(code)
+    return Verdict.FAILED, "cell error", f"{type(error).__name__}: {error}"
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-029
 def recorded_verdict(
@@ -172,9 +172,9 @@ def recorded_verdict(
     "The verdict of a notebook that ran to its end: the one it recorded, or failed where it recorded none."
     said = found.get("verdict")
     if not isinstance(said, dict) or "verdict" not in said:
-        return "failed", "", "the notebook ran to its end but recorded no verdict"
-    if said["verdict"] not in EXIT_CODES:
-        return "failed", "", f"the notebook recorded a verdict that is none: {said['verdict']!r}"
+        return Verdict.FAILED, "", "the notebook ran to its end but recorded no verdict"
+    if said["verdict"] not in ENDS:
+        return Verdict.FAILED, "", f"the notebook recorded a verdict that is none: {said['verdict']!r}"
     return said["verdict"], "", str(said.get("words") or said["verdict"])
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-032

@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from .log import EXIT_CODES, RunLog, iso
+from ..errors import WELL
+from .log import RunLog, iso
 from .store import RunStore, open_run_store
 
 # %% auto #0
@@ -72,7 +73,7 @@ def _old_lines(
     sizes: dict[str, dict[str, int]] = {}
     edges = {well: iso(now - timedelta(days=kept)) for well, kept in ((True, days), (False, failed_days))}
     for line in RunLog(runs).lines():
-        if not line["html"] or line["end"] >= edges[EXIT_CODES.get(line["verdict"]) == 0]:
+        if not line["html"] or line["end"] >= edges[line["verdict"] in WELL]:
             continue  # the line of a pass has no report of its own
         job = line["html"].partition("/")[0]
         if job not in sizes:
@@ -92,7 +93,7 @@ def tidy_runs(
     "Remove the reports of old runs; their lines stay. Raises `RunStoreError`."
     store, counts, size = open_run_store(runs), {True: 0, False: 0}, 0
     for line, whole in list(_old_lines(store, now, days, failed_days)):
-        counts[EXIT_CODES.get(line["verdict"]) == 0] += 1
+        counts[line["verdict"] in WELL] += 1
         size += whole
         if yes:
             store.publish(line["notebook"], lambda line=line: thin_notebook(line))

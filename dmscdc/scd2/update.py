@@ -19,7 +19,7 @@ from ..changes.read import KIND, ChangeFiles, change_files, check_key, digits_in
 from ..changes.schema import FILE, OP, ROW, Column, Schema, ddl, evolve, read_footers
 from ..changes.stage import Batch, batch_types
 from ..changes.tasks import check_sound
-from ..errors import BadSetting, CommitConflict, Refused, UnknownTable
+from ..errors import BadSetting, CommitConflict, Refused, UnknownTable, Verdict
 from ..history.as_of import instant
 from ..history.clock import clock_of
 from ..history.changelog import Changelog, open_changelog
@@ -397,7 +397,7 @@ def _reported(scd2: Scd2State, step: ChangeSpan, done: _Done | None) -> Incremen
     of, notes = _counted(done) if done else {}, (*scd2.notes, *step.notes, *(done.notes if done else ()))
     what = "{opened:,} versions opened, {closed:,} closed, {rebuilt:,} rebuilt"
     words = what.format(**of) if done else "nothing new"
-    verdict = "attention" if notes else "ok" if done else "nothing"
+    verdict = Verdict.ATTENTION if notes else Verdict.OK if done else Verdict.NOTHING
     said = {"position": str(built.position), "clock": str(built.clock), "current": built.current} if built else {}
     said |= {"versions": head.rows, "commit": head.number} if head else {}
     files = {n: len(getattr(step, n)) for n in ("load", "ended", "new", "late", "reapplied")}

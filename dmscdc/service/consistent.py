@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ..errors import BadSetting, DmscdcError
+from ..errors import WELL, BadSetting, DmscdcError, Verdict
 from ..landing.transactions import Routed, route
 from ..load.arrivals import count, some
 from ..runs.pages import first_sentence
@@ -54,7 +54,7 @@ def _hindrance(
     row = status_row(status)
     if status.state == "paused":
         return ""
-    if row["verdict"] in ("", "nothing") and not row["waits"] and status.state == "ready":
+    if row["verdict"] in ("", Verdict.NOTHING) and not row["waits"] and status.state == "ready":
         return ""
     return f"{status.table} ({first_sentence(row['words'] or row['waits'] or row['suggestion']).rstrip('.')})"
 
@@ -74,7 +74,7 @@ def held_back(
 ) -> dict[str, Outcome]:  # by table, of those that could have gone on
     "The outcomes of a pass that begins nothing."
     words = f"not begun, so that all tables stay at one transaction: {why}"
-    held = [Outcome(str(status.table), "attention", words, "dmscdc status")
+    held = [Outcome(str(status.table), Verdict.ATTENTION, words, "dmscdc status")
             for status in statuses if status.has_work and not _hindrance(status)]
     for outcome in held:
         say(str(outcome))
@@ -88,7 +88,7 @@ def say_boundary(
     unread: list[str],  # receives what a person must look at
 ) -> None:
     "Where the tables stand after a consistent pass."
-    behind = [name for name, outcome in tables.items() if outcome.verdict not in ("ok", "nothing")]
+    behind = [name for name, outcome in tables.items() if outcome.verdict not in WELL]
     paused = [name for name, outcome in tables.items() if outcome.paused and outcome.waits]
     if behind:
         again = "dmscdc pass --consistent"

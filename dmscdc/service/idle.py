@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from ..errors import WELL
 from ..runs.store import open_run_store
 from ..state.items import ATTRIBUTES
 from ..storage.filesystem import client, is_bucket
@@ -63,7 +64,7 @@ def is_calm(
     paused: bool,  # by a person
 ) -> bool:
     "Whether the next pass would have nothing to do or to say about a table, if nothing comes."
-    return facts["verdict"] in ("ok", "nothing") and (paused or not facts["files_waiting"])
+    return facts["verdict"] in WELL and (paused or not facts["files_waiting"])
 
 
 def leave_word(

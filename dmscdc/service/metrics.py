@@ -19,10 +19,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..errors import escaped_json
+from ..errors import ENDS, NOT_DONE, Verdict, escaped_json
 from ..landing.files import RawFile
 from ..load.results import lag_of
-from ..runs.log import EXIT_CODES
 from ..runs.report import took
 from .status import TableStatus
 from .workers import Outcome
@@ -32,7 +31,7 @@ __all__ = ['UNITS', 'DIMENSIONS', 'FLOORS', 'KINDS', 'SUMMED', 'log_line', 'as_d
            'table_facts', 'pass_facts']
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-006
-_LEVELS = {"failed": "ERROR", "refused": "ERROR", "attention": "WARNING"}  # by verdict; all else is INFO
+_LEVELS = {Verdict.FAILED: "ERROR", Verdict.REFUSED: "ERROR", Verdict.ATTENTION: "WARNING"}  # all else is INFO
 
 
 def log_line(
@@ -224,7 +223,7 @@ def table_facts(
         "bytes_read": sum(file["bytes"] for file in files),
         "bytes_written": (done.get("lake") or {}).get("bytes_written", 0),
         "seconds": _seconds_between(run.start, run.end) if run else 0.0,
-        "failed": int(outcome.verdict in ("failed", "refused")), "attention": int(outcome.verdict == "attention"),
+        "failed": int(outcome.verdict in NOT_DONE), "attention": int(outcome.verdict == Verdict.ATTENTION),
     }
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-025
@@ -244,7 +243,7 @@ def pass_facts(
     sums = {name: sum(one[name] or 0 for one in tables) for name in SUMMED}
     waits = [one["waited"] for one in tables if one["waited"] is not None]
     return {
-        "tables": len(tables), "verdicts": {verdict: verdicts[verdict] for verdict in EXIT_CODES if verdicts[verdict]},
+        "tables": len(tables), "verdicts": {verdict: verdicts[verdict] for verdict in ENDS if verdicts[verdict]},
         "lag": max(lags, default=None), "quiet": min(lags, default=None), "waited": max(waits, default=None), **sums,
         "seconds": _seconds_between(start, end),
     }

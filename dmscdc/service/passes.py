@@ -19,7 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..errors import LandingEmpty, RunStoreError
+from ..errors import ENDS, WELL, LandingEmpty, RunStoreError, Verdict
 from ..landing.files import TableRef, for_shell
 from ..landing.s3 import open_landing
 from ..load.results import lag_of
@@ -29,7 +29,7 @@ from .workers import (LeaseHeartbeat, Outcome, Servers, Workers, attempt, inheri
                                     retry_alone, say_line, without_run)
 from ..runs.lineage import open_lineage
 from ..runs.pages import bring_pages, first_sentence, write_front_page
-from ..runs.log import EXIT_CODES, RunLog, Run
+from ..runs.log import RunLog, Run
 from ..runs.progress import Progress
 from ..runs.run import close_lost, iso
 from ..runs.store import open_run_store
@@ -44,8 +44,7 @@ from ..state.items import State
 from ..storage.filesystem import sweep_scratch
 
 # %% auto #0
-__all__ = ['WORST_FIRST', 'PassResult', 'in_words', 'by_size', 'is_brief', 'status_after', 'show_failure', 'pass_verdict',
-           'run_pass']
+__all__ = ['PassResult', 'in_words', 'by_size', 'is_brief', 'status_after', 'show_failure', 'pass_verdict', 'run_pass']
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-006
 def _plain(
@@ -56,9 +55,6 @@ def _plain(
     return {**named, "run": outcome.run.id if outcome.run else None}
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-007
-WORST_FIRST = ("failed", "refused", "attention", "busy", "ok", "nothing")
-
-
 @dataclass(frozen=True)
 class PassResult:
     "One round over all tables. Times are UTC in ISO 8601."
@@ -66,7 +62,7 @@ class PassResult:
     id: str
     start: str
     end: str
-    verdict: str  # one of WORST_FIRST
+    verdict: Verdict
     words: str  # in a sentence
     tables: dict[str, Outcome] = field(default_factory=dict)  # by name
     cause: str = ""  # "stopped" when it was
@@ -74,7 +70,7 @@ class PassResult:
     @property
     def exit_code(self) -> int:
         "0 done or nothing to do, 1 failed, 3 a person must look, 4 another run is at work on a table."
-        return EXIT_CODES[self.verdict]
+        return Verdict(self.verdict).exit_code
 
     def __str__(self) -> str:
         return f"{self.verdict}: {self.words}"
@@ -90,11 +86,14 @@ def in_words(
 ) -> tuple[str, str]:  # verdict and sentence of the pass
     "The worst verdict and the number of tables by verdict; tables that wait, or are paused, are counted separately."
     outcomes = list(outcomes)
-    worst = min((outcome.verdict for outcome in outcomes), key=WORST_FIRST.index, default="nothing")
-    known = (*WORST_FIRST[:-1], "waiting", "paused", "not begun", "nothing")
-    idle = {one.table: "paused" if one.paused else "waiting" for one in outcomes if one.paused or one.waits}
+    worst = Verdict.worst(outcome.verdict for outcome in outcomes)
+    ended = [verdict for verdict in ENDS if verdict != Verdict.NOTHING]
+    known = (*ended, Verdict.WAITING, Verdict.PAUSED, "not begun", Verdict.NOTHING)
+    idle = {one.table: Verdict.PAUSED if one.paused else Verdict.WAITING for one in outcomes if one.paused or one.waits}
     idle |= {one.table: "not begun" for one in outcomes if not one.begun}
-    counts = Counter(idle.get(one.table, "nothing") if one.verdict == "nothing" else one.verdict for one in outcomes)
+    counts = Counter(
+        idle.get(one.table, Verdict.NOTHING) if one.verdict == Verdict.NOTHING else one.verdict for one in outcomes
+    )
     parts = ", ".join(f"{counts[word]:,} {word}" for word in known if counts[word])
     return worst, f"{len(outcomes):,} table{'s' * (len(outcomes) != 1)}: {parts or 'none'}"
 
@@ -247,7 +246,7 @@ def status_after(
     "A table's status for the front page, after the pass."
     row = status_row(status)
     if outcome is None or outcome.run is None:
-        is_news = outcome is not None and outcome.verdict in ("busy", "failed")
+        is_news = outcome is not None and outcome.verdict in (Verdict.BUSY, Verdict.FAILED)
         return row | ({"verdict": outcome.verdict, "words": outcome.words} if is_news else {})
     done = outcome.run.records.get("processed") or {}
     row |= {"verdict": outcome.verdict, "words": outcome.words, "state": status.state}
@@ -279,17 +278,17 @@ def _finish(
         rows = [status_after(status, result.tables.get(str(status.table)), state) for status in every]
         write_front_page(config.runs, rows, keep=config.keep, seconds=_AT_END)
     except (RunStoreError, OSError) as error:  # the result of the tables stands, even if it cannot be stored
-        verdict, kept = result.verdict if result.exit_code else "attention", "The front page could not be kept"
+        verdict, kept = result.verdict if result.exit_code else Verdict.ATTENTION, "The front page could not be kept"
         return replace(result, verdict=verdict, words=f"{result.words}. {kept}: {error}")
     return result
 
 
 def show_failure(config: Config, table: TableRef, words: str) -> None:
     "Note with a known table, on the front page and as a metric, why it gets nothing new, where no pass could begin."
-    failed, state = {"verdict": "failed", "words": words}, open_state(config.state, config.landing)
+    failed, state = {"verdict": Verdict.FAILED, "words": words}, open_state(config.state, config.landing)
     open_metrics(config.metrics, landing=config.landing)("table", table=str(table), **failed, failed=1, attention=0)
     if state.get(table):
-        state.note_run(table, {"last_verdict": "failed", "last_words": words})
+        state.note_run(table, {"last_verdict": Verdict.FAILED, "last_words": words})
         rows = [status_row(status) | (failed if status.table == table else {}) for status in read_statuses(config)]
         write_front_page(config.runs, rows, keep=config.keep)
 
@@ -309,7 +308,7 @@ def pass_verdict(
     "The verdict over all tables; a stopped pass has failed, whatever it has done."
     verdict, words = in_words(tables.values())
     if stopped:
-        return {"verdict": "failed", "words": f"stopped on request; {words}", "cause": "stopped"}
+        return {"verdict": Verdict.FAILED, "words": f"stopped on request; {words}", "cause": "stopped"}
     return {"verdict": verdict, "words": words, "cause": ""}
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-024
@@ -387,7 +386,7 @@ def _left_alone(
 ) -> Outcome:
     "The outcome of a table without a run; it is printed if there is something to do or to wait for."
     outcome = without_run(status)
-    if outcome.verdict != "nothing" or outcome.waits:
+    if outcome.verdict != Verdict.NOTHING or outcome.waits:
         workers.say(_still_refused(status) if status.refusal else str(outcome))
     return outcome
 
@@ -399,7 +398,7 @@ def _unseen(
     "Words and verdict of a pass that could not read everything: a person must look."
     if not unread:
         return verdict
-    worst = verdict["verdict"] if EXIT_CODES[verdict["verdict"]] else "attention"
+    worst = Verdict.ATTENTION if verdict["verdict"] in WELL else verdict["verdict"]
     return {**verdict, "verdict": worst, "words": "; ".join([verdict["words"], *unread])}
 
 # %% ../../notebooks/13_service/08_passes.ipynb #fd2a78f6
@@ -412,7 +411,7 @@ def _one_round(
 ) -> PassResult:
     "A pass that stops when it is told to."
     now = iso(datetime.now(timezone.utc))
-    begun = PassResult(uuid.uuid4().hex[:8], now, now, "attention", "")
+    begun = PassResult(uuid.uuid4().hex[:8], now, now, Verdict.ATTENTION, "")
     log = open_metrics(config.metrics, landing=config.landing, **{"pass": begun.id})
     lineage = open_lineage(config.lineage)
     open_state(config.state, config.landing)  # created if it is missing

@@ -18,9 +18,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from ..errors import BadSchedule, DmscdcError, Refused, SourceRefused
+from ..errors import NOT_DONE, BadSchedule, DmscdcError, Refused, SourceRefused, Verdict
 from ..landing.files import TableRef
 from ..landing.s3 import open_landing
+from ..load.arrivals import PlanKind
 from ..reconcile.proven import keep_proof
 from ..reconcile.source import PASSWORD, address
 from ..runs.log import Run, iso
@@ -224,9 +225,9 @@ def _why_no_commit(config: Config, table: TableRef) -> str:
     landing, state = open_landing(config.landing), open_state(config.state, config.landing, ask=True)
     status = read_status(table, config, landing, state, time.time())
     ended = status.item.status
-    last = ended.get("last_words") if ended.get("last_verdict") in ("failed", "refused") else ""
+    last = ended.get("last_words") if ended.get("last_verdict") in NOT_DONE else ""
     words = (last or "no pass has loaded it") if status.has_work else without_run(status).words
-    words = status.plan.notes[0] if status.plan and status.plan.kind == "attention" else words
+    words = status.plan.notes[0] if status.plan and status.plan.kind == PlanKind.ATTENTION else words
     return first_sentence(words).removeprefix(f"{table}: ").rstrip(".")
 
 
@@ -245,11 +246,11 @@ def not_compared(
             continue
         except Refused:
             check_here(config, table)
-            said = "attention", f"its lake has no commit ({_why_no_commit(config, table)}): dmscdc status"
+            said = Verdict.ATTENTION, f"its lake has no commit ({_why_no_commit(config, table)}): dmscdc status"
         except DmscdcError as error:
             if not error.verdict:
                 raise
-            said = "failed", str(error).removeprefix(f"{table}: ")
+            said = Verdict.FAILED, str(error).removeprefix(f"{table}: ")
         words = f"{table}: not compared: {said[1]}"
         left[table] = Run("", "reconcile", str(table), now, now, said[0], words, "", "dmscdc status", "", "")
     return left

@@ -19,13 +19,13 @@ from .. import __version__
 from ..changes.csv import format_from, is_csv
 from ..changes.derived import with_computed
 from ..changes.schema import by_policy, evolve, in_words, read_footer, read_footers
-from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, Refused, UnknownTable, Unreadable
+from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, Refused, UnknownTable, Unreadable, Verdict
 from ..errors import is_expected
 from ..lake.glue import is_behind
 from ..landing.files import TableRef, for_shell, too_deep
 from ..landing.s3 import THREADS, Landing, open_landing
 from ..landing.transactions import transactions_from, waiting
-from ..load.arrivals import Plan, count, some
+from ..load.arrivals import Plan, PlanKind, count, some
 from ..landing.load_set import clock
 from ..load.lease import HOLD
 from ..load.table_state import load_state, look_at_state, needs_all, plan_state
@@ -127,7 +127,7 @@ def paused_words(
 ) -> str:
     "What waits until it goes on."
     planned = status.plan.sentence.removeprefix(f"{status.table}: ").rstrip(".") if status.plan else ""
-    if status.problem or not planned or status.plan.kind == "nothing":
+    if status.problem or not planned or status.plan.kind == PlanKind.NOTHING:
         return "; ".join(filter(None, ["paused", status.problem or planned]))
     return f"paused with work waiting: {planned}. `dmscdc table set {for_shell(status.table)} --active` resumes it"
 
@@ -383,23 +383,23 @@ _ASKED = {  # a person's instruction that waits -> its words
 def _verdict_of(status: TableStatus) -> tuple[str, str]:
     "Verdict and words of a table that are known without a run; empty for any other."
     if status.state == "waiting" and status.problem:
-        return "attention", status.problem
+        return Verdict.ATTENTION, status.problem
     if status.state == "waiting":
         return "waiting", ""
     if status.state == "paused":
         return "paused", paused_words(status)
     if status.refusal:
-        return "refused", refusal_words(status)
+        return Verdict.REFUSED, refusal_words(status)
     if status.problem:
-        return "failed", status.problem
-    if status.plan.kind == "attention":
-        return "attention", status.plan.sentence.removeprefix(f"{status.table}: ")
+        return Verdict.FAILED, status.problem
+    if status.plan.kind == PlanKind.ATTENTION:
+        return Verdict.ATTENTION, status.plan.sentence.removeprefix(f"{status.table}: ")
     if status.holder:
-        return ("failed" if is_gone(status.holder.owner) else "busy"), busy_words(status.holder)
+        return (Verdict.FAILED if is_gone(status.holder.owner) else Verdict.BUSY), busy_words(status.holder)
     if status.has_work and status.plan.instruction:
         asked = f"{_ASKED[status.plan.instruction['kind']]}, which the next pass does"
         return "waiting", f"{asked}: dmscdc pass --only {for_shell(status.table)}"
-    return ("" if status.has_work else "nothing"), ""
+    return ("" if status.has_work else Verdict.NOTHING), ""
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032
 def _proposal_of(status: TableStatus) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import LeaseLost, NotWanted, ServerDied
+from ..errors import LeaseLost, NotWanted, ServerDied, Verdict
 from ..landing.files import TableRef, for_shell
+from ..load.arrivals import PlanKind
 from ..load.lease import HOLD
 from ..runs.log import FORKER_DIED, Run
 from ..runs.progress import Progress
@@ -198,7 +199,7 @@ class Outcome:
     "One table after a pass."
 
     table: str  # schema.table
-    verdict: str  # ok, nothing, busy, attention, failed, refused
+    verdict: Verdict
     words: str  # the verdict in a sentence
     command: str = ""  # what a person may do next
     run: Run | None = None  # None: no notebook was needed
@@ -216,19 +217,20 @@ def without_run(
     "The outcome of a table that needs no run."
     plan, name = status.plan, str(status.table)
     if status.refusal:
-        return Outcome(name, "refused", refusal_words(status), f"dmscdc pass --only {for_shell(name)} --retry")
+        return Outcome(name, Verdict.REFUSED, refusal_words(status), f"dmscdc pass --only {for_shell(name)} --retry")
     if status.has_work:
         words = "not begun: the pass was stopped"
-        return Outcome(name, "nothing", words, f"dmscdc pass --only {for_shell(name)}", begun=False)
+        return Outcome(name, Verdict.NOTHING, words, f"dmscdc pass --only {for_shell(name)}", begun=False)
     if status.state == "waiting":
         return _waiting(status)
     if status.state == "paused":
-        waits = bool(status.problem or plan and plan.kind != "nothing")
+        waits = bool(status.problem or plan and plan.kind != PlanKind.NOTHING)
         command = f"dmscdc table set {for_shell(name)} --active"
-        return Outcome(name, "nothing", paused_words(status), command, waits=waits, paused=True)
+        return Outcome(name, Verdict.NOTHING, paused_words(status), command, waits=waits, paused=True)
     if status.problem:
-        return Outcome(name, "failed", status.problem, f"dmscdc pass --only {for_shell(name)}")
-    verdict, words = "attention" if plan.kind == "attention" else "nothing", plan.sentence.removeprefix(f"{name}: ")
+        return Outcome(name, Verdict.FAILED, status.problem, f"dmscdc pass --only {for_shell(name)}")
+    verdict = Verdict.ATTENTION if plan.kind == PlanKind.ATTENTION else Verdict.NOTHING
+    words = plan.sentence.removeprefix(f"{name}: ")
     return Outcome(name, verdict, words, f"dmscdc plan --only {for_shell(name)}", waits=bool(plan.waits))
 
 
@@ -238,8 +240,9 @@ def _waiting(
     "A new table, and the command that sets the key which its data suggests."
     guess, name = status.suggestion, str(status.table)
     if guess is None:
-        return Outcome(name, "attention", status.problem, f"dmscdc plan --only {for_shell(name)}", waits=True)
-    return Outcome(name, "attention", f"new, waits for its {guess.sets}; {guess.words}", guess.command, waits=True)
+        return Outcome(name, Verdict.ATTENTION, status.problem, f"dmscdc plan --only {for_shell(name)}", waits=True)
+    words = f"new, waits for its {guess.sets}; {guess.words}"
+    return Outcome(name, Verdict.ATTENTION, words, guess.command, waits=True)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-026
 @dataclass
@@ -314,7 +317,7 @@ def run_table(
     with workers.keeper.keep(status.table, workers.owner) as held:
         if held is None:
             words = _who_holds(workers.state, status.table)
-            outcome = Outcome(name, "busy", words, f"dmscdc pass --only {for_shell(name)}")
+            outcome = Outcome(name, Verdict.BUSY, words, f"dmscdc pass --only {for_shell(name)}")
             workers.say(str(outcome))
             return outcome
         if workers.state.get(status.table).commit != status.item.commit:
@@ -429,7 +432,7 @@ def _refused_input(
     run: Run,
 ) -> dict[str, str] | None:  # what the next looks recall; None where nothing was refused
     "The mark and the words of a refusal."
-    if run.verdict != "refused":
+    if run.verdict != Verdict.REFUSED:
         return None
     after = status
     if status.plan and workers.state.get(status.table).commit != status.item.commit:
@@ -467,7 +470,7 @@ def noted(
     said = {"last_verdict": run.verdict, "last_words": run.words[:1_000], "last_run": run.id, "lag": done.get("lag")}
     workers.state.note_run(table, {**said, "refused": _refused_input(workers, status, run), **told})
     words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words
-    words += _what_stands(workers, status) if run.verdict == "failed" else ""
+    words += _what_stands(workers, status) if run.verdict == Verdict.FAILED else ""
     outcome = Outcome(str(table), run.verdict, words, run.command, run)
     workers.log("run ended", table=str(table), run=run.id, verdict=run.verdict, words=words, cause=run.cause)
     workers.say(str(outcome))
@@ -485,10 +488,10 @@ def attempt(
         words = problem_words(status.table, error)
         with suppress(Exception):  # perhaps it is the state that failed
             words += _what_stands(workers, status)
-        outcome = Outcome(str(status.table), "failed", words, f"dmscdc pass --only {for_shell(status.table)}")
+        outcome = Outcome(str(status.table), Verdict.FAILED, words, f"dmscdc pass --only {for_shell(status.table)}")
         workers.say(str(outcome))
         with suppress(Exception):  # perhaps it is the state that failed
-            workers.state.note_run(status.table, {"last_verdict": "failed", "last_words": words[:1_000]})
+            workers.state.note_run(status.table, {"last_verdict": Verdict.FAILED, "last_words": words[:1_000]})
         return outcome
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-046
@@ -511,7 +514,7 @@ def retry_alone(
     if status.problem:
         return without_run(status)
     if not status.has_work:
-        return replace(outcome, verdict="ok", words="it had committed before the server died")
+        return replace(outcome, verdict=Verdict.OK, words="it had committed before the server died")
     what = "the process that forks kernels" if outcome.run.cause == FORKER_DIED else "its server"
     workers.say(f"{table}: {what} died, so once more, alone")
     second = attempt(workers, status)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from ..errors import BadSetting, LeaseLost, StaleState, StateUnusable, UnknownTable
 from ..landing.files import TableRef, change_order, for_shell
 from ..landing.layout import entries
-from .position import Position, check_instruction, fit_window
+from .position import Instruct, Position, Reload, check_instruction, fit_window
 
 # %% auto #0
 __all__ = ['LEASE_FIELDS', 'ATTRIBUTES', 'UNSET_LOAD', 'SETTINGS', 'STATUS_FIELDS', 'Lease', 'check_lease', 'lease_of',
@@ -148,12 +148,12 @@ def by_hand(item: TableItem,  # as stored beside them
     last = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]  # a bucket may stand before it
     if item.position is None:
         fresh = {name: stored[name] for name in ours} == ours
-        reload = item.instruction and item.instruction["kind"] == "reload"
-        return None if fresh or reload else {"kind": "adopt", "load": date, "last": last, "commit": 0}
+        reload = item.instruction and item.instruction["kind"] == Instruct.RELOAD
+        return None if fresh or reload else {"kind": Instruct.ADOPT, "load": date, "last": last, "commit": 0}
     if date < ours["LastFullLoadDate"]:
-        return {"kind": "reload", "changes": "keep", "commit": item.commit}
+        return {"kind": Instruct.RELOAD, "changes": Reload.KEEP, "commit": item.commit}
     if change_order(last) < change_order(item.position.last):
-        return {"kind": "rewind", "after": last, "commit": item.commit}
+        return {"kind": Instruct.REWIND, "after": last, "commit": item.commit}
     return None
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-020
@@ -320,7 +320,7 @@ def with_position(item: TableItem, position: Position,
 def with_instruction(item: TableItem, instruction: Mapping  # bound to the item's commit, unless it names one
                      ) -> TableItem:
     "Stores an instruction for the next pass; a later one replaces an earlier one."
-    if (item.instruction or {}).get("kind") == "adopt" and instruction.get("kind") != "reload":
+    if (item.instruction or {}).get("kind") == Instruct.ADOPT and instruction.get("kind") != Instruct.RELOAD:
         raise BadSetting(f"{item.table} is to be taken over from the 2019 solution by its next pass, and has no "
                          "position of ours before that: "
                          f"dmscdc pass --only {for_shell(item.table)}, then give this again")

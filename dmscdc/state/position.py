@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from enum import StrEnum
 from hashlib import blake2b
 from itertools import combinations
 from math import comb
@@ -18,8 +19,8 @@ from ..landing.files import Listing, RawFile, TableRef, change_order, parse_name
 
 # %% auto #0
 __all__ = ['LIMIT', 'Again', 'MARKS', 'Position', 'pack_names', 'unpack_names', 'fit_window', 'read_again', 'reread', 'tally',
-           'less', 'plus', 'reload_folder', 'reload_name', 'identify_applied', 'check_instruction', 'bound',
-           'take_over']
+           'less', 'plus', 'reload_folder', 'reload_name', 'identify_applied', 'Instruct', 'Reload',
+           'check_instruction', 'bound', 'take_over']
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -276,19 +277,36 @@ def _is_change(path: str) -> bool:
         return False
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-033
+class Instruct(StrEnum):
+    "What a person may ask of a table's next pass."
+    REWIND = "rewind"  # apply the changes from a file on again
+    REPLAY = "replay"  # apply some files again
+    RELOAD = "reload"  # replace the table by its load files
+    ACCEPT = "accept"  # go on from what a person had to look at
+    ADOPT = "adopt"  # go on from a lake of the 2019 solution
+    DROP = "drop"  # go on without rows in quarantine
+
+
+class Reload(StrEnum):
+    "Which change files are on top of the load files afterwards."
+    KEEP = "keep"  # those that were
+    ALL = "all"
+    SUPERSEDE = "supersede"  # none of those that are applied: the load has them
+
+
 def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dictionary
     "Refuses an instruction that no plan could carry out."
     given, kind = dict(instruction), instruction.get("kind")
-    if kind not in ("rewind", "replay", "reload", "accept", "adopt", "drop"):
+    if kind not in list(Instruct):
         raise BadInstruction(f"an instruction is rewind, replay, reload or accept, not {kind!r}")
-    if kind == "rewind" and bool(given.get("to")) == bool(given.get("after")):
+    if kind == Instruct.REWIND and bool(given.get("to")) == bool(given.get("after")):
         raise BadInstruction("rewind needs a change file: "
                              "to=FILE (from it on) or after=FILE (from the next on)")
-    if kind == "replay" and (not given.get("files") or isinstance(given["files"], str)):
+    if kind == Instruct.REPLAY and (not given.get("files") or isinstance(given["files"], str)):
         raise BadInstruction("replay needs files: a list of change files")
-    if kind == "reload" and given.setdefault("changes", "keep") not in ("keep", "all", "supersede"):
+    if kind == Instruct.RELOAD and given.setdefault("changes", Reload.KEEP) not in list(Reload):
         raise BadInstruction(f"reload needs changes: 'keep', 'all' or 'supersede', not {given['changes']!r}")
-    files = given.get("files") or () if kind != "drop" else ()  # rows of load files may be dropped, too
+    files = given.get("files") or () if kind != Instruct.DROP else ()  # rows of load files may be dropped, too
     for path in [given.get("to"), given.get("after"), given.get("last"), *files]:
         if path and not _is_change(path):
             raise BadInstruction(f"{kind} needs change files like 20181215-100311204.parquet, not {path!r}")

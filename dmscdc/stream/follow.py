@@ -15,7 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import BadSetting, Busy, DmscdcError
+from ..errors import NOT_DONE, WELL, BadSetting, Busy, DmscdcError, Verdict
 from ..landing.files import TableRef, for_shell, parse_name
 from ..landing.layout import entries
 from ..landing.load_set import clock
@@ -27,6 +27,7 @@ from ..spark.formats import odd_names
 from ..spark.server import SparkServer, serve
 from ..spark.session import open_session
 from ..state.items import TableItem
+from ..state.position import Instruct, Reload
 from ..state.registry import open_state
 from ..storage.filesystem import client as client_of_aws, code_of, fs_and_path
 from ..storage.log_store import open_store
@@ -281,8 +282,8 @@ def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Kn
     if is_scan:
         known.forget(had)
     if item.position and files:  # it is in the lake already
-        changes = "supersede" if before.loading.startswith("dynamodb:") else "keep"
-        open_state(state, landing).instruct(table, {"kind": "reload", "changes": changes})
+        changes = Reload.SUPERSEDE if before.loading.startswith("dynamodb:") else Reload.KEEP
+        open_state(state, landing).instruct(table, {"kind": Instruct.RELOAD, "changes": changes})
     done = {"columns": {**before.columns, **columns}, "loading": "", "loaded": before.loading, "is_lost": False}
     done |= {"loads": tuple(dict.fromkeys([*before.loads, before.loading]))}
     done |= {"loaded_at": round(time.time() * 1e6), "missed": (), "more_missed": 0}
@@ -438,15 +439,15 @@ def _still_open(
 ) -> Applied:
     "With what was told of a window that was applied with a load, which settles doubts of before it, not these."
     kept = (open_state(state, landing).get(table) or TableItem(table)).status.get("doubts") or ()
-    if done.verdict not in ("ok", "nothing") or not (left := [one for one in told if one not in kept]):
+    if done.verdict not in WELL or not (left := [one for one in told if one not in kept]):
         return done
     _note(state, landing, table, seen, told)
-    return replace(done, verdict="attention", words=". ".join([done.words, *left]))
+    return replace(done, verdict=Verdict.ATTENTION, words=". ".join([done.words, *left]))
 
 
 def _refusal(done: Applied, manifest: Manifest, table: TableRef, say: Callable[[str], None]) -> Applied:
     "With what helps where records that are no changes refuse their window."
-    if done.verdict != "refused" or not manifest.bad:
+    if done.verdict != Verdict.REFUSED or not manifest.bad:
         return done
     way = f"dmscdc table set {for_shell(table)} --bad-rows aside, then this command again"
     say(helps := f"{manifest.bad[0]}. To put such records aside and go on: {way}")
@@ -510,19 +511,20 @@ def follow(
             _note(state, landing, ref, seen_of(stream, manifest), told)
         say(f"{table}: {_read_words(stream, manifest)}")
         is_first = not done
-        if item.key and manifest.number and (manifest.records or is_first or done.verdict == "busy"):
+        if item.key and manifest.number and (manifest.records or is_first or done.verdict == Verdict.BUSY):
             done = _refusal(apply(), manifest, ref, say)
             done = _still_open(done, state, landing, ref, seen_of(stream, manifest), told)
         elif manifest.bad and not item.key:  # and nothing else was ever read, so not even the key is known
-            done = _refusal(Outcome(table, "refused", "no record of the stream could be read"), manifest, ref, say)
+            unread = Outcome(table, Verdict.REFUSED, "no record of the stream could be read")
+            done = _refusal(unread, manifest, ref, say)
         elif manifest.doubts and not item.key:
-            done = Outcome(table, "attention", "; ".join(manifest.doubts))
+            done = Outcome(table, Verdict.ATTENTION, "; ".join(manifest.doubts))
         if days and (is_first or manifest.records and manifest.number % _MANIFESTS == 0):
             item = open_state(state, landing).get(ref) or item
             count = clean_staged(ref, landing, lake, folder, item, days, _told(client, stream)[1])
             say(f"{table}: {count:,} staged file{'s' * (count != 1)} older than {days:g} days deleted")
-        done = done or Outcome(table, "nothing", "the stream holds nothing yet")
-        if done.verdict in ("failed", "refused") or drain and not manifest.is_full:
+        done = done or Outcome(table, Verdict.NOTHING, "the stream holds nothing yet")
+        if done.verdict in NOT_DONE or drain and not manifest.is_full:
             return done
         at_once = drain or manifest.is_full
         if stop.wait(0.0 if at_once else max(0.0, every - (time.monotonic() - begun))):
