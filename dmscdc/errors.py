@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 # %% auto #0
-__all__ = ['NOT_DONE', 'TROUBLE', 'WELL', 'ENDS', 'ERRORS', 'Verdict', 'steers', 'escaped', 'escaped_json', 'DmscdcError',
+__all__ = ['NOT_DONE', 'TROUBLE', 'WELL', 'ENDS', 'ERRORS', 'Word', 'Verdict', 'steers', 'escaped', 'escaped_json', 'DmscdcError',
            'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable', 'LandingContradicts', 'AlreadyExists',
            'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable', 'InputChanged', 'LakeDamaged', 'CommitConflict',
            'LeftToFormat', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy',
@@ -23,7 +23,14 @@ __all__ = ['NOT_DONE', 'TROUBLE', 'WELL', 'ENDS', 'ERRORS', 'Verdict', 'steers',
            'WrongValue', 'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #7e4d1c02
-class Verdict(StrEnum):
+class Word(StrEnum):
+    "One of a few words. It shows itself as the text that it is, in logs, states and the results of cells."
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Verdict(Word):
     "How a run, a table or a pass ends; the worst is the first. No run ends as `WAITING` or `PAUSED`: a table is."
 
     exit_code: int  # of a command that ends with it
@@ -48,9 +55,6 @@ class Verdict(StrEnum):
         verdict.color = color
         verdict.meaning = meaning
         return verdict
-
-    def __repr__(self) -> str:  # as in logs and states
-        return repr(self.value)
 
     @classmethod
     def worst(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
+from ..errors import Word
 from ..landing.files import Listing, RawFile, TableRef, change_order, day_before, for_shell
 from ..landing.load_set import clock
 from ..state.position import Instruct, Position, fit_window, identify_applied, less, plus, tally
@@ -144,7 +144,7 @@ def by_tally(found: Arrivals, position: Position) -> Arrivals:
     return replace(found, old=old, too_late=too_late)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-035
-class PlanKind(StrEnum):
+class PlanKind(Word):
     "What a run would do. `BOTH`: a load set replaces the table, and the changes after it are applied to it."
     NOTHING = "nothing"
     INITIAL = "initial"

@@ -9,12 +9,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from enum import StrEnum
 from hashlib import blake2b
 from itertools import combinations
 from math import comb
 
-from ..errors import BadInstruction, NotADmsName
+from ..errors import BadInstruction, NotADmsName, Word
 from ..landing.files import Listing, RawFile, TableRef, change_order, parse_name
 
 # %% auto #0
@@ -277,7 +276,7 @@ def _is_change(path: str) -> bool:
         return False
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-033
-class Instruct(StrEnum):
+class Instruct(Word):
     "What a person may ask of a table's next pass."
     REWIND = "rewind"  # apply the changes from a file on again
     REPLAY = "replay"  # apply some files again
@@ -287,7 +286,7 @@ class Instruct(StrEnum):
     DROP = "drop"  # go on without rows in quarantine
 
 
-class Reload(StrEnum):
+class Reload(Word):
     "Which change files are on top of the load files afterwards."
     KEEP = "keep"  # those that were
     ALL = "all"
