@@ -79,8 +79,9 @@ jars: $(STAMP) $(SECOND)/.made ## the list of jars that Spark is given, with che
 	.ci/jars $(VENV) $(SECOND) > jars.new
 	@mv jars.new dmscdc/jars.txt
 
-lint: $(STAMP) ## ruff, by the rules in pyproject.toml
+lint: $(STAMP) ## ruff and mypy, by the rules in pyproject.toml
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
 
 quick/% rooms/$(PLAIN): export JAVA_HOME := /nowhere
 quick/% test/% proof/%: $(STAMP)

@@ -66,9 +66,9 @@ class Answer:
 
     def _first(self) -> list[dict[str, Any]]:
         "The rows that are shown."
-        is_arrow = isinstance(self.data, pa.Table)
-        rows = self.data.slice(0, _SHOWN) if is_arrow else _collected(self.data.limit(_SHOWN))
-        return rows.to_pylist()
+        if isinstance(self.data, pa.Table):
+            return self.data.slice(0, _SHOWN).to_pylist()
+        return _collected(self.data.limit(_SHOWN)).to_pylist()
 
     def _notes(self, shown: int) -> list[str]:
         rows = len(self)

@@ -23,7 +23,9 @@ class Choice:
         names: Mapping[str, Any],  # that the line may use
         gaps: Mapping[str, Any],  # a value for each, or a list of which the first is chosen
     ) -> None:
-        self._form, self._names, self._shown = line, names, None
+        self._form = line
+        self._names = names
+        self._shown: list[Any] | None = None  # what the notebook shows, once it does
         self.values = {name: gap[0] if isinstance(gap, list) else gap for name, gap in gaps.items()}
         self.fields: dict[str, Any] = {}  # of ipywidgets, by gap; {} where it is not installed
 

@@ -190,8 +190,10 @@ class Table:
         "One row for each cell that differs between two times, as `as_of` has them."
         if not (key := asked(self.config, self.name).key):
             raise BadKey(f"{self.name} has no key: which row of one time is which of the other is not known")
-        tables = [self.as_of(**position(one)).to_arrow() for one in (before, after)]
-        return answer_of(f"{self.name}, {before} beside {after or 'now'}", differing(*tables, key), (*key, *DIFFERING))
+        first = self.as_of(**position(before)).to_arrow()
+        second = self.as_of(**position(after)).to_arrow()
+        cells = differing(first, second, key)
+        return answer_of(f"{self.name}, {before} beside {after or 'now'}", cells, (*key, *DIFFERING))
 
     def runs(self) -> Answer:
         "The runs of the table, the newest first."

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, NotADmsName, UnknownTable, Verdict
 from ..lake.table import open_lake
-from ..landing.files import FolderLanding, Listing, TableRef, for_shell, landing_command, parse_name
+from ..landing.files import FolderLanding, Listing, Place, TableRef, for_shell, landing_command, parse_name
 from ..landing.files import printable, too_deep
 from ..landing.s3 import THREADS, Bucket, BucketLanding, Landing, open_landing
 from ..landing.transactions import transactions_from
@@ -78,11 +78,14 @@ def _first_mixed(landing: Landing) -> str:  # "" where there is none
     return next(filter(None, map(_first_mixed_in, landing.places)), "")
 
 
-def _first_mixed_in(place: FolderLanding | BucketLanding) -> str:
+def _first_mixed_in(place: Place) -> str:
     if isinstance(place, FolderLanding):
         found = (path for deep in ("", "*/", "*/*/") for path in place.root.glob(f"{deep}{_MIXED}*"))
         return next((path.relative_to(place.root).as_posix() for path in found), "")
-    start, bucket = place.bucket.start, place.bucket
+    if not isinstance(place, BucketLanding):
+        return ""
+    bucket = place.bucket
+    start = bucket.start
     folders = [one["Prefix"] for page in bucket.pages(start, delimiter="/") for one in page.get("CommonPrefixes") or ()]
     pages = (next(bucket.pages(above + _MIXED)) for above in (start, *folders))
     return next((one["Key"] for page in pages for one in page.get("Contents") or ()), "")[len(start):]
@@ -107,16 +110,16 @@ def transactions(landing: Landing, setting: str) -> list[Finding]:
 _TABLES, _FOLDERS = 20, 20  # that are looked at
 
 
-def _beside(place: FolderLanding | BucketLanding) -> list[str]:  # at most `_FOLDERS`
+def _beside(place: Place) -> list[str]:  # at most `_FOLDERS`
     "Places of the folders beside a place of the landing, and the one that holds them all."
     if isinstance(place, FolderLanding):
         above = place.root.parent
         return [str(one) for one in (above, *islice(sorted(above.iterdir()), _FOLDERS)) if one.is_dir()]
-    if not place.bucket.start:  # nothing lies beside a bucket
+    if not isinstance(place, BucketLanding) or not place.bucket.start:  # nothing lies beside a bucket
         return []
-    above = Bucket(place.root.rpartition("/")[0])
-    lines = (one for page in above.pages(above.start, delimiter="/") for one in page.get("CommonPrefixes") or ())
-    return [above.root, *(f"s3://{above.name}/{one['Prefix'].rstrip('/')}" for one in islice(lines, _FOLDERS))]
+    bucket = Bucket(place.root.rpartition("/")[0])
+    lines = (line for page in bucket.pages(bucket.start, delimiter="/") for line in page.get("CommonPrefixes") or ())
+    return [bucket.root, *(f"s3://{bucket.name}/{line['Prefix'].rstrip('/')}" for line in islice(lines, _FOLDERS))]
 
 
 def other_half(landing: Landing, tables: Iterable[TableRef]) -> Iterator[Finding]:
@@ -184,7 +187,7 @@ def undecided(
     errors: Collection[Finding],  # that files have been found to have
 ) -> Iterator[Finding]:
     "Tables that want attention, or whose input was refused, as `plan` says it, unless an error of its files says it."
-    state = open_state(config.state, config.landing, ask=True) if items else None
+    state = open_state(config.state, config.landing, ask=True)
     for item in items:
         row = status_row(read_status(item.table, config, landing, state, now))
         known = any(error.place == str(item.table) and error.what in row["words"] for error in errors)

@@ -79,7 +79,8 @@ def _of_csv(file: RawFile, url: str, item: TableItem) -> Sample:
     if not file.size:
         return Sample(file, Footer(file.path, (), 0, 0), whole=True)
     how = replace(format_from(item.columns, item.csv), inserts=False)
-    rows = first_rows(str(item.table), file.path, url, how, bad := [])
+    bad: list[BadRow] = []
+    rows = first_rows(str(item.table), file.path, url, how, bad)
     schema = tuple(Column(one.name, column_type(one.type)) for one in rows.schema)
     whole = file.path.endswith(".csv") and file.size < _CSV_BYTES
     footer = Footer(file.path, schema, rows.num_rows, rows.nbytes)

@@ -79,7 +79,10 @@ def look_at_task(
         found = []
     if not found:
         raise BadSetting(f"DMS knows no task {name} here; it has: aws dms describe-replication-tasks")
-    task, unread, settings, tables = found[0], [], [], []
+    task = found[0]
+    unread: list[Finding] = []
+    settings: list[Settings] = []
+    tables: list[Mapping[str, Any]] = []
     place = f"task {task['ReplicationTaskIdentifier']}"
     settings += parse_settings(json.dumps(task, default=str), place)
     try:

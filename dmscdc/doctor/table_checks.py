@@ -185,7 +185,8 @@ def _loaded(e: Evidence) -> set[tuple] | None:
     "The keys of all load rows; None where they are not known or too many."
     if not e.load or len(e.load) < len(e.listing.load) or any(one.problem for one in e.load):
         return None
-    if sum(one.footer.rows for one in e.load) > _KEYS or any(set(e.key) - set(one.names) for one in e.load):
+    rows = sum(one.footer.rows for one in e.load if one.footer)
+    if rows > _KEYS or any(set(e.key) - set(one.names) for one in e.load):
         return None
     found: set[tuple] = set()
     for one in e.load:
@@ -332,7 +333,10 @@ def _span(values: pa.ChunkedArray) -> tuple[np.datetime64, np.datetime64] | None
     unit = "D" if pa.types.is_date32(values.type) else values.type.unit
     ends = pc.min_max(values)
     low, high = ends["min"], ends["max"]
-    return (np.datetime64(low.value, unit), np.datetime64(high.value, unit)) if low.is_valid else None
+    if not low.is_valid:
+        return None
+    moments = np.array([low.value, high.value]).astype(f"datetime64[{unit}]")
+    return moments[0], moments[1]
 
 
 def times(e: Evidence) -> Iterator[Finding]:
@@ -391,7 +395,7 @@ def zones(e: Evidence) -> Iterator[Finding]:
     mend = "DatePartitionTimezone of the DMS endpoint to UTC, or leave it out"
     why = "Where clocks are set back, an hour of names comes twice and the files of that hour are in the wrong order"
     if len(files) > 2 and len(shifts) <= 2 and None not in shifts and any(shifts):
-        hours = " and ".join(f"{shift / 3600:+g} h" for shift in sorted(shifts))
+        hours = " and ".join(f"{shift / 3600:+g} h" for shift in sorted(shift or 0.0 for shift in shifts))
         two = ": daylight saving" if len(shifts) > 1 else ""
         yield Finding("warning", e.name, f"names of change files differ from UTC by {hours}{two}", why, mend)
     elif odd:

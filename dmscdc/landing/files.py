@@ -10,21 +10,22 @@ import os
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from errno import ENAMETOOLONG
 from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import Any, Protocol
 
 from ..errors import LandingUnreachable, NotADmsName, steers
 
 # %% auto #0
 __all__ = ['SEGMENTS', 'OURS', 'WHOLE_ROWS', 'NO_NAME', 'UNFOLLOWED', 'is_sound', 'printable', 'TableRef', 'for_shell', 'DmsName',
            'parse_name', 'is_transactions', 'RawFile', 'change_order', 'day_before', 'Listing', 'classify',
-           'is_no_file', 'FolderLanding', 'first_deep', 'too_deep', 'holds_dms', 'describe_empty', 'landing_command']
+           'is_no_file', 'Landing', 'Place', 'FolderLanding', 'first_deep', 'too_deep', 'holds_dms', 'describe_empty',
+           'landing_command']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 def is_sound(name: str) -> bool:
@@ -113,8 +114,8 @@ def _stamp(base_name: str, found: re.Match) -> datetime:
     "The time in the name of a change file: three or four digits after the second."
     try:
         digits = found["day"] + found["clock"]
-        parts = [int(digits[:4])] + [int(digits[i:i + 2]) for i in range(4, 14, 2)]
-        return datetime(*parts, int(found["fraction"].ljust(6, "0")), tzinfo=timezone.utc)
+        second = datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc)
+        return second.replace(microsecond=int(found["fraction"].ljust(6, "0")))
     except ValueError as error:
         raise NotADmsName(f"{base_name!r} looks like a change file but its digits are no time") from error
 
@@ -206,7 +207,7 @@ def _load_order(file: RawFile) -> tuple:
 def classify(files: Iterable[RawFile]  # all files below one table's folder, in any order
              ) -> Listing:  # sorted out and ordered
     "Load files, change files and foreign files, by name and place; the same for a folder and a bucket."
-    kinds = {"load": [], "change": [], "": []}
+    kinds: dict[str, list[RawFile]] = {"load": [], "change": [], "": []}
     for file in files:  # in a bucket a folder may be called nothing
         kinds["" if file.path.startswith("/") or "//" in file.path else _kind(file.name)].append(file)
     load, changes, foreign = kinds.values()
@@ -342,6 +343,57 @@ def _is_mixed(folder: str) -> bool:
     except OSError:
         return False
 
+# %% ../../notebooks/02_landing/01_files.ipynb #5ca11a02
+class Landing(Protocol):
+    "Where DMS writes: a folder, a bucket, or several of them."
+
+    @property
+    def root(self) -> Any:  # an address or a path; of several all of them, in words
+        ...
+
+    @property
+    def places(self) -> Sequence[Place]:  # that it consists of
+        ...
+
+    @property
+    def unread(self) -> Mapping[str, str]:  # schemas that could not be listed, and why
+        ...
+
+    @property
+    def mixed(self) -> Sequence[str]:  # folders that hold files of transactions
+        ...
+
+    @property
+    def odd(self) -> Mapping[str, str]:  # folders that no pass looks into, and why
+        ...
+
+    def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:
+        "Tables with at least one file of DMS, by name; known ones are not looked for."
+        ...
+
+    def files(self, table: TableRef, position: Any = None) -> Listing:
+        "The files of a table; with a position none that is more than a day older than what was applied last."
+        ...
+
+    def url(self, table: TableRef, path: str = "") -> str:
+        "The address of a table's folder, or of a file in it."
+        ...
+
+    def describe_empty(self) -> str:
+        "One sentence for `LandingEmpty`."
+        ...
+
+
+class Place(Landing, Protocol):
+    "One folder or bucket."
+
+    deep: list[str]  # a file of DMS of each folder that is no table, but has some too deep
+    listings: int  # of tables until now
+
+    def transactions(self, folder: str, after: str = "") -> list[RawFile]:
+        "The files of transactions in a folder, by name, from a name on."
+        ...
+
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-044
 class FolderLanding:
     """A landing in a folder. `unread`: schemas that cannot be read; `mixed`: folders with files of transactions;
@@ -349,7 +401,10 @@ class FolderLanding:
 
     def __init__(self, root: str | Path  # the folder above the schemas
                  ):
-        self.root, self.listings, self.unread, self.mixed = Path(root).absolute(), 0, {}, []
+        self.root = Path(root).absolute()
+        self.listings = 0
+        self.unread: dict[str, str] = {}
+        self.mixed: list[str] = []
         self.deep: list[str] = []
         self.odd: dict[str, str] = {}
 
@@ -483,7 +538,8 @@ def _wrong_level(root: str, paths: list[str]) -> str:
 
 def _divided(paths: Iterable[str]) -> list[str]:  # [] where there is none
     "The folders where tables lie, those with loads first, if changes of some table lie in another one than its load."
-    load, changes = defaultdict(set), defaultdict(set)  # by table
+    load: dict[tuple[str, ...], set[str]] = defaultdict(set)  # by table
+    changes: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for path in paths:
         kind, above = _kind(path.rpartition("/")[2]), _above(path)
         if kind and above:

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from ..errors import LandingContradicts
-from .files import FolderLanding, Listing, TableRef
+from .files import Listing, Place, TableRef
 
 # %% auto #0
 __all__ = ['places_of', 'JoinedLanding']
@@ -31,11 +31,11 @@ def _way(outer: str, inner: str) -> str:  # "" where it does not lie in it
 class JoinedLanding:
     "A landing in several places. Counters and lists are those of all of them."
 
-    def __init__(self, places: Sequence[FolderLanding]):  # opened; or `BucketLanding`
+    def __init__(self, places: Sequence[Place]):  # opened
         self.places = tuple(places)
         roots = [str(place.root) for place in self.places]
         self._inside = {root: [way for other in roots if (way := _way(root, other))] for root in roots}
-        self._found: dict[TableRef, dict[str, FolderLanding]] = {}  # where files lie, by path
+        self._found: dict[TableRef, dict[str, Place]] = {}  # where files lie, by path
 
     root = property(lambda self: " and ".join(str(one.root) for one in self.places), doc="All places, in words.")
     listings = property(lambda self: sum(one.listings for one in self.places))
@@ -46,13 +46,14 @@ class JoinedLanding:
         folder: why for one in self.places for folder, why in one.odd.items() if self._owns(one, folder)
     })
 
-    def _owns(self, place: FolderLanding, path: str) -> bool:  # below the place
+    def _owns(self, place: Place, path: str) -> bool:  # below the place
         "Whether a path of a place does not lie in another place."
         return not any(f"{path}/".startswith(f"{way}/") for way in self._inside[str(place.root)])
 
     def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
         "Tables with at least one DMS file in one of the places, by name."
-        known, found = tuple(known), set()
+        known = tuple(known)
+        found: set[TableRef] = set()
         for one in self.places:
             found |= {table for table in one.tables(known) if self._owns(one, f"{table.schema}/{table.name}")}
             one.deep = [path for path in one.deep if self._owns(one, path)]
@@ -68,7 +69,7 @@ class JoinedLanding:
                 f"{table}: load files lie in {' and in '.join(loads)}, and which of them the table begins with cannot "
                 "be told. Move one of them out of the landing"
             )
-        where: dict[str, FolderLanding] = {}
+        where: dict[str, Place] = {}
         for one, found in listings:
             for file in chain(found.load, found.changes):
                 if file.path in where:

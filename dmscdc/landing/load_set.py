@@ -124,7 +124,7 @@ _NEAR = 60.0  # seconds before the first load file in which a change file may be
 def is_believable(file: RawFile  # a change file
                   ) -> bool:
     "Whether its object time is at most minutes after the time in its name."
-    return -_COARSE <= file.time - parse_name(file.name).stamp.timestamp() <= _DELAY
+    return -_COARSE <= file.time - file.stamp.timestamp() <= _DELAY
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-035
 @dataclass(frozen=True)

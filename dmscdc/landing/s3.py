@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,12 +20,12 @@ from typing import Any
 
 from ..errors import LandingUnreachable
 from ..storage.filesystem import client, code_of, opener_of, split_url
-from .files import (NO_NAME, OURS, FolderLanding, Listing, RawFile, TableRef, classify, day_before,
+from .files import (NO_NAME, OURS, FolderLanding, Landing, Listing, Place, RawFile, TableRef, classify, day_before,
                                   describe_empty, first_deep, holds_dms, is_sound, is_transactions)
 from .joined import JoinedLanding, places_of
 
 # %% auto #0
-__all__ = ['DAY', 'THREADS', 'Landing', 'listing_from_keys', 'begin_of', 'days_since', 'Bucket', 'is_enough', 'BucketLanding',
+__all__ = ['DAY', 'THREADS', 'listing_from_keys', 'begin_of', 'days_since', 'Bucket', 'is_enough', 'BucketLanding',
            'open_landing']
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-008
@@ -49,7 +49,8 @@ def listing_from_keys(pages: Iterable[dict],  # responses of `list_objects_v2` w
                       prefix: str = ""  # of the landing in the bucket, with or without the last "/"
                       ) -> dict[TableRef, Listing]:  # the tables with DMS files
     "All tables of a landing in a bucket from one listing, by the same rules as a folder."
-    start, tables = f"{prefix.strip('/')}/".lstrip("/"), {}
+    start = f"{prefix.strip('/')}/".lstrip("/")
+    tables: dict[TableRef, list[RawFile]] = {}
     for file in _raw_files((item for page in pages for item in page.get("Contents") or ()), start):
         schema, table, *path = file.path.split("/", 2)
         if path and OURS not in (schema, table) and is_sound(schema) and is_sound(table):
@@ -78,7 +79,9 @@ def days_since(days: Iterable[str],  # common beginnings of change files
                begin: str  # from `begin_of`
                ) -> list[tuple[str, str]]:  # where each run starts, exclusive; its last day
     "Runs of consecutive days, in the order of keys, that can contain wanted files."
-    name, runs, open = begin.rpartition("/")[2], [], False
+    name = begin.rpartition("/")[2]
+    runs: list[tuple[str, str]] = []
+    open = False
     for day in sorted(days):
         digits, wanted = day[-9:-1], day[-9:-1] >= name[:8]
         if wanted and open:
@@ -198,7 +201,8 @@ def _overview(bucket: Bucket, start: str,  # beginning of the table's keys
              below: str = ""  # a part of it
              ) -> tuple[list[dict], list[str]]:
     "All objects except change files, and the days of change files: usually one request."
-    objects, days = [], []
+    objects: list[dict] = []
+    days: list[str] = []
     for page in bucket.pages(start + below, delimiter="-"):
         objects += page.get("Contents") or ()
         for path in (line["Prefix"][len(start):] for line in page.get("CommonPrefixes") or ()):
@@ -298,8 +302,12 @@ class BucketLanding:
     pass looks into."""
 
     def __init__(self, url: str, s3: Any = None):  # s3://bucket/prefix, or s3a://; a client
-        self.bucket, self.listings, self._lock = Bucket(url, s3), 0, Lock()
-        self.root, self.unread, self.mixed = self.bucket.root, {}, []
+        self.bucket = Bucket(url, s3)
+        self.root = self.bucket.root
+        self.listings = 0
+        self._lock = Lock()
+        self.unread: dict[str, str] = {}
+        self.mixed: list[str] = []
         self.deep: list[str] = []
         self.odd: dict[str, str] = {}
 
@@ -308,7 +316,10 @@ class BucketLanding:
 
     def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
         "Tables with at least one DMS file, by name."
-        self.unread, self.odd, mixed, deep = {}, {}, set(), set()
+        self.unread = {}
+        self.odd = {}
+        mixed: set[str] = set()
+        deep: set[str] = set()
         tables = _tables_in(self.bucket, known, self.unread, mixed, deep, self.odd)
         self.deep = sorted(key[len(self.bucket.start):] for key in deep)
         self.mixed = sorted(prefix[len(self.bucket.start):-1] for prefix in mixed)
@@ -338,13 +349,10 @@ class BucketLanding:
         return describe_empty(self.root, [f.path for f in files], more=page.get("IsTruncated", False))
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-048
-_LANDINGS = {
+_LANDINGS: dict[str, Callable[[str], Place]] = {
     "folder": FolderLanding, "s3": BucketLanding, "s3a": BucketLanding,
     "file": lambda url: FolderLanding(url.removeprefix("file://")),
 }
-
-
-Landing = FolderLanding | BucketLanding | JoinedLanding
 
 
 def open_landing(url: str | Path  # a folder, also as file://…, or s3://bucket/prefix; several, see `places_of`

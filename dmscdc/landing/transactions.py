@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 
 from ..errors import BadSetting, Unreadable
-from .files import FolderLanding, RawFile, TableRef, day_before, is_sound
-from .s3 import BucketLanding, Landing, open_landing
+from .files import Place, RawFile, TableRef, day_before, is_sound
+from .s3 import Landing, open_landing
 from ..storage.filesystem import fs_and_path, is_bucket, new_fs_and_path
 
 # %% auto #0
@@ -64,7 +64,9 @@ def _records(file: Iterable[bytes],  # lines
     "The rows of a file: lines, joined while a quote is open. Raises `ValueError` if one is open at the end."
     field, delimiter = _field(how), re.escape(how.delimiter.encode())
     whole, quote = re.compile(field + b"(?:" + delimiter + field + rb")*\r?\n?"), how.quote.encode()
-    lines, quotes, first = [], 0, 0
+    lines: list[bytes] = []
+    quotes = 0
+    first = 0
     for number, line in enumerate(file, 1):
         first, quotes = (first if lines else number), quotes + (line.count(quote) if quote else 0)
         lines.append(line)
@@ -90,7 +92,9 @@ def divide(content: Iterable[bytes],  # the lines of a file, not compressed
            how: Transactions
            ) -> dict[TableRef, bytes]:  # the rows of each table, as DMS would have written them into its own file
     "The rows of a file by table, in their order. Raises `ValueError` with the row's number."
-    delimiter, quote, parts = how.delimiter.encode(), how.quote.encode(), {}
+    delimiter = how.delimiter.encode()
+    quote = how.quote.encode()
+    parts: dict[TableRef, list[bytes]] = {}
     begin = re.compile((b"(" + _field(how) + b")" + re.escape(delimiter)) * 3)
     for number, row in enumerate(_records(content, how), 1):
         found = begin.match(row)
@@ -247,7 +251,7 @@ def _first_load(landing: Landing, table: TableRef, starts: dict[TableRef, float]
     return starts[table]
 
 
-def _route_part(landing: FolderLanding | BucketLanding, file: RawFile, table: TableRef, content: bytes,
+def _route_part(landing: Place, file: RawFile, table: TableRef, content: bytes,
                 start: float  # of the table's load, see `_first_load`
                 ) -> Routed:
     "Write the change file of one table, unless it is there. Raises `ValueError` if another one is there."
@@ -276,7 +280,7 @@ def _lines(content: bytes, name: str) -> Iterable[bytes]:
 class _Look:
     "What is to be divided."
     landing: Landing
-    place: FolderLanding | BucketLanding  # of the landing, where the folder lies
+    place: Place  # of the landing, where the folder lies
     how: Transactions
     url: str                    # of the list
     done: Done                  # the list, with the time of this look if it listed all
@@ -308,7 +312,7 @@ def _sum(*several: Routed) -> Routed:
 _DAY = 86_400.0  # seconds
 
 
-def _place_with(landing: Landing, folder: str) -> FolderLanding | BucketLanding:
+def _place_with(landing: Landing, folder: str) -> Place:
     "Of a landing in several places that one where the folder of transactions lies."
     first, *others = landing.places
     known = (one for one in others if _read(f"{one.root}/{folder}/{_LIST}") is not None)
@@ -326,7 +330,9 @@ def _look(landing: str, setting: str) -> _Look:
     new = {file for file in files if done.is_new(file)}
     grown = {file for file in files if done.known.get(file.name, file.size) != file.size}
     known = [file for file in files if file.name < done.since and file not in new]
-    days, late, unsure = done.days, [], []
+    days = done.days
+    late: Sequence[RawFile] = ()
+    unsure: Sequence[str] = ()
     if days is not None:
         late, unsure = _came_late(done, known)
     elif is_full:  # an earlier version has kept no tallies
@@ -336,9 +342,9 @@ def _look(landing: str, setting: str) -> _Look:
     problems += [f"{how.folder} has other files of {day} than were divided, so at least one came late with an old "
                  "object time, and nobody can tell which. Its changes are in no table. Put it again, so that its time "
                  "is new (touch it, or copy it onto itself)" for day in unsure]
-    files = tuple(sorted({*new, *grown, *late}, key=lambda file: file.name))
+    undivided = sorted({*new, *grown, *late}, key=lambda file: file.name)
     done = replace(done, full=now if is_full else done.full, days=days)
-    return _Look(where, there, how, url, done, files, tuple(problems))
+    return _Look(where, there, how, url, done, tuple(undivided), tuple(problems))
 
 
 def waiting(landing: str, setting: str) -> tuple[RawFile, ...]:  # in order
@@ -350,7 +356,9 @@ def route(landing: str,  # where DMS writes
           setting: str   # "cdc"; see `transactions_from`
           ) -> Routed:
     "Divide new files of transactions among their tables. Raises `LandingUnreachable`, `Unreadable`, `BadSetting`."
-    look, passed, starts = _look(landing, setting), [], {}
+    look = _look(landing, setting)
+    passed: list[RawFile] = []
+    starts: dict[TableRef, float] = {}
     routed = Routed(problems=look.problems)
     try:
         for file in look.files:

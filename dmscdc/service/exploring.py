@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from ..changes.csv import CsvUrls, format_from
 from ..errors import LandingEmpty
-from ..landing.files import FolderLanding, RawFile, TableRef
+from ..landing.files import Landing, RawFile, TableRef
 from ..landing.s3 import open_landing
 from ..runs.charts import charts_of
 from ..runs.index import row_of
@@ -83,7 +83,7 @@ def sorted_by_click() -> Markup:  # HTML, to be displayed once
 def landed_changes(
     config: Config,
     table: str = "",  # schema.table; "" for all
-) -> tuple[FolderLanding, dict[TableRef, list[RawFile]]]:  # the landing, and the change files of each table
+) -> tuple[Landing, dict[TableRef, list[RawFile]]]:  # the landing, and the change files of each table
     "The change files that have arrived. Raises `LandingEmpty` if there are none."
     there = open_landing(config.landing)
     found = {one: there.files(one).changes for one in ([TableRef.parse(table)] if table else there.tables())}

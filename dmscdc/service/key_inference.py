@@ -20,7 +20,7 @@ from ..changes.derived import column_of, computed
 from ..changes.read import SEQUENCE, images_of_all, may_hold_sequence
 from ..changes.schema import OP, Column, check_names, column_type, open_raw, size_of
 from ..errors import Nameless, Refused, Unreadable
-from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
+from ..landing.files import Landing, Listing, RawFile, TableRef, for_shell
 from ..landing.layout import column_names, expression, source_columns
 from ..load.arrivals import count
 from ..storage.filesystem import fs_and_path
@@ -35,7 +35,7 @@ SHARE = 64 << 20  # bytes before compression
 
 
 def first_of(
-    landing: FolderLanding,  # where the file is
+    landing: Landing,  # where the file is
     table: TableRef,
     file: RawFile,  # of the table
     csv: CsvFormat = CsvFormat(),  # how its CSV files are read
@@ -51,7 +51,7 @@ def first_of(
 
 
 def some_rows(
-    landing: FolderLanding,  # where the file is
+    landing: Landing,  # where the file is
     table: TableRef,
     file: RawFile,  # of the table
     csv: CsvFormat = CsvFormat(),  # how its CSV files are read
@@ -165,7 +165,7 @@ def keyless_changes(
     return Counter(op for op in rows[OP].to_pylist() if op in ("U", "D"))
 
 
-def _lying_there(landing: FolderLanding, table: TableRef, files: Sequence[RawFile], csv: CsvFormat) -> str:
+def _lying_there(landing: Landing, table: TableRef, files: Sequence[RawFile], csv: CsvFormat) -> str:
     "What is said of such changes among the first rows of change files."
     found: Counter[str] = Counter()
     for file in files:
@@ -179,7 +179,7 @@ def _lying_there(landing: FolderLanding, table: TableRef, files: Sequence[RawFil
 
 
 def suggest_key(
-    landing: FolderLanding,
+    landing: Landing,
     table: TableRef,
     listing: Listing | None = None,  # of the table, if already known
     csv: CsvFormat = CsvFormat(),  # how its CSV files are read
@@ -218,7 +218,7 @@ COUNTED = 1_000_000  # rows of a file that are read
 
 
 def folders_in(
-    landing: FolderLanding,
+    landing: Landing,
     table: TableRef,
     file: RawFile,  # a Parquet file of the table
     partition: tuple[str, ...],  # columns and expressions

@@ -174,7 +174,7 @@ _THEIRS = ("PrimaryKey", "PartitionKey", "LastFullLoadDate", "LastIncrementalFil
 
 def _new_item(path: str, after: Mapping[str, Any]) -> dict[str, Any]:
     "All attributes of a new item, with the names of the 2019 solution."
-    place, table = _split_path(path)
+    place, table = _split_path(path) or ("", TableRef.parse(path))
     bucket, _, prefix = place.partition("/")
     names = {"bucket": bucket, "prefix": f"{prefix}{table.schema}/", "folder": f"{table.name}/"} if place else {}
     last = path + _file_of(after["LastIncrementalFile"], table)
@@ -184,7 +184,8 @@ def _new_item(path: str, after: Mapping[str, Any]) -> dict[str, Any]:
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-020
 def _news_of(table: TableRef, path: str, raw: Mapping, item: TableItem) -> dict[str, Any]:
     "The attributes to be set, in the form of 2019."
-    stored, after = _known_in(raw), to_attributes(item)
+    stored = _known_in(raw)
+    after: dict[str, Any] = to_attributes(item)
     if not _is_known(raw):
         return _new_item(path, after)
     before = _to_ours(table, stored)
@@ -223,7 +224,7 @@ def _update_of(news: Mapping[str, Any], raw: Mapping,  # the item as read
 def _of_landing(raws: Iterable[Mapping], place: str,  # "": of any
                name: str) -> dict[TableRef, dict[str, Any]]:  # raw items by table
     "The items of one landing; one that names it goes before one that does not."
-    found: dict[TableRef, tuple[bool, dict]] = {}
+    found: dict[TableRef, tuple[bool, Mapping[str, Any]]] = {}
     for raw in filter(_is_known, raws):
         there, table = _split_path(raw["path"]["S"]) or ("?", None)
         if table is None or (place and there not in (place, "")):
@@ -234,15 +235,18 @@ def _of_landing(raws: Iterable[Mapping], place: str,  # "": of any
             raise BadSetting(f"dynamodb:{name}: {table} is there twice, {two}; which one is meant?")
         if other is None or other[0]:
             found[table] = vague, raw
-    return {table: raw for table, (_, raw) in found.items()}
+    return {table: dict(raw) for table, (_, raw) in found.items()}
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-027
 class _DynamoItems:
     "The items of one landing in a table of DynamoDB."
     def __init__(self, name: str,  # of the table
                  place: str = ""):  # see `_place_of`; "" takes all items as those of one landing
-        self.name, self.place, self.db = name, place, client("dynamodb")
-        self.paths, self.looked = {}, False  # of items found; whether all were read
+        self.name = name
+        self.place = place
+        self.db = client("dynamodb")
+        self.paths: dict[TableRef, str] = {}  # of items found
+        self.looked = False  # whether all were read
 
     def read(self, path: str) -> dict[str, Any]:  # {} for none
         "An item as stored."
@@ -310,21 +314,22 @@ class _DynamoLeases:
         self.name, self.path, self.read = name, path, read
 
     def acquire(self, table: TableRef, owner: str, seconds: float, now: float | None = None) -> Lease | None:
-        now, token = time.time() if now is None else now, uuid.uuid4().hex
-        values = {"owner": owner, "expiry": now + seconds, "over": now - self.allowance}
+        now = time.time() if now is None else now
+        token = uuid.uuid4().hex
+        values: dict[str, str | int | float] = {"owner": owner, "expiry": now + seconds, "over": now - self.allowance}
         values |= {"token": token, "one": 1, "nobody": "", "number": "N"}
         done, raw = _try_update(self.name, self.path(table), _TAKE_ITEM, **values)
         newest = _lease_in(raw, table, self.name)
         return newest if done or raw.get("lease_token") == {"S": token} else None
 
     def renew(self, lease: Lease, seconds: float, now: float | None = None) -> Lease:
-        values = {"owner": lease.owner, "fence": lease.fence, "expiry": (time.time() if now is None else now) + seconds}
+        expiry = (time.time() if now is None else now) + seconds
+        values: dict[str, str | int | float] = {"owner": lease.owner, "fence": lease.fence, "expiry": expiry}
         raw = _try_update(self.name, self.path(lease.table), _KEEP_ITEM, **values)[1]
-        check_lease(lease, newest := _lease_in(raw, lease.table, self.name))
-        return newest
+        return check_lease(lease, _lease_in(raw, lease.table, self.name))
 
     def release(self, lease: Lease) -> bool:
-        values = {"owner": lease.owner, "fence": lease.fence, "nobody": "", "zero": 0}
+        values: dict[str, str | int | float] = {"owner": lease.owner, "fence": lease.fence, "nobody": "", "zero": 0}
         return _try_update(self.name, self.path(lease.table), _GIVE_ITEM, **values)[0]
 
     def holder(self, table: TableRef, now: float | None = None) -> Lease | None:
@@ -421,7 +426,8 @@ class DynamoState(_DynamoDecisions, State):
                lease: Lease | None = None) -> TableItem:
         for attempt in range(_TRIES):
             path, raw = self.stored.find(table)
-            check_lease(lease, _lease_in(raw, table, self.name))
+            if lease:
+                check_lease(lease, _lease_in(raw, table, self.name))
             changed = how(known_item(table, _read(table, self.address, raw), create))
             if _try_update(self.name, path, _update_of(_news_of(table, path, raw, changed), raw, lease))[0]:
                 return changed

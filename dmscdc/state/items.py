@@ -34,16 +34,17 @@ class Lease:
     fence: int  # rises with every acquisition and never falls
 
 
-def check_lease(lease: Lease | None, newest: Lease | None  # as the state has it now
-                ) -> None:
-    "Raises `LeaseLost` unless it is still the newest; without a lease there is nothing to lose."
-    if lease and (newest is None or (newest.owner, newest.fence) != (lease.owner, lease.fence)):
+def check_lease(lease: Lease, newest: Lease | None  # as the state has it now
+                ) -> Lease:  # the newest
+    "Raises `LeaseLost` unless it is still the newest."
+    if newest is None or (newest.owner, newest.fence) != (lease.owner, lease.fence):
         now = f"held by {newest.owner} (fence {newest.fence})" if newest and newest.owner else "given back"
         raise LeaseLost(f"{lease.owner} has lost its lease on {lease.table} (fence {lease.fence}): it is {now}; "
                         "nothing more may be written")
+    return newest
 
 # %% ../../notebooks/06_state/02_items.ipynb #5281f5e6
-LEASE_FIELDS = {"owner": str, "expiry": (int, float), "fence": int}
+LEASE_FIELDS: dict[str, type | tuple[type, ...]] = {"owner": str, "expiry": (int, float), "fence": int}
 
 
 def lease_of(table: TableRef,
@@ -216,7 +217,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(entries(text)) if text not in ("", "null") else ()
 
 
-def from_attributes(stored: Mapping[str, str | int]  # an item as stored
+def from_attributes(stored: Mapping[str, Any]  # an item as stored
                     ) -> TableItem:
     "An item from its attributes; progress that a person has changed becomes an instruction."
     texts = ("insert_only", "instruction", "intent", "status", "csv")
@@ -278,7 +279,9 @@ def with_settings(item: TableItem,
     "Sets what a person may set; the first key, or `insert_only`, makes a table active."
     if unknown := sorted(set(changes) - set(SETTINGS)):
         raise BadSetting(f"{item.table} has no setting {', '.join(unknown)}; there are {', '.join(SETTINGS)}")
-    given = {k: _columns(item.table, k, v) if k in ("key", "partition") else v for k, v in changes.items()}
+    given: dict[str, Any] = dict(changes)
+    for name in {"key", "partition"} & set(given):
+        given[name] = _columns(item.table, name, given[name])
     if "columns" in given:
         given["columns"] = tuple((name, kind) for name, kind in given["columns"])
     if given.get("key") and given.get("insert_only"):

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from hashlib import blake2b
 from itertools import combinations
 from math import comb
+from typing import Any
 
 from ..errors import BadInstruction, NotADmsName, Word
 from ..landing.files import Listing, RawFile, TableRef, change_order, parse_name
@@ -143,7 +144,7 @@ def _frame(position: Position) -> dict:
 def _fields(data: Mapping) -> dict:
     "The parts of a position from its JSON, without unknown ones."
     known = {name: data[name] for name in Position.__dataclass_fields__ if name in data}
-    parts = {name: unpack_names(data.get(name, {})) for name in ("window", "held", "left_out")}
+    parts: dict[str, Any] = {name: unpack_names(data.get(name, {})) for name in ("window", "held", "left_out")}
     if data.get("applied") is not None:
         count, marks = data["applied"]
         parts["applied"] = int(count), int(marks)

@@ -129,7 +129,7 @@ def _values(lease: Lease, expiry: float = 0.0) -> dict:
 def _stored_lease(table: TableRef, row: sqlite3.Row) -> Lease:
     "A lease as stored. Raises `StateUnusable`."
     sql = "delete from leases where name = '" + str(table).replace("'", "''") + "'"
-    return lease_of(table, row, f"in the state's file by SQL: {sql}")
+    return lease_of(table, dict(row), f"in the state's file by SQL: {sql}")
 
 
 def _read_lease(db: sqlite3.Connection, table: TableRef) -> Lease | None:
@@ -165,8 +165,8 @@ class _SqliteLeases:
         expiry = (time.time() if now is None else now) + seconds
         with transaction(self.path) as db:
             db.execute(_KEEP, _values(lease, expiry))
-            check_lease(lease, newest := _read_lease(db, lease.table))
-            return newest
+            newest = _read_lease(db, lease.table)
+        return check_lease(lease, newest)
 
     def release(self, lease: Lease) -> bool:
         with transaction(self.path) as db:
@@ -209,9 +209,9 @@ class _SqliteDecisions(_SqliteLeases):
 class SqliteState(_SqliteDecisions, State):
     "The state of all tables of one landing, in a SQLite file that is made when missing."
 
-    @property
-    def address(self) -> str:
-        return f"sqlite:{self.path}"
+    def __init__(self, path: str):
+        super().__init__(path)
+        self.address = f"sqlite:{self.path}"
 
     def _read(self, db: sqlite3.Connection, table: TableRef) -> TableItem | None:
         row = db.execute("select * from DMSCDC_Controller where path = ?", (table_path(table),)).fetchone()
@@ -235,7 +235,8 @@ class SqliteState(_SqliteDecisions, State):
                lease: Lease | None = None) -> TableItem:
         columns, slots = ", ".join(ATTRIBUTES), ", ".join(f":{name}" for name in ATTRIBUTES)
         with transaction(self.path) as db:
-            check_lease(lease, _read_lease(db, table))
+            if lease:
+                check_lease(lease, _read_lease(db, table))
             changed = how(known_item(table, self._read(db, table), create))
             db.execute(f"insert or replace into DMSCDC_Controller ({columns}) values ({slots})",
                        to_attributes(changed))
@@ -252,8 +253,35 @@ class _NoState(State):
     def items(self) -> list[TableItem]:
         return []
 
+    def get(self, table: TableRef) -> None:
+        return None
+
+    def remove(self, table: TableRef) -> bool:
+        return False
+
+    def acquire(self, table: TableRef, owner: str, seconds: float, now: float | None = None) -> None:
+        return None
+
+    def renew(self, lease: Lease, seconds: float, now: float | None = None) -> Lease:
+        return check_lease(lease, None)
+
+    def release(self, lease: Lease) -> bool:
+        return False
+
+    def holder(self, table: TableRef, now: float | None = None) -> None:
+        return None
+
     def holders(self, now: float | None = None) -> list[Lease]:
         return []
+
+    def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
+        raise StateUnusable(self.message)
+
+    def decided(self, table: TableRef) -> list[tuple[int, str]]:
+        return []
+
+    def forget(self, table: TableRef, draft: str) -> None:
+        pass
 
     def change(self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False,
                lease: Lease | None = None) -> TableItem:

@@ -179,7 +179,7 @@ def client(service: str  # "s3", "dynamodb", "glue", …
         raise ImportError(NEEDED) from error
 
 
-client.cache_clear = _client.cache_clear  # for tests that change the configuration
+client.cache_clear = _client.cache_clear  # type: ignore[attr-defined]  # for tests that change the configuration
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-019
 def code_of(error: Exception) -> str:

@@ -488,7 +488,9 @@ def _open_bucket(lake: str) -> BucketLogStore:
     return BucketLogStore(*split_url(lake))
 
 
-_STORES = {"folder": LogStore, "s3": _open_bucket, "s3a": _open_bucket}
+_STORES: dict[str, Callable[[str], LogStore | BucketLogStore]] = {
+    "folder": LogStore, "s3": _open_bucket, "s3a": _open_bucket,
+}
 
 
 def open_store(lake: str  # a folder, or s3://bucket/prefix
