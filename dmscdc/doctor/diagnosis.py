@@ -182,11 +182,13 @@ def examine(
 def undecided(
     config: Config,
     landing: Landing,
-    items: Iterable[TableItem],
+    items: Sequence[TableItem],
     now: float,  # epoch seconds
     errors: Collection[Finding],  # that files have been found to have
 ) -> Iterator[Finding]:
     "Tables that want attention, or whose input was refused, as `plan` says it, unless an error of its files says it."
+    if not items:  # the state may be what is wrong
+        return
     state = open_state(config.state, config.landing, ask=True)
     for item in items:
         row = status_row(read_status(item.table, config, landing, state, now))

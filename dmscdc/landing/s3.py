@@ -20,8 +20,10 @@ from typing import Any
 
 from ..errors import LandingUnreachable
 from ..storage.filesystem import client, code_of, opener_of, split_url
-from .files import (NO_NAME, OURS, FolderLanding, Landing, Listing, Place, RawFile, TableRef, classify, day_before,
-                                  describe_empty, first_deep, holds_dms, is_sound, is_transactions)
+from dmscdc.landing.files import (
+    NO_NAME, OURS, FolderLanding, Landing, Listing, Place, RawFile, TableRef, classify, day_before, describe_empty,
+    first_deep, holds_dms, is_sound, is_transactions,
+)
 from .joined import JoinedLanding, places_of
 
 # %% auto #0
