@@ -26,7 +26,7 @@ from ..state.items import State, TableItem
 from ..state.position import Instruct, Position
 
 # %% auto #0
-__all__ = ['lost_since', 'look_at_state', 'load_state', 'needs_all', 'plan_state']
+__all__ = ['ALL_EVERY', 'lost_since', 'look_at_state', 'load_state', 'needs_all', 'plan_state']
 
 # %% ../../notebooks/08_load/06_table_state.ipynb #dc8edd0f
 def _is_same(one: Position, other: Position) -> bool:
@@ -237,7 +237,7 @@ def _note_unapplied(
 
 
 # %% ../../notebooks/08_load/06_table_state.ipynb #52ab5b71
-_ALL_EVERY = 86_400.0  # seconds between two listings of all files of a table
+ALL_EVERY = 23 * 3600.0  # seconds between two listings of all files of a table: a clock that ticks once a day does each
 
 
 def needs_all(
@@ -245,7 +245,7 @@ def needs_all(
     now: float,  # epoch seconds
 ) -> bool:
     "The last look at all files of the table is a day ago."
-    return now - item.status.get("full_at", 0.0) >= _ALL_EVERY
+    return now - item.status.get("full_at", 0.0) >= ALL_EVERY
 
 
 def plan_state(

@@ -6,36 +6,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from ..errors import WELL
+from ..load.table_state import ALL_EVERY
 from ..runs.store import open_run_store
-from ..state.items import ATTRIBUTES
+from ..state.items import ATTRIBUTES, TableItem, table_in
 from ..storage.filesystem import client, is_bucket
 from .config import Config
 
 # %% auto #0
-__all__ = ['SET_BY_PEOPLE', 'WORD', 'settings_mark', 'Seen', 'look_around', 'is_calm', 'leave_word', 'is_idle']
+__all__ = ['WORD', 'items_mark', 'Seen', 'look_around', 'is_calm', 'leave_word', 'is_idle']
 
 # %% ../../notebooks/13_service/07_idle.ipynb #1d1e0006
-_BY_PASSES = ("LastFullLoadDate", "LastIncrementalFile", "position", "commit_number", "intent", "status")
-SET_BY_PEOPLE = tuple(name for name in ATTRIBUTES if name not in _BY_PASSES)
+_PROGRESS = ("LastFullLoadDate", "LastIncrementalFile", "position", "commit_number", "intent")
+_SETTINGS = tuple(name for name in ATTRIBUTES if name not in (*_PROGRESS, "status"))
 
 
-def settings_mark(
+def items_mark(
     items: Iterable[Mapping[str, Any]],  # as DynamoDB stores them
+    landing: Collection[str] = (),  # hash keys of the tables whose progress counts
 ) -> str:
-    "A mark of the settings of all tables, in whatever order they come. The template's function makes the same."
-    rows = sorted(repr([item.get(name) for name in SET_BY_PEOPLE]) for item in items)
-    return sha256("\n".join(rows).encode()).hexdigest()
+    "A mark of all items, in whatever order they come. The template's function makes the same."
+    rows = []
+    for item in items:
+        names = (*_SETTINGS, *_PROGRESS) if item["path"]["S"] in landing else _SETTINGS
+        rows.append(repr([item.get(name) for name in names]))
+    return sha256("\n".join(sorted(rows)).encode()).hexdigest()
 
 # %% ../../notebooks/13_service/07_idle.ipynb #1d1e0009
 WORD = "idle.json"
 _UPLOAD = 900.0  # seconds from the time of a file to the moment in which it can be seen
-_DAY = 86_400.0  # seconds for which a word is good: a pass looks at all files once a day
+
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,19 @@ class Seen:
     "What a pass found at its beginning."
 
     time: float  # epoch seconds
-    settings: str  # see `settings_mark`
+    settings: str  # see `items_mark`
+
+
+def _items(config: Config) -> list[dict[str, Any]]:
+    "All items of the state, as stored."
+    name = config.state.removeprefix("dynamodb:")
+    pages = client("dynamodb").get_paginator("scan").paginate(TableName=name, ConsistentRead=True)
+    return [item for page in pages for item in page["Items"]]
+
+
+def _word(config: Config) -> dict[str, Any]:
+    "The word that a pass has left; {} where there is none. Raises `RunStoreError`."
+    return json.loads(open_run_store(config.runs).get(WORD) or "{}")
 
 
 def look_around(
@@ -51,12 +68,12 @@ def look_around(
     now: float,  # epoch seconds
 ) -> Seen | None:  # None: nobody asks, because not all of it lies on AWS
     "Take back the word of an earlier pass, and mark the settings. Raises `RunStoreError`."
-    kind, _, name = config.state.partition(":")
-    if kind != "dynamodb" or not (is_bucket(config.landing) and is_bucket(config.runs)):
+    is_here = config.state.startswith("dynamodb:") and is_bucket(config.landing) and is_bucket(config.runs)
+    if not is_here:
         return None
-    open_run_store(config.runs).remove([WORD])
-    pages = client("dynamodb").get_paginator("scan").paginate(TableName=name, ConsistentRead=True)
-    return Seen(now, settings_mark(item for page in pages for item in page["Items"]))
+    if _word(config).get("landing") == config.landing:
+        open_run_store(config.runs).remove([WORD])
+    return Seen(now, items_mark(_items(config)))
 
 # %% ../../notebooks/13_service/07_idle.ipynb #1d1e0011
 def is_calm(
@@ -70,13 +87,22 @@ def is_calm(
 def leave_word(
     config: Config,
     seen: Seen,
-    tables: int,  # looked at
-    newest: float | None,  # when DMS closed the newest change file, epoch seconds; None: there is none
+    items: Collection[TableItem],  # of this landing, as they are now
+    newest: float | None,  # when DMS wrote last, epoch seconds; None: never
 ) -> None:
-    "Say that nothing waits. Raises `RunStoreError`."
+    "Say that nothing waits, unless somebody has changed a setting meanwhile. Raises `RunStoreError`."
+    stored = _items(config)
+    names = {str(item.table) for item in items}
+    mine = [one["path"]["S"] for one in stored if str(table_in(one["path"]["S"])) in names]
+    asked = [item for item in items if item.instruction or item.moved]
+    if asked or items_mark(stored) != seen.settings:
+        return
+    looked = [item.status.get("full_at", 0.0) for item in items if item.is_ready]
+    places = {name: getattr(config, name) for name in ("landing", "lake", "catalog", "archive")}
     word = {
-        "landing": config.landing, "since": seen.time - config.settle - _UPLOAD, "until": seen.time + _DAY,
-        "attributes": SET_BY_PEOPLE, "settings": seen.settings, "tables": tables, "newest": newest,
+        "landing": config.landing, "places": places, "since": seen.time - config.settle - _UPLOAD,
+        "until": min(looked, default=seen.time) + ALL_EVERY, "settings": _SETTINGS, "progress": _PROGRESS,
+        "items": mine, "mark": items_mark(stored, mine), "tables": len(items), "newest": newest,
     }
     open_run_store(config.runs).put(WORD, json.dumps(word, indent=1).encode())
 
@@ -86,5 +112,5 @@ def is_idle(
     now: float,  # epoch seconds
 ) -> bool:
     "Whether a pass has left word that nothing waits, so that none has to end for a day. Raises `RunStoreError`."
-    word = json.loads(open_run_store(config.runs).get(WORD) or "{}")
+    word = _word(config)
     return word.get("landing") == config.landing and now < word["until"]

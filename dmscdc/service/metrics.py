@@ -25,6 +25,7 @@ from ..load.results import lag_of
 from ..runs.report import took
 from .status import TableStatus
 from .workers import Outcome
+from ..state.position import Position
 
 # %% auto #0
 __all__ = ['UNITS', 'DIMENSIONS', 'FLOORS', 'KINDS', 'SUMMED', 'log_line', 'as_dimension', 'with_metrics', 'open_metrics',
@@ -47,7 +48,7 @@ def log_line(
 _NAMESPACE = "dmscdc"
 UNITS = {
     "lag": "Seconds",  # from the close of the newest change file that the lake holds to now
-    "quiet": "Seconds",  # from the close of the newest change file of any table to now
+    "quiet": "Seconds",  # since DMS wrote last, whatever the table
     "behind": "Seconds",  # from the newest record that was read of a stream to its newest
     "files_waiting": "Count",  # that the lake does not hold yet
     "waited": "Seconds",  # since the oldest of them was put; 0 where none waits
@@ -182,6 +183,17 @@ def _lag_now(
     return lag_of(status.plan.before if status.plan else status.item.position, now)
 
 
+def _quiet(
+    position: Position | None,  # of a table
+    lag: float | None,
+    now: float,  # epoch seconds
+) -> float | None:
+    "Seconds since DMS wrote last: from the close of the newest change file, or before the first one from the load."
+    if lag is not None or position is None or not position.load_files:
+        return lag
+    return max(0.0, now - max(file.time for file in position.load_files))
+
+
 def _waited(
     waiting: Iterable[RawFile],
     outcome: Outcome,
@@ -212,10 +224,12 @@ def table_facts(
     files, rows = done.get("files") or (), done.get("rows") or {}
     applied = {file["path"] for file in files}
     waiting = [file for file in status.plan.inputs if file.path not in applied] if status.plan else None
+    lag = done["lag"] if done else _lag_now(status, now)
+    position = status.plan.after if status.plan else status.item.position
     return {
         "table": str(status.table), "run": run.id if run else None, "state": status.state,
         "verdict": outcome.verdict, "words": outcome.words, "command": outcome.command,
-        "lag": done["lag"] if done else _lag_now(status, now), "behind": _behind(status),
+        "lag": lag, "quiet": _quiet(position, lag, now), "behind": _behind(status),
         "files_waiting": None if waiting is None else len(waiting), "files": len(files),
         "waited": None if waiting is None else _waited(waiting, outcome, now),
         **{f"rows_{name}": rows.get(name, 0) for name in ("read", "inserted", "updated", "deleted")},
@@ -240,10 +254,11 @@ def pass_facts(
     tables = list(tables)
     verdicts = Counter(one["verdict"] for one in tables)
     lags = [one["lag"] for one in tables if one["lag"] is not None]
+    quiet = [one["quiet"] for one in tables if one["quiet"] is not None]
     sums = {name: sum(one[name] or 0 for one in tables) for name in SUMMED}
     waits = [one["waited"] for one in tables if one["waited"] is not None]
     return {
         "tables": len(tables), "verdicts": {verdict: verdicts[verdict] for verdict in ENDS if verdicts[verdict]},
-        "lag": max(lags, default=None), "quiet": min(lags, default=None), "waited": max(waits, default=None), **sums,
+        "lag": max(lags, default=None), "quiet": min(quiet, default=None), "waited": max(waits, default=None), **sums,
         "seconds": _seconds_between(start, end),
     }

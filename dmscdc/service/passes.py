@@ -339,8 +339,10 @@ def _if_calm(
     if result.exit_code or result.cause or not all(is_calm(one, result.tables[one["table"]].paused) for one in facts):
         return
     quiet = pass_facts(facts, result.start, result.end)["quiet"]
+    state = open_state(config.state, config.landing)
+    items = [state.get(status.table) or status.item for status in statuses]
     with suppress(RunStoreError):
-        leave_word(config, seen, len(facts), None if quiet is None else now - quiet)
+        leave_word(config, seen, items, None if quiet is None else now - quiet)
 
 
 def _tell_lineage(

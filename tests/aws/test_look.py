@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,7 +49,8 @@ class Account:
         for room in ("service.passes", "service.status", "service.metrics", "load.results"): monkeypatch.setattr(f"dmscdc.{room}.time", clock)
         monkeypatch.setattr("dmscdc.service.passes.datetime", type("Clock", (datetime,), {"now": classmethod(lambda cls, zone=None: self.now)}))
         monkeypatch.setattr("dmscdc.service.workers.run_notebook", self.run)
-        for name, value in {"LANDING": self.config.landing, "RUNS": bucket, "STATE": self.state, "SERVICE": "glue"}.items(): monkeypatch.setenv(name, value)
+        told = f"pass --landing {self.config.landing} --lake {self.config.lake} --catalog {self.config.catalog} --archive {self.config.archive}"
+        for name, value in {"LANDING": self.config.landing, "PASS": told, "RUNS": bucket, "STATE": self.state, "SERVICE": "glue"}.items(): monkeypatch.setenv(name, value)
         self.started, self.function = [], {}
         exec(CODE, self.function)
         glue = SimpleNamespace(start_job_run=lambda **request: self.started.append(request))
@@ -163,15 +165,58 @@ def test_a_quiet_day_has_one_pass_and_every_hour_the_numbers_of_the_alarms(accou
         if said[-1]: assert account.passes() == 0
         else: told.append((line["tables"], line["quiet"], [one["Name"] for one in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]], line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], line["landing"]))
         account.now += timedelta(hours=1)
-    assert [hour for hour, words in enumerate(said) if words] == [24] and said[24] == "the last pass was a day ago"
+    assert [hour for hour, words in enumerate(said) if words] == [23] and said[23] == "a table is due for its daily look at all files"
     assert told[0] == (1, 2400.0, ["tables", "quiet"], [["landing"]], account.config.landing) and told[-1][1] == 2400.0 + 29 * 3600
     assert account.lake("a") == account.source["a"]
 
-    for name, value in (("a note", "is nothing of ours"), ("ActiveFlag", "false"), ("PartitionKey", "name")):  # as a person sets it in the console
+    for name, value in (("a note", "is nothing of ours"), ("LastIncrementalFile", "shop/a/0.parquet"), ("LastFullLoadDate", "1900-01-01 00:00:00"), ("ActiveFlag", "false"), ("PartitionKey", "name")):  # as a person sets it in the console
         key, = [item["path"] for item in boto3.client("dynamodb").scan(TableName=account.state)["Items"]]
         boto3.client("dynamodb").update_item(TableName=account.state, Key={"path": key}, UpdateExpression="SET #n = :v", ExpressionAttributeNames={"#n": name}, ExpressionAttributeValues={":v": {"S": value}})
-        assert account.look() == ("" if name == "a note" else "a setting has changed")
+        assert account.look() == ("" if name == "a note" else "somebody has changed a table's settings or progress")
     assert account.started[-1] == {"JobName": "job"}
+
+
+def test_a_clock_that_ticks_once_a_day_has_a_pass_each_day_and_a_file_that_comes_late_is_applied_within_one(account):
+    account.load("a")
+    account.set("a", key="id")
+    for day in range(6):
+        if day > 3: account.change("a", 1)
+        assert account.look(), day
+        account.now += timedelta(minutes=2)
+        account.passes()
+        account.now += timedelta(days=1, minutes=-2)
+    account.change("a", 2, account.now - timedelta(hours=40))  # its place is before the look-back: only the look at all files finds it
+    for hour in range(24):
+        account.now += timedelta(hours=1)
+        if account.look(): account.passes()
+        else: assert not account.waits(), hour
+    assert account.lake("a")[2].startswith("at ")
+    path = account.change("a", 2, account.now - timedelta(hours=40))  # beyond the look-back: found by the look at all files alone
+    told = 0
+    for _ in range(26):
+        account.now += timedelta(hours=1)
+        if account.look(): told += account.passes() == 3
+        else: assert not account.waits()
+    assert told and path
+
+
+def test_a_stream_that_shares_the_runs_takes_no_word_back(account):
+    account.load("a")
+    account.set("a", key="id")
+    for _ in range(2):
+        account.passes()
+        account.now += timedelta(hours=1)
+    assert not account.look()
+    other = replace(account.config, landing=f"s3://{account.bucket}/streams")
+    open_state(other.state, other.landing).put_settings(TableRef("shop", "customer"), key="id")
+    account.passes()
+    account.now += timedelta(hours=1)
+    assert not account.look()
+    for number in range(2):
+        path = write_load(account.home / "streams", "shop.customer", [(number, "one")], COLUMNS, time=account.now)
+        boto3.client("s3").put_object(Bucket=account.bucket, Key=f"streams/shop/customer/{path.name}", Body=path.read_bytes())
+        run_pass(other, only=["shop.customer"], on_event=lambda text: None, classic=True)
+        assert not account.look(), number
 
 
 class Killed(BaseException):
@@ -225,6 +270,9 @@ def test_who_cannot_look_starts_the_pass_and_one_that_is_at_work_takes_what_has_
     monkeypatch.setenv("STATE", account.state)
     few = SimpleNamespace(get_remaining_time_in_millis=lambda: 10_000)
     assert account.function["handler"]({"JobName": "job"}, few) == "there are too many files to look at each"
+    monkeypatch.setitem(account.function, "PASS", account.function["PASS"].replace(account.config.lake, "s3://another/lake"))
+    assert account.look() == f"the last pass was about {account.config.lake}"
+    monkeypatch.setitem(account.function, "PASS", account.function["PASS"].replace("s3://another/lake", account.config.lake))
 
     def busy(code: str):
         def start(**request): raise account.function["ClientError"]({"Error": {"Code": code, "Message": "no"}}, "StartJobRun")

@@ -60,12 +60,16 @@ class Dms:
         return {"Connections": [{"Status": found}] if found else []}
 
 
-def runs(monkeypatch, dms: Dms, request: str, step: str, *, endpoints: list[str] = [], seconds: float = 900, **properties: str) -> list[str]:
+ROUTES = {"rtb-main": [{"Main": True}], "rtb-own": [{"SubnetId": "subnet-2"}]}
+
+
+def runs(monkeypatch, dms: Dms, request: str, step: str, *, endpoints: list[dict] = [], seconds: float = 900, before: dict | None = None, **properties: str) -> list[str]:
     "What CloudFormation hears of a request; the function is started again where it asks for that. Each wait takes ten seconds of its time."
     heard, again = [], []
     ec2 = types.SimpleNamespace(
         describe_subnets=lambda SubnetIds: {"Subnets": [{"VpcId": "vpc-7"}]},
-        describe_vpc_endpoints=lambda Filters: {"VpcEndpoints": [{"ServiceName": name} for name in endpoints if Filters[0]["Values"] == ["vpc-7"]]},
+        describe_route_tables=lambda Filters: {"RouteTables": [{"RouteTableId": name, "Associations": own} for name, own in ROUTES.items() if Filters[0]["Values"] == ["vpc-7"]]},
+        describe_vpc_endpoints=lambda Filters: {"VpcEndpoints": endpoints if Filters[0]["Values"] == ["vpc-7"] else []},
     )
     clients = {"dms": dms, "ec2": ec2, "lambda": types.SimpleNamespace(invoke=lambda FunctionName, InvocationType, Payload: again.append(json.loads(Payload)))}
     send = lambda event, context, status, data, place, reason: heard.append(f"{status}: {reason}" if reason else status)
@@ -75,7 +79,7 @@ def runs(monkeypatch, dms: Dms, request: str, step: str, *, endpoints: list[str]
     monkeypatch.setattr("time.sleep", lambda pause: left.__setitem__(0, left[0] - pause))
     context = types.SimpleNamespace(get_remaining_time_in_millis=lambda: left[0] * 1000, function_name="shop-starter")
     given = {"step": step, "name": "shop", "instance": "", "subnets": "", "source": "db", "target": "bucket", **properties}
-    again.append({"RequestType": request, "ResourceProperties": given})
+    again.append({"RequestType": request, "ResourceProperties": given, **({"OldResourceProperties": {**given, **before}} if before is not None else {})})
     while again:
         left[0], space = seconds, {}
         exec(CODE, space)
@@ -111,10 +115,32 @@ def test_a_change_stops_the_replication_before_and_resumes_it_afterwards(monkeyp
     assert runs(monkeypatch, dms, "Delete", "pause") == ["ok"] and dms.asked == ["stop", "resume-processing"]
 
 
-def test_serverless_without_a_way_to_s3_is_refused_before_anything_starts(monkeypatch):
-    said, = runs(monkeypatch, Dms("gone"), "Create", "pause", subnets="subnet-1,subnet-2", endpoints=["com.amazonaws.eu-central-1.dynamodb"])
-    assert said.startswith("failed: RuntimeError: vpc-7 has no endpoint for S3") and "RouteTables" in said
-    assert runs(monkeypatch, Dms("gone"), "Create", "pause", subnets="subnet-1", endpoints=["com.amazonaws.eu-central-1.s3"]) == ["ok"]
+def test_a_change_goes_on_where_a_failed_replication_was_and_loads_nothing_again(monkeypatch):
+    for state, asked in {"failed": "resume-processing", "stopped": "resume-processing", "created": "start-replication"}.items():
+        dms = Dms(state)
+        assert runs(monkeypatch, dms, "Update", "run") == ["ok"] and dms.asked == [asked], state
+
+
+def test_a_change_from_serverless_to_an_instance_stops_what_was_serverless(monkeypatch):
+    dms = Dms("running")
+    dms.describe_replication_tasks = lambda **more: {"ReplicationTasks": []}  # there is none yet
+    assert runs(monkeypatch, dms, "Update", "pause", instance="rep", before={"instance": ""}) == ["ok"] and dms.asked == ["stop"] and dms.state == "stopped"
+
+
+GATE = {"ServiceName": "com.amazonaws.eu-central-1.s3", "State": "available", "VpcEndpointType": "Gateway", "RouteTableIds": ["rtb-main", "rtb-own"]}
+
+
+@pytest.mark.parametrize("request_type", ["Create", "Update"])
+@pytest.mark.parametrize("lacks, endpoint", [
+    ("", GATE), ("", {**GATE, "VpcEndpointType": "Interface", "RouteTableIds": []}),
+    ("rtb-main and rtb-own", {**GATE, "ServiceName": "com.amazonaws.eu-central-1.dynamodb"}), ("rtb-main and rtb-own", {**GATE, "State": "deleting"}),
+    ("rtb-own", {**GATE, "RouteTableIds": ["rtb-main"]}), ("rtb-main", {**GATE, "RouteTableIds": ["rtb-own", "rtb-elsewhere"]}),
+])
+def test_serverless_without_a_way_to_s3_from_each_subnet_is_refused_before_anything_starts_or_stops(monkeypatch, request_type, lacks, endpoint):
+    dms = Dms("running")
+    said, = runs(monkeypatch, dms, request_type, "pause", subnets="subnet-1,subnet-2", endpoints=[endpoint])
+    if lacks: assert said.startswith(f"failed: RuntimeError: vpc-7 has no endpoint for S3 in {lacks}, ") and "RouteTables" in said and not dms.asked
+    else: assert said == "ok"
 
 
 def test_a_task_starts_when_both_of_its_endpoints_answer(monkeypatch):

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.quick
 
 INFRA = Path(__file__).parents[2] / "infra"
 MADE = ("shop.sql", "changes.sql", "environment.tar.gz", "environment-hudi.tar.gz")
-SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakePlace", "LakeDBName", "Catalog", "RunsBucket", "StateTable", "Log", "AlarmTopic", "KmsKeyArn", "NoKmsKey")}
+SHARED = {f"dmscdc-shared-{name}": f"<{name}>" for name in ("RawBucket", "DMSFolder", "LakeBucket", "LakePlace", "LakeDBName", "Catalog", "RunsBucket", "StateTable", "Log", "AlarmTopic", "KmsKeyArn", "NoKmsKey", "NoDMSFolder", "StreamBucket")}
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/ONE"
 DATABASE = {"DBServer": "db.example.com", "DBUser": "dms", "DBSecret": "shop", "DMSSchemaFilter": "sampledb"}
 CHOICES = {
@@ -40,7 +40,7 @@ CHOICES = {
 }
 
 
-ALONE = {"shared": {"DMSFolder": "", "LakeFolder": "", "RawBucket": "raw", "LakeBucket": "lake", "MakeStateTable": "no", "MakeLakeDB": "no", "DBPerSchema": "yes", "AlarmEmail": "you@example.com", "KmsKeyArn": KEY, "RawDays": "30", "RunDays": "0"}, "stream": {"FirstContent": "export"}}  # none asks for another
+ALONE = {"shared": {"DMSFolder": "", "LakeFolder": "", "RawBucket": "raw", "LakeBucket": "lake", "MakeStateTable": "no", "MakeLakeDB": "no", "DBPerSchema": "yes", "AlarmEmail": "you@example.com", "KmsKeyArn": KEY, "RawDays": "30", "RunDays": "0"}, "source": {"AtTop": "yes"}, "stream": {"FirstContent": "export"}}  # none asks for another
 
 
 def every(name: str) -> list[Rendered]:
@@ -93,7 +93,7 @@ def test_no_right_is_wider_than_it_says(name):
     found = [one for policy in policies(name) for one in policy["Statement"]]
     assert not [action for one in found for action in one["Action"] if "*" in action]
     looks = {action for one in found if "*" in one["Resource"] for action in one["Action"]}
-    assert looks <= {"cloudwatch:PutMetricData", "dms:DescribeConnections", "dms:DescribeReplicationTasks", "dms:DescribeReplications", "ec2:DescribeSubnets", "ec2:DescribeVpcEndpoints"}
+    assert looks <= {"cloudwatch:PutMetricData", "dms:DescribeConnections", "dms:DescribeReplicationTasks", "dms:DescribeReplications", "ec2:DescribeRouteTables", "ec2:DescribeSubnets", "ec2:DescribeVpcEndpoints"}
 
 
 def test_with_a_key_of_your_own_all_is_encrypted_by_it_and_who_reads_or_writes_may_use_it():
@@ -164,6 +164,23 @@ def test_schemas_with_tables_of_the_same_name_get_a_database_each():
     assert place_of(catalog, TableRef("Shop", "item"), glue=object()).database == "dmscdc_shop" and "Catalog" not in made.resources
     allowed = [one for one in made.resources["JobRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"] if "glue:CreateDatabase" in one["Action"]]
     assert allowed[0]["Resource"][-1].endswith("database/dmscdc_*")
+
+
+def test_whatever_the_folders_of_the_shared_stack_sources_and_streams_find_its_exports_and_one_told_otherwise_is_refused():
+    for folder, at_top in (("dms", "no"), ("", "yes")):
+        out = loaded(INFRA / "shared.yaml")["Outputs"]
+        made = Rendered(INFRA / "shared.yaml", DMSFolder=folder, RawDays="30")
+        exports = {f"dmscdc-shared-{name}": value for name, value in made.outputs.items() if "Export" in out[name]}
+        source = Rendered(INFRA / "source.yaml", exports, **DATABASE, AtTop=at_top)
+        assert source.resources["Target"]["Properties"]["S3Settings"].get("BucketFolder", "") == folder
+        with pytest.raises(KeyError): Rendered(INFRA / "source.yaml", exports, **DATABASE, AtTop="no" if at_top == "yes" else "yes")
+        stream = Rendered(INFRA / "stream.yaml", exports)
+        landing = re.search(r"--landing (\S+)", stream.resources["Job"]["Properties"]["DefaultArguments"]["--dmscdc"])[1]
+        assert landing == ("s3://<Raw>/streams" if folder else "s3://<Runs>/streams")  # not in the schemas of a landing at the top
+        moves = {(action, place) for one in made.resources["JobRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"] for action in one["Action"] for place in one["Resource"] if "/archive/" in place}
+        assert {action for action, _ in moves} >= {"s3:GetObject", "s3:PutObject"}
+        writes = {place for one in made.resources["JobRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"] for action in one["Action"] if action in ("s3:PutObject", "s3:DeleteObject") for place in one["Resource"]}
+        assert not folder or not any(place.endswith("<Raw>/*") for place in writes)
 
 
 def test_who_asks_for_the_alarms_here_compares_with_what_the_stack_does():
