@@ -30,10 +30,13 @@ def templates_command(
     "CloudFormation templates: what is shared, a source by DMS, a sample database, a stream; with a page that leads."
     from dmscdc.deploy.environment import write_environment
     from dmscdc.deploy.files import write_templates
+    from dmscdc.errors import BadSetting
     from dmscdc.spark.formats import check_format
 
     with exit_codes():
-        check_format(format)
+        if not environment and (python or format != "parquet"):
+            raise BadSetting("--python and --format are for the archive of the jobs: name a wheel by --environment")
+        check_format(format, "the archive")
         paths = write_templates(out)
         if environment:
             paths.append(write_environment(out, environment, python, format))

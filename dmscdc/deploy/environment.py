@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -99,8 +100,9 @@ def pack(
     "Write a virtual environment of these packages as an archive."
     settings = f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {python}\n".encode()
     links = {f"bin/python{python}": f"/usr/bin/python{python}", "bin/python": f"python{python}"}
+    beside = path.with_name(f".{path.name}.part")  # a half archive must not have its name
     with (
-        path.open("wb") as file,
+        beside.open("wb") as file,
         gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
@@ -118,6 +120,7 @@ def pack(
             place = "share" if entry.name == "share" else f"lib/python{python}/site-packages/{entry.name}"
             if entry.name != "bin":
                 archive.add(entry, place, filter=_as_made)
+    beside.replace(path)
 
 # %% ../../notebooks/16_deploy/09_environment.ipynb #c10e0010
 def write_environment(
@@ -128,6 +131,8 @@ def write_environment(
 ) -> Path:  # of the archive
     """Make the archive of a job's Python. Raises `BadSetting` where `uv` is missing or finds no packages for it,
     `JarMissing` where the jar of Hudi cannot be fetched."""
+    if not re.fullmatch(r"dmscdc==[\w.]+|(.*/)?dmscdc-[^/]*\.whl", package):
+        raise BadSetting(f"an archive is made of a wheel of dmscdc, or of dmscdc==VERSION, not of {package!r}")
     if importlib.util.find_spec("uv") is None:
         raise BadSetting("the archive is made by uv, which is not installed: pip install uv")
     service = service_for(format)
@@ -146,5 +151,8 @@ def write_environment(
             (site / BROUGHT).mkdir(parents=True)
             for jar in fetched(listed()[jar_of(format, service.spark)]):
                 shutil.copy(jar, site / BROUGHT)
-        pack(site, path, python)
+        try:
+            pack(site, path, python)
+        except OSError as error:
+            raise BadSetting(f"{path} cannot be written: {error.strerror}. It takes about 300 MB") from error
     return path

@@ -108,7 +108,7 @@ def account(tmp_path, bucket, monkeypatch) -> Account: return Account(tmp_path, 
 def happens(account: Account, dice: random.Random, spoiled: list, paused: set) -> None:
     "One thing that happens at a source, to DMS, or by a person's hand."
     table = dice.choice([*account.source])
-    what = dice.choice(["change", "change", "load", "late", "new", "spoil", "pause", "setting", "quarantine"])
+    what = dice.choice(["change", "change", "load", "late", "new", "spoil", "pause", "setting"])
     if what == "change": account.change(table, dice.randrange(5))
     if what == "load": account.load(table)
     if what == "late": account.change(table, dice.randrange(5), account.now - timedelta(hours=dice.randrange(1, 40)))
@@ -121,9 +121,6 @@ def happens(account: Account, dice: random.Random, spoiled: list, paused: set) -
         account.set(table, active=table in paused)
         paused ^= {table}
     if what == "setting": account.set(table, when_gone=dice.choice(["keep", "stop"]))
-    if what == "quarantine":
-        account.set(table, bad_rows="aside")
-        account.put(write_changes(account.home / "landing", f"shop.{table}", [("X", 1, "of no operation")], account.now, COLUMNS, time=account.now))
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + SEEDS))
@@ -191,13 +188,6 @@ def test_a_clock_that_ticks_once_a_day_has_a_pass_each_day_and_a_file_that_comes
         if account.look(): account.passes()
         else: assert not account.waits(), hour
     assert account.lake("a")[2].startswith("at ")
-    path = account.change("a", 2, account.now - timedelta(hours=40))  # beyond the look-back: found by the look at all files alone
-    told = 0
-    for _ in range(26):
-        account.now += timedelta(hours=1)
-        if account.look(): told += account.passes() == 3
-        else: assert not account.waits()
-    assert told and path
 
 
 def test_a_stream_that_shares_the_runs_takes_no_word_back(account):
@@ -240,13 +230,6 @@ def test_who_is_in_trouble_says_so_every_hour_until_it_is_over_and_who_looked_at
     account.put(path)
     account.now += timedelta(hours=1)
     assert calm() and account.lake("a") == account.source["a"]
-    account.set("b", bad_rows="aside")  # in quarantine until somebody drops it
-    account.put(write_changes(account.home / "landing", "shop.b", [("X", 1, "of no operation")], account.now, COLUMNS, time=account.now))
-    account.now += timedelta(hours=1)
-    assert not calm() and not calm() and not calm()
-    open_state(account.config.state, account.config.landing).instruct(TableRef("shop", "b"), {"kind": "drop"})
-    account.passes()
-    assert calm()
     run_pass(account.config, only=["shop.a"], on_event=lambda text: None, classic=True)
     assert "NoSuchKey" in account.look() and calm()
 
