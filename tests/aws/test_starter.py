@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import sys
 import types
+from datetime import datetime, timezone
 
 import pytest
 
@@ -63,7 +64,7 @@ class Dms:
 ROUTES = {"rtb-main": [{"Main": True}], "rtb-own": [{"SubnetId": "subnet-2"}]}
 
 
-def runs(monkeypatch, dms: Dms, request: str, step: str, *, endpoints: list[dict] = [], seconds: float = 900, before: dict | None = None, **properties: str) -> list[str]:
+def runs(monkeypatch, dms: Dms, request: str, step: str, *, endpoints: list[dict] = [], seconds: float = 900, before: dict | None = None, has_role=lambda RoleName: {"Role": {"CreateDate": datetime.fromtimestamp(0)}}, **properties: str) -> list[str]:
     "What CloudFormation hears of a request; the function is started again where it asks for that. Each wait takes ten seconds of its time."
     heard, again = [], []
     ec2 = types.SimpleNamespace(
@@ -71,7 +72,8 @@ def runs(monkeypatch, dms: Dms, request: str, step: str, *, endpoints: list[dict
         describe_route_tables=lambda Filters: {"RouteTables": [{"RouteTableId": name, "Associations": own} for name, own in ROUTES.items() if Filters[0]["Values"] == ["vpc-7"]]},
         describe_vpc_endpoints=lambda Filters: {"VpcEndpoints": endpoints if Filters[0]["Values"] == ["vpc-7"] else []},
     )
-    clients = {"dms": dms, "ec2": ec2, "lambda": types.SimpleNamespace(invoke=lambda FunctionName, InvocationType, Payload: again.append(json.loads(Payload)))}
+    iam = types.SimpleNamespace(get_role=has_role, exceptions=types.SimpleNamespace(NoSuchEntityException=LookupError))
+    clients = {"dms": dms, "ec2": ec2, "iam": iam, "lambda": types.SimpleNamespace(invoke=lambda FunctionName, InvocationType, Payload: again.append(json.loads(Payload)))}
     send = lambda event, context, status, data, place, reason: heard.append(f"{status}: {reason}" if reason else status)
     monkeypatch.setitem(sys.modules, "boto3", types.SimpleNamespace(client=clients.__getitem__))
     monkeypatch.setitem(sys.modules, "cfnresponse", types.SimpleNamespace(SUCCESS="ok", FAILED="failed", send=send))
@@ -141,6 +143,16 @@ def test_serverless_without_a_way_to_s3_from_each_subnet_is_refused_before_anyth
     said, = runs(monkeypatch, dms, request_type, "pause", subnets="subnet-1,subnet-2", endpoints=[endpoint])
     if lacks: assert said.startswith(f"failed: RuntimeError: vpc-7 has no endpoint for S3 in {lacks}, ") and "RouteTables" in said and not dms.asked
     else: assert said == "ok"
+
+
+def test_serverless_without_the_role_of_the_account_is_refused_in_words_and_a_new_one_is_waited_for(monkeypatch):
+    def none(RoleName): raise LookupError(RoleName)
+    assert runs(monkeypatch, Dms("gone"), "Create", "pause", has_role=none) == ["failed: RuntimeError: the account has no role dms-vpc-role: deploy roles.yaml first"]
+    waited = []
+    def new(RoleName):
+        monkeypatch.setattr("time.sleep", waited.append)
+        return {"Role": {"CreateDate": datetime.now(timezone.utc)}}
+    assert runs(monkeypatch, Dms("gone"), "Create", "pause", has_role=new) == ["ok"] and 50 < waited[0] <= 60
 
 
 def test_a_task_starts_when_both_of_its_endpoints_answer(monkeypatch):
