@@ -5,7 +5,7 @@ STAMP  := $(VENV)/.made
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO   ?= ./demo
 
-.PHONY: help env demo lint quick test proof ci outputs fetched fresh jars pythons constraints torture mutants export readme docs clean bench lab
+.PHONY: help env demo lint quick test proof ci outputs fetched fresh jars pythons constraints torture mutants export readme release docs clean bench lab
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -20,6 +20,7 @@ $(STAMP): settings.ini setup.py pyproject.toml constraints.txt
 	$(PIP) --upgrade pip uv
 	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --build-constraint constraints.txt --editable '.[all,dev]' || { \
 	  echo "uv could not install it; pip, which knows other settings, tries"; PYTHONWARNINGS=ignore::UserWarning $(PIP) --build-constraint constraints.txt --editable '.[all,dev]'; }
+	@! test -d .git || { git config core.hooksPath .ci/hooks && git config merge.nbdev-merge.driver '$(abspath $(BIN))/nbdev_merge %O %A %B %P'; }
 	@touch $@
 
 demo: $(STAMP) $(VENV)/spark.jsa ## the whole story: a shop, its files, the lake, the proof
@@ -146,6 +147,14 @@ docs: $(SITE)/.made ## guide, pages, notebooks and the interface as a site, site
 
 readme: $(STAMP) ## README.md from notebooks/index.ipynb
 	$(BIN)/jupyter nbconvert --to markdown --log-level=ERROR --output-dir . --output README notebooks/index.ipynb
+
+release: $(STAMP) ## wheel and source of the version in settings.ini, checked and installed where nothing else is
+	rm -rf dist build
+	$(BIN)/uv build --quiet --python $(BIN)/python
+	$(BIN)/uv tool run --quiet twine check --strict dist/*.whl dist/*.tar.gz
+	@there=$$(mktemp -d) && trap "rm -rf $$there" EXIT && $(BIN)/uv venv --quiet --python $(BIN)/python $$there && \
+	  $(BIN)/uv pip install --quiet --python $$there/bin/python --constraint constraints.txt dist/*.whl && cd $$there && bin/dmscdc --version
+	@echo "next: git tag v$$(sed -n 's/^version = //p' settings.ini) && git push --tags"
 
 lab: $(STAMP) ## JupyterLab over the notebooks
 	$(BIN)/jupyter lab notebooks
