@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dmscdc.landing.files import TableRef
 from dmscdc.storage.log_store import open_store
-from dmscdc.stream.known import Known, lines_of_items
+from dmscdc.stream.known import WindowIndex, lines_of_items
 from dmscdc.stream.shards import Window
 from dmscdc.stream.stage import Manifest, stage_window
 
@@ -58,7 +58,7 @@ def read_window(path: Path) -> Window:
 def main(records: int) -> None:
     visits, taken, memory, before = [0] * 1_000_000, [], [], Manifest(is_watched=True, loaded="an export", key=("id",))
     with tempfile.TemporaryDirectory() as root:
-        known = Known(open_store(f"{root}/lake"), "known")
+        known = WindowIndex(open_store(f"{root}/lake"), "known")
         known.add(0, lines_of_items((customer(key, 0) for key in range(len(visits))), ["id"], 1))
         for number in range(1, records // WINDOW + 1):
             path = Path(root, "window")

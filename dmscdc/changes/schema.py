@@ -27,7 +27,7 @@ from ..storage.filesystem import fetched, fs_and_path
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'COLUMNS', 'AWAY',
            'SWELL', 'IN_MEMORY', 'LARGEST_ROW', 'STANDARD', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type',
            'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain',
-           'read_raw', 'read_pieces', 'lake_damage', 'open_lake', 'read_lake', 'stored_names', 'as_stored',
+           'read_raw', 'read_pieces', 'lake_damage', 'open_lake_file', 'read_lake', 'stored_names', 'as_stored',
            'from_stored', 'statistics', 'promised_nulls', 'holds_only', 'size_of', 'read_footer', 'read_footers',
            'unlogged_list', 'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'check_names',
            'holds_sequence', 'stored', 'evolve', 'check_same', 'by_policy', 'check_case']
@@ -289,7 +289,7 @@ def lake_damage() -> Iterator[None]:
         raise LakeDamaged(f"the lake's file {str(error).removesuffix(f'. {WAY}')}") from error
 
 
-def open_lake(
+def open_lake_file(
     url: str,  # of a file that we wrote
     rows: int | None = None,  # its rows by the journal; None if unknown
     coded: Sequence[str] = (),  # columns read dictionary-encoded
@@ -308,7 +308,7 @@ def read_lake(
     coded: Sequence[str] = (),  # columns read dictionary-encoded
 ) -> pa.Table:
     "The rows of a file of the lake. Raises `LakeDamaged`."
-    file = open_lake(url, rows, coded)
+    file = open_lake_file(url, rows, coded)
     there = set(file.schema_arrow.names)
     with lake_damage():
         return read_raw(file, url, names and [n for n in names if n in there])

@@ -21,7 +21,7 @@ from ..changes.schema import time_from
 from ..errors import NoPast
 from .changelog import Changelog, held_by, is_held, is_same_base, moment, open_changelog, rows_aside
 from .lookup import WHOLE, Query, KeyIndex, inside, look, plain_key, typed, utc
-from .row import Keyless, Known, RowLife, RawChange, RowChange, between, find_rows, late_files, same
+from .row import Keyless, HoldingCommit, RowLife, RawChange, RowChange, between, find_rows, late_files, same
 from .row import steps_of, without
 from ..lake.table import Commit, LakeTable, PlainFile
 from ..landing.files import RawFile, change_order, for_shell
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'may_hold', 'partition_value', 'rows_in', 'lake_rows',
-           'Commits', 'Difference', 'verdict', 'verdict_of_each', 'RowAudit', 'audit_of', 'keys_with', 'audit_row']
+           'Commits', 'ColumnDifference', 'verdict', 'verdict_of_each', 'RowAudit', 'audit_of', 'keys_with',
+           'audit_row']
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-009
 @dataclass(frozen=True)
@@ -187,18 +188,19 @@ class Commits:
             self._held[commit.number] = position, is_held(past, position)
         return _holds(past, file, *self._held[commit.number])
 
-    def first(self, past: Changelog, file: RawFile) -> Known | None:
+    def first(self, past: Changelog, file: RawFile) -> HoldingCommit | None:
         "The first commit that holds a file, if its entry still exists."
         if self.head is None or not (self.holds(self.head, past, file) or file in past.before):
             return None
         start = self.since(file.stamp or moment(file.time))
         found = (c for n in range(start, self.head.number + 1) if (c := self.at(n)) and self.holds(c, past, file))
         first = next(found, None)
-        return Known(first.number, first.at) if first and (first.number == 1 or self.at(first.number - 1)) else None
+        is_certain = first is not None and (first.number == 1 or self.at(first.number - 1))
+        return HoldingCommit(first.number, first.at) if is_certain else None
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-022
 @dataclass(frozen=True)
-class Difference:
+class ColumnDifference:
     "A column in which files and lake disagree."
 
     column: str
@@ -211,11 +213,11 @@ def _differences(
     state: Mapping[str, Any],  # what the files make of the row
     row: LakeRow,
     is_whole: bool,  # what is missing in the state is null; else it is unknown
-) -> tuple[Difference, ...]:
+) -> tuple[ColumnDifference, ...]:
     "Columns of the lake's schema in which the two rows differ."
     names = [c.name for c in head.schema if not c.of and (is_whole or c.name in state)]  # what is computed is no file's
     both = ((name, state.get(name), row.values.get(name)) for name in names)
-    return tuple(Difference(*each) for each in both if not same(*map(_comparable, each[1:])))
+    return tuple(ColumnDifference(*each) for each in both if not same(*map(_comparable, each[1:])))
 
 
 def _comparable(value: Any) -> Any:
@@ -231,7 +233,7 @@ def verdict(
     state: Mapping[str, Any] | None,
     rows: Sequence[LakeRow] | None,
     is_whole: bool,
-) -> tuple[str, str, tuple[Difference, ...]]:  # agrees, differs or not compared; why; where
+) -> tuple[str, str, tuple[ColumnDifference, ...]]:  # agrees, differs or not compared; why; where
     "The verdict of the comparison, and a sentence."
     if rows is None:
         return OPEN, "this format is read with Spark, which was not given", ()
@@ -251,7 +253,7 @@ def verdict_of_each(
     inserted: Mapping[tuple[str, int], Mapping[str, Any]],  # by `_cdc_file` and `_cdc_row`
     rows: Sequence[LakeRow],
     is_whole: bool,
-) -> tuple[str, str, tuple[Difference, ...]]:  # as `verdict`
+) -> tuple[str, str, tuple[ColumnDifference, ...]]:  # as `verdict`
     "The same for a table without a key: each inserted row is in the lake once."
     lake = {(row.file, row.row): row for row in rows}
     if not is_whole:
@@ -273,7 +275,7 @@ class RowAudit:
     rows: tuple[LakeRow, ...] | None  # of the lake; None where they were not read
     verdict: str  # agrees, differs, not compared
     why: str  # the columns, or a sentence
-    differs: tuple[Difference, ...]
+    differs: tuple[ColumnDifference, ...]
     waiting: tuple[int, ...]  # numbers of the steps that the lake has not applied
     unread: tuple[str, ...] = ()  # files that cannot be read
     left_out: tuple[int, ...] = ()  # numbers of the steps that `table accept` has left out
@@ -291,18 +293,18 @@ def _with_known(
     return tuple(replace(step, known=_later(first[step.file], later.get((step.file, step.row)))) for step in steps)
 
 
-def _shown_later(past: Changelog, commits: Commits) -> dict[tuple[str, int], Known]:  # by file and row
+def _shown_later(past: Changelog, commits: Commits) -> dict[tuple[str, int], HoldingCommit]:  # by file and row
     "The rows that had been put aside, with the commit that has taken them."
-    found: dict[tuple[str, int], Known] = {}
+    found: dict[tuple[str, int], HoldingCommit] = {}
     for path, times in (past.position.redone if past.position else {}).items():
         for listed, number in times:
             rows = rows_aside(past, {path: (0, listed)}) if listed else {}
             at = commit.at if (commit := commits.at(number)) else ""
-            found |= {(path, row): Known(number, at) for row in rows.get(path, ())}
+            found |= {(path, row): HoldingCommit(number, at) for row in rows.get(path, ())}
     return found
 
 
-def _later(first: Known | None, later: Known | None) -> Known | None:
+def _later(first: HoldingCommit | None, later: HoldingCommit | None) -> HoldingCommit | None:
     "The commit that holds a row: that of its file, or a later one for a row that had been put aside."
     return replace(later, aside=first.number if first else 0) if later else first
 
@@ -337,7 +339,7 @@ def _beside(
     head: Commit,
     rows: Sequence[RawChange],  # of the files
     there: Sequence[LakeRow] | None,  # in the lake
-) -> tuple[str, str, tuple[Difference, ...]]:
+) -> tuple[str, str, tuple[ColumnDifference, ...]]:
     "Files and lake compared."
     rows = [row for row in rows if row.file in {*line.files}]
     if not head.key and _keyless(head) is Keyless.EQUAL_ROW:

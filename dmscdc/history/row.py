@@ -28,8 +28,8 @@ from ..storage.filesystem import is_bucket
 
 # %% auto #0
 __all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawChange', 'Matches', 'find_rows', 'sequence_of', 'in_order',
-           'late_files', 'Cell', 'Known', 'RowChange', 'Row', 'same', 'Keyless', 'meaning', 'values_on', 'after',
-           'RowLife', 'steps_of', 'states_of', 'without', 'between']
+           'late_files', 'Cell', 'HoldingCommit', 'RowChange', 'Row', 'same', 'Keyless', 'meaning', 'values_on',
+           'after', 'RowLife', 'steps_of', 'states_of', 'without', 'between']
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-010
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Known:
+class HoldingCommit:
     "A commit of the lake that was the first to hold a file."
 
     number: int
@@ -299,7 +299,7 @@ class RowChange:
     closed: datetime | None  # when DMS closed the file; None for load files
     put: datetime | None  # when the file was put, so that we could know; None where that time is not kept
     is_late: bool  # the file was put after one that sorts behind it
-    known: Known | None = None  # since when the lake has held it, where that is asked and told
+    known: HoldingCommit | None = None  # since when the lake has held it, where that is asked and told
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-029
 @dataclass(frozen=True)

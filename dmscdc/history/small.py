@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ..changes.read import OPS, ChangeFiles, check_key, is_sequence
 from ..changes.schema import FILE, OP, ROW, Column, Schema, arrow_type, in_python, lake_damage
-from ..changes.schema import from_stored, open_lake, open_raw, plain, read_raw
+from ..changes.schema import from_stored, open_lake_file, open_raw, plain, read_raw
 from ..changes.tasks import lake_values
 from ..errors import CommitConflict, FilesGone, LakeDamaged, NoPast
 from .audit import partition_value
@@ -312,7 +312,7 @@ def _lake_part(
     wanted: pa.Schema,
 ) -> pa.Table:
     "A file of the lake with the columns of its folder."
-    with lake_damage(), open_lake(file.url, file.rows) as opened:
+    with lake_damage(), open_lake_file(file.url, file.rows) as opened:
         part = from_stored(read_raw(opened, file.url), file.op_column)
     for name, text in file.values.items():
         kind = wanted.field(name).type
@@ -331,7 +331,7 @@ def is_small_lake(
     "Whether the files of a commit are plain Parquet and fit in memory, or else the raw files that tell the same."
     try:
         found = lake.plain(number)
-        metas = [open_lake(file.url, file.rows).metadata for file in found[1]] if found else []
+        metas = [open_lake_file(file.url, file.rows).metadata for file in found[1]] if found else []
     except (CommitConflict, FilesGone, FileNotFoundError):
         return is_small(line(), most)
     sizes = (meta.row_group(i).total_byte_size for meta in metas for i in range(meta.num_row_groups))

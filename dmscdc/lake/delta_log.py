@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import dmscdc
-from ..changes.schema import FILE, OP, ROW, Column, Schema, open_lake, statistics
+from ..changes.schema import FILE, OP, ROW, Column, Schema, open_lake_file, statistics
 from ..errors import LeftToFormat
 from .open import FormatLog, Newest, from_note, overtaken, packed
 from .parquet.journal import Entry, LakeFile
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dmscdc.lake.open import OwnFiles
 
 # %% auto #0
-__all__ = ['reasons', 'json_type', 'stats_of', 'Snapshot', 'value_text', 'DeltaLog']
+__all__ = ['reasons', 'json_type', 'stats_of', 'DeltaVersion', 'value_text', 'DeltaLog']
 
 # %% ../../notebooks/07_lake/06_delta_log.ipynb #d1a00007
 _FEATURES = {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns",
@@ -131,7 +131,7 @@ def stats_of(
     most: int = _INDEXED,  # columns
 ) -> str:  # JSON
     "The statistics of a file, from its footer."
-    meta = open_lake(url).metadata
+    meta = open_lake_file(url).metadata
     names = [meta.schema.column(i).path for i in range(meta.num_columns)]
     low, high, nulls = {}, {}, {}
     for i, name in list(enumerate(names))[: most if most >= 0 else None]:
@@ -144,7 +144,7 @@ def stats_of(
 
 # %% ../../notebooks/07_lake/06_delta_log.ipynb #d1a00013
 @dataclass(frozen=True)
-class Snapshot:
+class DeltaVersion:
     "A version of the table."
     version: int
     paths: Mapping[str, str]  # path of each file in the log, by its name
@@ -250,7 +250,7 @@ class DeltaLog(FormatLog):
 
     def __init__(self, table: OwnFiles):
         super().__init__(table)
-        self.now: Snapshot | None = None  # the version that a run planned from
+        self.now: DeltaVersion | None = None  # the version that a run planned from
         self.is_shared = False  # commits to it go through a table in DynamoDB
 
     def _reader(self) -> Reader:
@@ -293,7 +293,7 @@ class DeltaLog(FormatLog):
         self.fixed = frozenset([*vectors, *(file.name for file in files if file.bytes > LARGEST)])
         values = {file.name: dict(zip(partition, file.values)) for file in files}
         paths = {file.name: path for path, file in pairs}
-        self.now = Snapshot(found.top.id, paths, values, about.id, about.configuration, fields)
+        self.now = DeltaVersion(found.top.id, paths, values, about.id, about.configuration, fields)
         return Entry(found.commit.number, found.attempt, "", (), (), files, from_note(found.version.note))
 
     def put(self, head: Entry | None, entry: Entry) -> None:

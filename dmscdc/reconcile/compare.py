@@ -20,8 +20,8 @@ from .canonical import MD5, NUMBER, PART, PLAIN, SUM, WHOLE, Rule, hash_of, row_
 from .source import Side, Total
 
 # %% auto #0
-__all__ = ['FEW', 'ROWS', 'Place', 'States', 'CUT', 'AT_ONCE', 'spark_side', 'Layout', 'total_of', 'layout_of', 'Span',
-           'condition', 'Difference', 'Finding', 'Comparison', 'find', 'examine']
+__all__ = ['FEW', 'ROWS', 'Place', 'States', 'CUT', 'AT_ONCE', 'spark_side', 'Layout', 'total_of', 'layout_of', 'KeyRange',
+           'condition', 'KeyDifference', 'NamedDifference', 'Comparison', 'find', 'examine']
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-006
 _A_PART = 200_000  # rows of the lake's stream that come to the driver at a time
@@ -116,7 +116,7 @@ _PARTS, FEW, ROWS = 1_000, 20, 50_000  # ranges a query; those that are worth cu
 
 
 @dataclass(frozen=True)
-class Span:
+class KeyRange:
     "A range of places."
 
     low: int
@@ -133,9 +133,9 @@ class Span:
 def _split(
     sides: tuple[Side, Side],
     layout: Layout,
-    span: Span,
+    span: KeyRange,
     parts: int = _PARTS,
-) -> list[Span]:  # those that differ, by place
+) -> list[KeyRange]:  # those that differ, by place
     "One aggregate for each side over the parts of a range."
     width, found = -(-(span.high - span.low + 1) // parts), []
     for side in sides:
@@ -147,14 +147,14 @@ def _split(
         found.append({int(part): Total(int(count), int(hash)) for part, count, hash in rows})
     both = [(n, *(side.get(n, Total()) for side in found)) for n in sorted(found[0].keys() | found[1].keys())]
     start = [(span.low + n * width, source, lake) for n, source, lake in both if source != lake]
-    return [Span(low, min(low + width - 1, span.high), source, lake) for low, source, lake in start]
+    return [KeyRange(low, min(low + width - 1, span.high), source, lake) for low, source, lake in start]
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-015
 def _differing(
     sides: tuple[Side, Side],
     layout: Layout,
-    whole: Span,
-) -> list[Span]:  # by place
+    whole: KeyRange,
+) -> list[KeyRange]:  # by place
     "The ranges that hold every difference. A single key far away makes ranges long, so several cuts may be needed."
     spans = _split(sides, layout, whole)
     while len(spans) <= FEW and sum(s.rows for s in spans) > ROWS and any(s.high > s.low for s in spans):
@@ -163,7 +163,7 @@ def _differing(
 
 
 def condition(
-    spans: Sequence[Span],  # by place
+    spans: Sequence[KeyRange],  # by place
     place: str,  # SQL
     most: int = 100,  # ranges in a query; where there are more, all between the first and the last is meant
 ) -> tuple[str, dict[str, int]]:  # SQL and its values
@@ -174,11 +174,11 @@ def condition(
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-018
 Place = tuple[int, str]  # of a row: its number, and the md5 of its key
-States = Callable[[Sequence[Span]], Iterable[tuple]]  # ranges -> a stream as `_hashes` takes it
+States = Callable[[Sequence[KeyRange]], Iterable[tuple]]  # ranges -> a stream as `_hashes` takes it
 
 
 @dataclass(frozen=True)
-class Difference:
+class KeyDifference:
     "One key that is not the same on both sides."
 
     place: Place
@@ -212,22 +212,22 @@ def _judged(
     source: Counter,
     lake: Counter,
     states: Counter,  # hashes of the states that landed changes lead to; None: the key is gone
-) -> Difference | None:  # None: equal
+) -> KeyDifference | None:  # None: equal
     "The verdict on one key."
     if source == lake:
         return None
     more, less = source - lake, lake - source
     kind = "missing" if not less else "extra" if not more else "different"
     led = (source.total() <= 1 and next(iter(source), None) in states) or (bool(more) and not less and more <= states)
-    return Difference(place, kind, max(more.total(), less.total()), led)
+    return KeyDifference(place, kind, max(more.total(), less.total()), led)
 
 
 def _walk(
     sides: tuple[Side, Side],
     layout: Layout,
-    spans: Sequence[Span],
+    spans: Sequence[KeyRange],
     states: States | None = None,  # through which landed changes lead
-) -> Iterator[Difference]:
+) -> Iterator[KeyDifference]:
     "Every difference within the ranges. Spark begins first: a database may not wait long for a reader."
     streams = []
     for side in sides[::-1]:
@@ -245,7 +245,7 @@ CUT, AT_ONCE = 100, 500  # characters of a cell that travel; columns of a query:
 
 
 @dataclass(frozen=True)
-class Finding:
+class NamedDifference:
     "A difference for people."
 
     kind: str  # missing, extra or different
@@ -284,22 +284,22 @@ def _cells(
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-026
 def _finding_of(
     layout: Layout,
-    one: Difference,
+    one: KeyDifference,
     source: Sequence[tuple] | None,  # cells; None where it has no such row
     lake: Sequence[tuple] | None,
-) -> Finding:
+) -> NamedDifference:
     "A difference with its key and the columns that differ."
     here = [(rule, *pair) for rule, *pair in zip(layout.rules, source or lake or (), lake or source or ())]
     key = {rule.name: shown(rule, a[1]) for rule, a, _ in here if rule in layout.key}
     differ = {rule.name: (shown(rule, a[1]), shown(rule, b[1])) for rule, a, b in here if a[0] != b[0]}
-    return Finding(one.kind, key, differ, one.in_flight, one.rows)
+    return NamedDifference(one.kind, key, differ, one.in_flight, one.rows)
 
 
 def _findings_of(
     sides: tuple[Side, Side],
     layout: Layout,
-    shown: Sequence[Difference],  # few
-) -> tuple[Finding, ...]:
+    shown: Sequence[KeyDifference],  # few
+) -> tuple[NamedDifference, ...]:
     "Differences with keys, columns and values."
     source, lake = (_cells_of(side, layout, [one.place for one in shown]) for side in sides)
     return tuple(_finding_of(layout, one, source.get(one.place), lake.get(one.place)) for one in shown)
@@ -312,10 +312,10 @@ class Comparison:
     source: Total
     lake: Total
     rules: tuple[Rule, ...]  # of every column of either side
-    spans: tuple[Span, ...] = ()  # ranges that differ
+    spans: tuple[KeyRange, ...] = ()  # ranges that differ
     counts: Counter = field(default_factory=Counter)  # of differences that are not in flight, by kind
     in_flight: Counter = field(default_factory=Counter)  # of those that are
-    findings: tuple[Finding, ...] = ()  # the first of them, those not in flight first
+    findings: tuple[NamedDifference, ...] = ()  # the first of them, those not in flight first
     moved: int = 0  # rows of the source of which key and hash travelled
 
     @property
@@ -335,7 +335,7 @@ def find(
     found = Comparison(*totals, tuple(rules))
     if found.is_equal:
         return found, layout
-    return replace(found, spans=tuple(_differing(sides, layout, Span(low, high, *totals)))), layout
+    return replace(found, spans=tuple(_differing(sides, layout, KeyRange(low, high, *totals)))), layout
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-031
 def examine(
@@ -347,7 +347,7 @@ def examine(
 ) -> Comparison:  # with findings
     "Compare the rows of the ranges that differ. The counts are exact."
     counts: dict[bool, Counter] = {False: Counter(), True: Counter()}
-    first: dict[bool, list[Difference]] = {False: [], True: []}
+    first: dict[bool, list[KeyDifference]] = {False: [], True: []}
     for one in _walk(sides, layout, found.spans, states):
         counts[one.in_flight][one.kind] += 1
         if len(first[one.in_flight]) < limit:

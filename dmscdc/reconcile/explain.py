@@ -30,7 +30,7 @@ from ..lake.table import Commit, LakeTable, open_lake
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..landing.s3 import open_landing
 from .canonical import Rule, rules_of
-from .compare import Comparison, Finding, Layout, Span, States, condition, examine, find, spark_side
+from .compare import Comparison, NamedDifference, Layout, KeyRange, States, condition, examine, find, spark_side
 from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
 from ..spark.session import open_session
 from ..state.items import TableItem
@@ -131,7 +131,7 @@ def _stream_of(
 ) -> States:
     "The states within ranges, as rows that are walked beside source and lake."
 
-    def states(spans: Sequence[Span]) -> Iterator[tuple]:
+    def states(spans: Sequence[KeyRange]) -> Iterator[tuple]:
         where, values = condition(spans, layout.place(side))
         hash = f"CASE WHEN NOT {GONE} THEN {layout.hash(side)} END"
         asked = f"SELECT {layout.place(side)} AS place, {layout.id(side)} AS id, {hash} AS hash FROM {side.table}"
@@ -211,7 +211,7 @@ def _plain(proof: Proof) -> dict[str, Any]:
 
 
 def _key_words(
-    one: Finding,
+    one: NamedDifference,
 ) -> str:
     "A finding in a few words: its key, and the columns that differ."
     key = ",".join(f"{name}={value}" for name, value in one.key.items())

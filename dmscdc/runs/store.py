@@ -24,7 +24,7 @@ from ..storage.log_store import OLD_BOTO3, get_object
 
 # %% auto #0
 __all__ = ['LINES', 'KINDS', 'LONGEST', 'PIECE', 'RunStore', 'locked_whole', 'write_whole', 'FolderRunStore', 'encryption',
-           'asked', 'Bucket', 'change', 'cache_of', 'BucketRunStore', 'open_run_store', 'borrowed']
+           'asked', 'ObjectFolder', 'change', 'cache_of', 'BucketRunStore', 'open_run_store', 'borrowed']
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-007
 @contextmanager
@@ -210,7 +210,7 @@ def _is_lost_race(
     return status in (409, 412) or code_of(error.__cause__) == "NoSuchKey"
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-030
-class Bucket:
+class ObjectFolder:
     "Objects below a prefix, by their names."
 
     def __init__(self, bucket: str, prefix: str) -> None:
@@ -256,7 +256,7 @@ LONGEST = 1.0  # seconds between two tries
 
 
 def change(
-    bucket: Bucket,
+    bucket: ObjectFolder,
     name: str,
     edit: Callable[[bytes], bytes | None],  # old content → new content; None: no change is needed
 ) -> None:
@@ -293,7 +293,7 @@ def cache_of(
 PIECE = 250_000  # bytes after which the next piece begins
 
 
-class _BucketPages(Bucket):
+class _BucketPages(ObjectFolder):
     "Pages in a bucket, and the files behind them."
 
     @cached_property

@@ -32,15 +32,15 @@ from .follow import follow_stream, manifests_of
 from .stage import newest
 
 # %% auto #0
-__all__ = ['STREAM', 'TABLE', 'KEY', 'LAYOUT', 'Place', 'in_memory', 'ministack', 'in_ministack', 'open_place', 'customer',
-           'happen', 'tell_stream']
+__all__ = ['STREAM', 'TABLE', 'KEY', 'LAYOUT', 'CustomerStream', 'in_memory', 'ministack', 'in_ministack', 'open_place',
+           'customer', 'happen', 'tell_stream']
 
 # %% ../../notebooks/15_stream/08_example.ipynb #0cf611ae
 STREAM, TABLE, KEY, LAYOUT = "customers", "shop.customer", "id", "right(id,1),substring(id,-2,1)"
 
 
 @dataclass(frozen=True)
-class Place:
+class CustomerStream:
     "A table of customers, and its stream."
 
     words: str  # what it is
@@ -51,13 +51,13 @@ class Place:
     kinesis: Any  # the client
 
 
-def in_memory() -> Place:
+def in_memory() -> CustomerStream:
     "A table in memory."
     table = ItemTable("customer", KEY)
     put = lambda item, at: table.put_item(Item=item, at=at)
     remove = lambda key, at: table.delete_item(Key=key, at=at)
     words = "in memory; with MiniStack it is a true one: pipx install ministack"
-    return Place(words, put, remove, lambda held: table.send(held), lambda: iter(table.items.values()), table)
+    return CustomerStream(words, put, remove, lambda held: table.send(held), lambda: iter(table.items.values()), table)
 
 # %% ../../notebooks/15_stream/08_example.ipynb #6423fce4
 def _free_port() -> int:
@@ -97,7 +97,7 @@ def ministack(command: list[str], services: str) -> Iterator[str]:  # services: 
 
 
 @contextmanager
-def in_ministack(command: list[str]) -> Iterator[Place]:
+def in_ministack(command: list[str]) -> Iterator[CustomerStream]:
     "A table of DynamoDB whose changes go to Kinesis, as MiniStack has them."
     import boto3
 
@@ -114,11 +114,11 @@ def in_ministack(command: list[str]) -> Iterator[Place]:
         dynamo.enable_kinesis_streaming_destination(TableName="customer", StreamArn=arn)
         put = lambda item, at: dynamo.put_item(TableName="customer", Item=item)
         remove = lambda key, at: dynamo.delete_item(TableName="customer", Key=key)
-        yield Place("by MiniStack", put, remove, lambda held: None, lambda: scan("customer", dynamo), kinesis)
+        yield CustomerStream("by MiniStack", put, remove, lambda held: None, lambda: scan("customer", dynamo), kinesis)
 
 
 @contextmanager
-def open_place() -> Iterator[Place]:
+def open_place() -> Iterator[CustomerStream]:
     "MiniStack's table where that is installed, else one in memory."
     if program := shutil.which("ministack"):
         with in_ministack([program]) as place:
@@ -141,7 +141,7 @@ def customer(number: int, email: str = "") -> dict[str, Any]:
     return item
 
 
-def happen(place: Place, window: int, begun: datetime) -> int:  # changes
+def happen(place: CustomerStream, window: int, begun: datetime) -> int:  # changes
     "Change the customers: what one of three windows will bring."
     rng = random.Random(window)
     every = range(1001, 1121)
@@ -164,7 +164,7 @@ def happen(place: Place, window: int, begun: datetime) -> int:  # changes
 def tell_stream(
     folder: Path,  # new or empty
     say: Callable[[str], None],  # takes a line of text
-    place: Place,
+    place: CustomerStream,
     follow: Callable[..., Any] = follow_stream,  # see there
     **settings: Any,  # of dmscdc.toml, e.g. format
 ) -> Proof:
@@ -198,7 +198,7 @@ def _set_up(folder: Path, **settings: Any) -> Config:
     return read_config(folder)
 
 
-def _prove(config: Config, folder: Path, place: Place) -> Proof:
+def _prove(config: Config, folder: Path, place: CustomerStream) -> Proof:
     "Scan the table into a database, and compare the lake with it."
     ref = TableRef.parse(TABLE)
     columns = newest(open_store(config.lake), manifests_of(STREAM, ref)).columns

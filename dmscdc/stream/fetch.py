@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from ..changes.tasks import Batches, facts_out, get_text, in_tasks, numbers_in
 from ..storage.filesystem import fs_and_path, new_fs_and_path
-from .shards import Part, Reading, client_of, read_part
+from .shards import ShardRead, Reading, client_of, read_part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,14 +44,14 @@ def _read_shards(batches: Batches, url: str, given: Mapping[str, str]) -> Batche
         yield facts_out({"shard": shard, "at": part.at, "behind": part.behind, "end": part.is_end, "file": place})
 
 
-def _collected(facts: Mapping[str, Any]) -> Part:
+def _collected(facts: Mapping[str, Any]) -> ShardRead:
     "What a task has read; its file is deleted."
     files, path = fs_and_path(facts["file"])
     with files.open_input_file(path) as file:
         rows = pq.read_table(file)
     files.delete_file(path)
     records = tuple(zip(*(rows[name].to_pylist() for name in ("number", "data", "came"))))
-    return Part(facts["shard"], records, facts["at"], facts["behind"], facts["end"])
+    return ShardRead(facts["shard"], records, facts["at"], facts["behind"], facts["end"])
 
 
 def in_spark(
@@ -63,7 +63,7 @@ def in_spark(
     "Read shards by tasks of Spark."
     given = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
 
-    def read(asked: Mapping[str, Mapping[str, Any]], most: int) -> list[Part]:
+    def read(asked: Mapping[str, Mapping[str, Any]], most: int) -> list[ShardRead]:
         staged = {"stream": stream, "start": start, "out": folder, "most": most, "shards": list(asked.items())}
         work = partial(_read_shards, given=given)
         return list(map(_collected, in_tasks(spark, f"{folder}/fetch.json", json.dumps(staged), len(asked), work)))

@@ -33,7 +33,7 @@ from ..storage.filesystem import client as client_of_aws, code_of, fs_and_path
 from ..storage.log_store import open_store
 from .first import items_of, write_first
 from .fetch import in_spark
-from .known import Known, lines_of_items
+from .known import WindowIndex, lines_of_items
 from .records import change_from
 from .shards import asked, client_of, read_window, shards_of, start_from
 from .stage import Manifest, keep, key_in_words, newest, stage_window
@@ -167,7 +167,7 @@ def stage_next(
     metadata: Sequence[str] | None = None,  # what else of a record becomes a column; None: as in earlier windows
     spark: SparkSession | None = None,  # whose tasks read the shards; None: threads of this process
     stop: threading.Event | None = None,  # set it to end the window with what was read
-    known: Known | None = None,  # of this stream and table
+    known: WindowIndex | None = None,  # of this stream and table
     format: str = "parquet",  # of the table
 ) -> Manifest:  # of this window; its number is 0 where the stream holds nothing yet
     "Read what the stream holds beyond the last manifest, stage it, and keep its manifest."
@@ -196,7 +196,7 @@ def stage_next(
         return replace(before, files=(), records=0, doubts=(), is_full=window.is_full)
     before = replace(before, born=born, is_lost=before.is_lost or bool(lost))
     ask = lambda names: _destined(stream, sorted({*names, table.name}))
-    known = known or Known(store, folder)
+    known = known or WindowIndex(store, folder)
     how = {"key": key, "known": known, "ask": ask, "kept": timedelta(hours=hours)}
     how |= {"odd": odd_names(format, table)}
     manifest = stage_window(landing, table, before, window, declared, now, **how)
@@ -239,7 +239,7 @@ def _is_missing(manifest: Manifest) -> bool:
     return bool(_gaps_of(manifest)) or any(is_unheld for *_, is_unheld in manifest.missed)
 
 
-def _load_first(landing: str, lake: str, state: str, before: Manifest, known: Known, item: TableItem, place: str,
+def _load_first(landing: str, lake: str, state: str, before: Manifest, known: WindowIndex, item: TableItem, place: str,
                 start: str, key: Sequence[str]) -> Manifest:
     "Write the first content, unless it is there. Raises `BadSetting`."
     if not place.startswith("dynamodb:") and "://" not in place and place:
@@ -481,7 +481,7 @@ def follow(
     ref, stop, client = TableRef.parse(table), stop or threading.Event(), client or client_of(stream)
     done: Applied | None = None
     folder = manifests_of(stream, ref)
-    known = Known(open_store(lake), folder)
+    known = WindowIndex(open_store(lake), folder)
     while True:
         begun = time.monotonic()
         item = _item_of(state, landing, ref, key, partition)

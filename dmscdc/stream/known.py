@@ -17,7 +17,7 @@ from ..storage.log_store import LogStore
 from .records import Change, Link, before_of, event_of, name_of, print_of, text_print
 
 # %% auto #0
-__all__ = ['LINE', 'lines_of', 'lines_of_items', 'Known']
+__all__ = ['LINE', 'lines_of', 'lines_of_items', 'WindowIndex']
 
 # %% ../../notebooks/15_stream/04_known.ipynb #544ecfdc
 LINE = np.dtype([("key", "i8"), ("at", "i8"), ("before", "i8"), ("after", "i8"), ("tie", "i8"), ("event", "i8")])
@@ -47,7 +47,7 @@ def _in_order(lines: np.ndarray) -> np.ndarray:
     return lines[np.lexsort((lines["tie"], lines["at"], lines["key"]))]
 
 
-class Known:
+class WindowIndex:
     "The lines of the windows of one stream and table."
 
     def __init__(self, store: LogStore, folder: str):  # of the lake; the folder of the manifests

@@ -21,8 +21,8 @@ from ..errors import BadSetting, SourceUnreachable
 from ..storage.filesystem import client, code_of
 
 # %% auto #0
-__all__ = ['Record', 'Reading', 'asked', 'shards_of', 'readable', 'start_from', 'read_shard', 'Part', 'read_part', 'in_threads',
-           'Window', 'read_window', 'TableStream', 'client_of']
+__all__ = ['Record', 'Reading', 'asked', 'shards_of', 'readable', 'start_from', 'read_shard', 'ShardRead', 'read_part',
+           'in_threads', 'Window', 'read_window', 'TableStream', 'client_of']
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #389cce5a
 _Answer = TypeVar("_Answer")
@@ -194,7 +194,7 @@ Record = tuple[str, bytes, float]  # sequence number, data, when it came
 
 
 @dataclass(frozen=True)
-class Part:
+class ShardRead:
     "What was read of a shard."
 
     shard: str
@@ -215,24 +215,25 @@ def read_part(
     start: str,  # of `start_from`
     most: int,  # bytes of records after which it ends
     stop: threading.Event | None = None,  # set it to try no more
-) -> Part:
+) -> ShardRead:
     "Read a shard until there is no more now, until it is enough, or for some seconds."
     now, found, size, behind, begun = dict(at), [], 0, 0.0, time.monotonic()
     for records, behind in read_shard(client, stream, shard, now, start, stop):
         found += [(one["SequenceNumber"], one["Data"], _time_of(one)) for one in records]
         size += sum(len(one["Data"]) for one in records)
         if size >= most or time.monotonic() - begun > _SECONDS:
-            return Part(shard, tuple(found), now, behind, False)
-    return Part(shard, tuple(found), now, behind)
+            return ShardRead(shard, tuple(found), now, behind, False)
+    return ShardRead(shard, tuple(found), now, behind)
 
 
-Reading = Callable[[Mapping[str, Mapping[str, Any]], int], Iterable[Part]]  # shards' positions; bytes of each at most
+# From the positions of shards, and the bytes of each at most:
+Reading = Callable[[Mapping[str, Mapping[str, Any]], int], Iterable[ShardRead]]
 
 
 def in_threads(client: Any, stream: str, start: str, stop: threading.Event | None = None) -> Reading:
     "Read shards side by side, in threads of this process."
 
-    def read(asked: Mapping[str, Mapping[str, Any]], most: int) -> list[Part]:
+    def read(asked: Mapping[str, Mapping[str, Any]], most: int) -> list[ShardRead]:
         with ThreadPoolExecutor(8) as pool:
             part = lambda shard: read_part(client, stream, shard, asked[shard], start, most, stop)
             return list(pool.map(part, asked))

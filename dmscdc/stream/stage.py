@@ -30,7 +30,7 @@ from ..landing.joined import places_of
 from ..landing.s3 import open_landing
 from ..storage.filesystem import client, is_bucket, split_url
 from ..storage.log_store import LogStore
-from .known import LINE, Known, lines_of
+from .known import LINE, WindowIndex, lines_of
 from .records import UNTOLD, Change, change_from, in_order, unpacked
 from .shards import Window
 
@@ -74,7 +74,7 @@ class Manifest:
     missed: tuple[Missed, ...] = ()  # changes whose item was not as the table has it
     more_missed: int = 0  # beyond those
     loaded_at: int = 0  # when a first content had been written, microseconds since 1970; 0: none was
-    is_watched: bool = False  # every window has kept what `Known` holds
+    is_watched: bool = False  # every window has kept what `WindowIndex` holds
 
 
 def newest(
@@ -369,7 +369,7 @@ _CIRCLES = 5_000  # records that are kept because an older change may turn their
 
 
 def _in_their_order(
-    changes: Sequence[Change], before: Manifest, known: Known | None, edge: int, stays: int  # from when on
+    changes: Sequence[Change], before: Manifest, known: WindowIndex | None, edge: int, stays: int  # from when on
 ) -> tuple[list[Change], list[bool], dict[str, Any]]:  # whose place is sure; the records that are looked at again
     "Changes in their order, with those of earlier windows that may find another order now."
     oldest: dict[str, int] = {}
@@ -459,7 +459,12 @@ def _is_missed(
 
 
 def _missed(
-    changes: Sequence[Change], lines: np.ndarray, is_sure: Sequence[bool], before: Manifest, known: Known, reached: int
+    changes: Sequence[Change],
+    lines: np.ndarray,
+    is_sure: Sequence[bool],
+    before: Manifest,
+    known: WindowIndex,
+    reached: int,
 ) -> tuple[list[Missed], int]:  # the first of them; how many
     "Of a window's changes, each with its line and whether its place is sure, those whose item the table has otherwise."
     if not before.is_watched or before.is_lost or not len(lines):  # a loss is said already
@@ -485,7 +490,7 @@ def _missed(
     return found[: max(0, _NAMED - len(before.missed))], len(found)
 
 
-def _behind(line: np.void, before: Manifest, known: Known, words: str) -> Missed | None:
+def _behind(line: np.void, before: Manifest, known: WindowIndex, words: str) -> Missed | None:
     "The change after a late one, if that does not lead to it."
     later = known.of_item(int(line["key"]), before.number)
     later = later[later["at"] > line["at"]]
@@ -497,7 +502,7 @@ def _behind(line: np.void, before: Manifest, known: Known, words: str) -> Missed
     return key, at, tie, was, words, before.number + 1, False
 
 
-def _still_missed(missed: Sequence[Missed], known: Known, window: int) -> list[Missed]:
+def _still_missed(missed: Sequence[Missed], known: WindowIndex, window: int) -> list[Missed]:
     "Those that late changes have not settled."
     lines = np.array([(key, at, before, 0, tie, 0) for key, at, tie, before, *_ in missed], LINE)
     _, when, state = known.states(lines, window)
@@ -517,7 +522,7 @@ def _is_led_to(missed: Missed, lines: np.ndarray) -> bool:
     return bool((others["after"] == was).any() or in_pieces and (last["after"] == was).any())
 
 
-def _counted_anew(before: Manifest, known: Known, window: int) -> tuple[list[Missed], int]:
+def _counted_anew(before: Manifest, known: WindowIndex, window: int) -> tuple[list[Missed], int]:
     "Where more were missed than are named, and all that are named are settled: what is missed of all that is known."
     line = known.every(window)
     is_first, is_alike = (np.append(True, np.diff(line[name]) != 0) for name in ("key", "at"))
@@ -580,7 +585,7 @@ def stage_window(
     declared: Sequence[tuple[str, str]] = (),  # the columns of the table's definition
     now: float | None = None,  # when it was read, epoch seconds; None: now
     key: Sequence[str] = (),  # the columns that identify a row; records of DynamoDB name them themselves
-    known: Known | None = None,  # what earlier windows have staged; None: nothing is known of that
+    known: WindowIndex | None = None,  # what earlier windows have staged; None: nothing is known of that
     ask: _Ask = lambda names: "",
     kept: timedelta = _DAY,  # how long the stream keeps its records
     odd: re.Pattern[str] = re.compile(r"\Z."),  # names that the table's format has for no column

@@ -5,14 +5,14 @@ from collections import Counter
 import pytest
 
 from dmscdc.errors import SourceRefused
-from dmscdc.reconcile.compare import Comparison, Finding, Total
+from dmscdc.reconcile.compare import Comparison, NamedDifference, Total
 from dmscdc.reconcile.explain import judge
 from dmscdc.service.config import Config
 from dmscdc.service.schedule import check_source
 
 pytestmark = pytest.mark.quick
 
-WRONG = Comparison(Total(2, 7), Total(2, 8), (), counts=Counter(different=1), findings=(Finding("different", {"id": "1"}, {"price": ("40", "39")}),))
+WRONG = Comparison(Total(2, 7), Total(2, 8), (), counts=Counter(different=1), findings=(NamedDifference("different", {"id": "1"}, {"price": ("40", "39")}),))
 
 
 def test_a_table_without_a_key_is_told_that_landed_changes_were_left_out_and_the_commands_that_help():

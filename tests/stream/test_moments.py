@@ -12,7 +12,7 @@ import pytest
 
 from dmscdc.landing.files import TableRef
 from dmscdc.storage.log_store import open_store
-from dmscdc.stream.known import Known
+from dmscdc.stream.known import WindowIndex
 from dmscdc.stream.shards import Window
 from dmscdc.stream.stage import Manifest, stage_window
 
@@ -62,7 +62,7 @@ def staged(root: Path) -> dict[tuple, tuple]:
 
 def lived(root: Path, seed: int, windows: int) -> tuple[Manifest, Life]:
     rng, manifest, waits = random.Random(seed), Manifest(is_watched=True), []
-    life, known, number = Life(rng), Known(open_store(str(root)), "known"), 0
+    life, known, number = Life(rng), WindowIndex(open_store(str(root)), "known"), 0
     for window in range(windows):
         waits += [life.change() for _ in range(rng.randrange(2, 12))]
         rng.shuffle(waits)

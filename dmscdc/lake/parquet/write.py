@@ -22,7 +22,7 @@ from ...changes.derived import computed
 from ...changes.fold import HIVE_NULL
 from ...changes.key_check import check_counted
 from ...changes.read import quoted
-from ...changes.schema import FILE, OP, ROW, Column, Schema, ddl, open_lake, read_lake
+from ...changes.schema import FILE, OP, ROW, Column, Schema, ddl, open_lake_file, read_lake
 from ...changes.schema import statistics
 from ...changes.tasks import BOUNDS, in_tasks, nan_columns
 from ...errors import LakeDamaged, LostRows
@@ -179,7 +179,7 @@ def hides_nan(
     floating: Sequence[str],  # columns of floating point
 ) -> bool:
     "Whether a reader that goes by the file's bounds would miss a NaN."
-    meta = open_lake(url, None).metadata
+    meta = open_lake_file(url, None).metadata
     if not floating or BOUNDS.encode() in (meta.metadata or {}) or not meta.created_by.startswith("parquet-cpp"):
         return False
     return bool(nan_columns(read_lake(url, None, floating)))
@@ -353,7 +353,7 @@ def plain_files(
 def check_files(journal: Journal, entry: Entry) -> None:
     "Check each file's number of rows with one small read per file. Raises `LakeDamaged`."
     with ThreadPoolExecutor(16) as pool:
-        for _ in pool.map(lambda found: open_lake(found[0], found[1].rows), located(journal, entry).items()):
+        for _ in pool.map(lambda found: open_lake_file(found[0], found[1].rows), located(journal, entry).items()):
             pass
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #f183fa78
