@@ -21,7 +21,9 @@ from ..changes.schema import time_from
 from ..errors import NoPast
 from .changelog import Changelog, held_by, is_held, is_same_base, moment, open_changelog, rows_aside
 from .lookup import WHOLE, Query, KeyIndex, inside, look, plain_key, typed, utc
-from .row import Keyless, HoldingCommit, RowLife, RawChange, RowChange, between, find_rows, late_files, same
+from dmscdc.history.row import (
+    HoldingCommit, Keyless, RawChange, RowChange, RowLife, between, find_rows, late_files, same,
+)
 from .row import steps_of, without
 from ..lake.table import Commit, LakeTable, PlainFile
 from ..landing.files import RawFile, change_order, for_shell

@@ -30,7 +30,9 @@ from ..lake.table import Commit, LakeTable, open_lake
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..landing.s3 import open_landing
 from .canonical import Rule, rules_of
-from .compare import Comparison, NamedDifference, Layout, KeyRange, States, condition, examine, find, spark_side
+from dmscdc.reconcile.compare import (
+    Comparison, KeyRange, Layout, NamedDifference, States, condition, examine, find, spark_side,
+)
 from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
 from ..spark.session import open_session
 from ..state.items import TableItem
