@@ -72,9 +72,9 @@ def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
 # %% ../../notebooks/08_load/14_notes.ipynb #cell-026
 def note_disorder(task: Task, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch."
-    if not batch.folded.disorder or task.from_stream:
-        return ""
     example = batch.folded.against
+    if not example or task.from_stream:
+        return ""
     keys = count(batch.folded.disorder, "key")
     return (
         f"the change sequence and the files disagree about the order of changes of {keys}; the sequence decided. One "
