@@ -501,7 +501,7 @@ def first_of(
     first = rows.slice(int(places(rows).argmin()), 1).to_pylist()[0]
     return Place(first[NAME], first[FILE], first[ROW])
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #5f149d63
 def first_bad(
     changes: pa.Table,
     bad: np.ndarray,  # of `bad_rows`
@@ -515,7 +515,7 @@ def first_bad(
     name, path, number, op = (row[column][0].as_py() for column in (NAME, FILE, ROW, OP))
     return BadChange(name, path, number, op, {key: not row[key][0].is_valid for key in keys})
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #a5155cef
 def sequence_range(
     changes: pa.Table,
     kinds: np.ndarray,  # "new", "late" or "again"

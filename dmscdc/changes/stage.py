@@ -204,13 +204,13 @@ def write_whole(
     rows = found.select(op.alias(OP), *values, *place, *[flag.alias(name) for name, flag in flags.items()])
     rows.write.mode("overwrite").parquet(spark_url(url))
 
-# %% ../../notebooks/05_changes/07_stage.ipynb #cell-020
+# %% ../../notebooks/05_changes/07_stage.ipynb #af35d5be
 _FIRST = {  # facts of which the first is kept
     "first_bad": BadChange, "first_image": Place, "partial_move": PartialMove, "against": Reversal,
     "lowest": FileSequence, "late_lowest": FileSequence, "unfit": UnfitText,
 }
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #cell-020
 def together(
     done: Sequence[Mapping[str, Any]],  # of shares: a `FoldResult` each, and nulls by column
 ) -> tuple[FoldResult, Counter]:  # of the whole batch

@@ -55,7 +55,7 @@ def load_file(task: Task, load: Sequence[RawFile]) -> dict[str, str]:  # path ->
     "The first file of the load, unless it is CSV."
     return {f.path: task.landing.url(task.table, f.path) for f in load[:1] if not is_csv(f.path)}
 
-
+# %% ../../notebooks/08_load/08_batch.ipynb #b0cd4304
 def change_sequence(task: Task, files: ChangeFiles, load: Sequence[RawFile]) -> str:
     "The column that orders changes, empty for none; the load, if it is still there, has a say."
     return sequence_column(files, load_file(task, load))
@@ -139,7 +139,7 @@ def fold_files(
         texts=partition_texts(task, files.schema), had=tuple(c.name for c in table_schema),
     )
 
-# %% ../../notebooks/08_load/08_batch.ipynb #58ff9b05
+# %% ../../notebooks/08_load/08_batch.ipynb #f5eee223
 @dataclass(frozen=True)
 class FoldedBatch:
     "A batch that is read and folded, and what is known of its rows."
@@ -147,8 +147,8 @@ class FoldedBatch:
     reading: Reading
     batch: Batch
     earlier: tuple[RawFile, ...] = ()  # applied files that may hold changes which it brings again
-    older: int = 0  # changes as old as those that the load made obsolete, and which no file of before it has
-    strange: int = 0  # changes from before those applied that no known file has had
+    older: int = 0  # changes as old as those that the load made obsolete, which no file from before it has
+    never_seen: int = 0  # changes from before those applied that no known file has had
     in_load: tuple[RawRow, ...] = ()  # of a table without a key: inserts that are equal to rows of its load
     sent_again: Mapping[RawRow, bool] = field(default_factory=dict)  # the same: sent again; True for the same values
     misses: int = 0  # the same: updates and deletes that met no equal row

@@ -53,13 +53,13 @@ def _open_batch(
             spark()
     return reading
 
-# %% ../../notebooks/08_load/16_incremental.ipynb #1f6e056e
+# %% ../../notebooks/08_load/16_incremental.ipynb #20af852a
 def _fold(spark: SparkSession, task: Task, plan: Plan, head: Commit, reading: Reading, name: str) -> FoldedBatch:
     "Fold the rows of a batch, in a folder of a name that no fold of this reading has used."
     url = f"{_staged(task, reading)}/{name}"
     return FoldedBatch(reading, fold_files(spark, task, reading.changes, url, plan.after.load_files, head.schema))
 
-
+# %% ../../notebooks/08_load/16_incremental.ipynb #8aeb9f94
 def _staged(task: Task, reading: Reading) -> str:
     "Where a batch is staged."
     return f"{task.lake.staging_dir(reading.transaction)}/staged"
@@ -134,7 +134,7 @@ def _without_passed(
     remaining = folded.reading.skip(dict.fromkeys(passed, PASSED))
     return replace(_fold(spark, task, plan, head, remaining, "passed"), older=folded.older)
 
-# %% ../../notebooks/08_load/16_incremental.ipynb #71d2b271
+# %% ../../notebooks/08_load/16_incremental.ipynb #f1a5147e
 def _fold_with_applied(
     spark: OpenSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch,
     files: Sequence[RawFile],  # of both, in order
@@ -143,16 +143,16 @@ def _fold_with_applied(
     "The batch and the applied files that it repeats, folded together. Raises `Refused`."
     reading = folded.reading
     on_demand = SessionOnDemand(spark)
-    strange = 0
+    unseen = 0
     if plan.changes:
         newest = Position.from_json(head.position).sequence or ""
         with clock.step("fold", reading.rows):
-            strange = never_seen(on_demand, task, head, reading.changes, folded.earlier, newest)
+            unseen = never_seen(on_demand, task, head, reading.changes, folded.earlier, newest)
     together = _open_batch(spark, task, plan, head, files, clock, reading.skipped, folded.earlier)
     again = _fold_batch(spark, task, plan, head, together, clock)
     if isinstance(again, Emptied):
         return again
-    return replace(again, strange=strange, older=folded.older + again.older)
+    return replace(again, never_seen=unseen, older=folded.older + again.older)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #666cd9b7
 def _fold_keyless(spark: SparkSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch) -> FoldedBatch:

@@ -53,12 +53,12 @@ def note_unproven(task: Task, before: Position, batch: Batch, files: Sequence[Ra
         "it certain"
     )
 
-# %% ../../notebooks/08_load/14_notes.ipynb #98d81cbc
+# %% ../../notebooks/08_load/14_notes.ipynb #193df881
 def _is_proven(batch: Batch) -> bool:
     "Every change that was compared carries a change sequence."
     return bool(batch.folded.keys) and not batch.folded.unproven
 
-
+# %% ../../notebooks/08_load/14_notes.ipynb #7fab8ebc
 def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
     "A late file that met applied changes, where nothing but names orders them."
     if not late or not batch.folded.met or _is_proven(batch):
@@ -142,9 +142,9 @@ def note_unmatched(task: Task, written: Written, left_out: Schema = ()) -> str:
         f"missing. Add before-image columns to the task, and reload: {reload}"
     )
 
-# %% ../../notebooks/08_load/14_notes.ipynb #bf840456
+# %% ../../notebooks/08_load/14_notes.ipynb #86554a5b
 def say_on_top(task: Task, early: Sequence[RawFile]) -> str:
-    "Change files that were put before the load. A stream's overlap with it always: there the sequence orders both."
+    "Change files that were put before the load. A stream's always overlap with its load, and the sequence orders both."
     if not early or task.from_stream:
         return ""
     were, they = ("were", "they change") if early[1:] else ("was", "it changes")

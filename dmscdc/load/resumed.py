@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['resumed_files', 'never_seen', 'note_strange', 'say_resumed']
+__all__ = ['resumed_files', 'never_seen', 'note_never_seen', 'say_resumed']
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #c92ff94b
 def _is_sent_again(task: Task, before: Position, batch: Batch, images: Mapping[str, str]) -> bool:
@@ -138,8 +138,8 @@ def never_seen(
     returned = low.join(absent, [*task.key], "left_semi")
     return lacking.select(FILE, ROW).union(returned.select(FILE, ROW)).distinct().count()
 
-# %% ../../notebooks/08_load/11_resumed.ipynb #ef3895fb
-def note_strange(task: Task, files: Sequence[RawFile], changes: int) -> str:  # "" for none
+# %% ../../notebooks/08_load/11_resumed.ipynb #1fe7476e
+def note_never_seen(task: Task, files: Sequence[RawFile], changes: int) -> str:  # "" for none
     "Changes that come after later ones, and were never applied."
     if not changes:
         return ""
