@@ -19,10 +19,10 @@ from .schema import FILE, OP, ROW, UNLOGGED, Schema, is_unlogged, unlogged_names
 
 # %% auto #0
 __all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_THERE', 'CAME', 'HIVE_NULL', 'ROOM', 'ESCAPED', 'places', 'alike',
-           'key_codes', 'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding', 'FoldResult', 'newest_carrier',
-           'next_upsert', 'pick', 'of_late_keys', 'needs_row', 'as_read', 'with_runs', 'sent_once', 'settle_moves',
-           'fold', 'count_changes', 'carries', 'first_of', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit',
-           'first_unfit']
+           'key_codes', 'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding', 'Place', 'BadChange', 'PartialMove',
+           'Reversal', 'FileSequence', 'UnfitText', 'FoldResult', 'newest_carrier', 'next_upsert', 'pick',
+           'of_late_keys', 'needs_row', 'as_read', 'with_runs', 'sent_once', 'settle_moves', 'fold', 'count_changes',
+           'carries', 'first_of', 'first_bad', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-008
 def places(
@@ -118,10 +118,60 @@ class Folding:
     images: Mapping[str, str] = field(default_factory=dict)  # before images of the key, see `ChangeFiles`
     had: tuple[str, ...] = ()  # columns that the table has already
 
+# %% ../../notebooks/05_changes/05_fold.ipynb #bc8a11ab
+@dataclass(frozen=True, order=True)
+class Place:
+    "Where a change is in the landing. Places sort as files do: by base name, because it begins with a time."
+
+    name: str  # base name of the file
+    path: str  # of the file, below the table's folder
+    row: int  # from 0
+
+# %% ../../notebooks/05_changes/05_fold.ipynb #752e86aa
+@dataclass(frozen=True)
+class BadChange(Place):
+    "A change that cannot be applied."
+
+    op: str | None
+    is_null: Mapping[str, bool]  # by key column
+
+# %% ../../notebooks/05_changes/05_fold.ipynb #75bd6efd
+@dataclass(frozen=True)
+class PartialMove(Place):
+    "A row that came from another key, in a file without some columns."
+
+    columns: Sequence[str]  # that the file does not carry
+
+# %% ../../notebooks/05_changes/05_fold.ipynb #fe85dde6
+@dataclass(frozen=True)
+class Reversal(Place):
+    "A change that comes before another one by its file, and after it by its change sequence."
+
+    other_path: str
+    other_row: int
+
+# %% ../../notebooks/05_changes/05_fold.ipynb #8b85c229
+@dataclass(frozen=True, order=True)
+class FileSequence:
+    "The lowest change sequence of some files, and the file that has it."
+
+    sequence: str
+    path: str
+
+# %% ../../notebooks/05_changes/05_fold.ipynb #b94d034a
+@dataclass(frozen=True, order=True)
+class UnfitText:
+    "A text of a partition column that cannot name a folder."
+
+    path: str
+    row: int
+    column: str
+    value: str
+
 # %% ../../notebooks/05_changes/05_fold.ipynb #f603e31f
 @dataclass(frozen=True)
 class FoldResult:
-    "What a fold has read and made. A place is [base name, file, row, …], the first of its kind; None: there is none."
+    "What a fold has read and made. Of what has a place, the first is kept; None: there is none."
 
     rows: int = 0  # changes read, without ends of old keys
     left_out: int = 0  # updates and deletes of a table without a key, which come on top
@@ -132,12 +182,12 @@ class FoldResult:
     renamed: int = 0  # rows that came from another key
     unlogged: int = 0  # values that were not in the source's log
     bad: int = 0  # rows that cannot be applied
-    first_bad: list | None = None  # its place, Op, and which key columns are null
-    first_image: list | None = None  # place of an insert with a before image, which DMS writes for updates only
-    partial_move: list | None = None  # place of a row that came from another key without some columns; their names
+    first_bad: BadChange | None = None
+    first_image: Place | None = None  # of an insert with a before image, which DMS writes for updates only
+    partial_move: PartialMove | None = None
     unproven: int = 0  # rows without a change sequence
-    lowest: list | None = None  # change sequence of a new file, with the file
-    late_lowest: list | None = None  # of a late file
+    lowest: FileSequence | None = None  # of the new files
+    late_lowest: FileSequence | None = None  # of the late files
     highest: str = ""  # change sequence
     keys: int = 0  # batch rows
     writes: int = 0  # of them, those with values for a row that need not be there
@@ -147,8 +197,8 @@ class FoldResult:
     met: int = 0  # keys that have both
     repeats: int = 0  # changes of a key with the same change sequence as another one
     disorder: int = 0  # keys whose changes the sequence orders differently from the files
-    against: list | None = None  # place of such a change, and file and row of the one before it
-    unfit: list | None = None  # file, row, column and value that cannot name a folder
+    against: Reversal | None = None  # such a change
+    unfit: UnfitText | None = None
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-020
 def newest_carrier(
@@ -348,12 +398,13 @@ def _with_digits(changes: pa.Table, how: Folding) -> tuple[pa.Table, Folding]:
     return changes.append_column(_DIGITS, changes[how.sequence].cast(pa.string())), replace(how, sequence=_DIGITS)
 
 
-def _partial_move(changes: pa.Table, how: Folding) -> list | None:  # name, file, row, the columns
+def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
     "The first row that came from another key in a file without columns that its row had: what they held stays behind."
     if MOVE not in changes.column_names:
         return None
     came = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
-    came, found = pc.fill_null(came, False).to_numpy() & _is_moved(changes, how), []
+    came = pc.fill_null(came, False).to_numpy() & _is_moved(changes, how)
+    lacking: dict[Place, list[str]] = {}
     for groups, names in how.sets:
         known = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy() & ~is_unlogged(changes, names[0])
         first = pc.min(changes[NAME].filter(pa.array(known))).as_py()  # until then no row had such a value
@@ -361,10 +412,12 @@ def _partial_move(changes: pa.Table, how: Folding) -> list | None:  # name, file
             lacks = came & ~known
             if name not in how.had:
                 lacks &= pc.greater(changes[NAME], first).to_numpy() if first else False
-            if name not in how.images.values() and (one := first_of(changes, lacks)):
-                found.append([*one[:3], [name]])
-    alike = [one for one in found if one[:3] == min(found)[:3]]
-    return [*alike[0][:3], sorted(name for one in alike for name in one[3])] if alike else None
+            if name not in how.images.values() and (place := first_of(changes, lacks)):
+                lacking.setdefault(place, []).append(name)
+    if not lacking:
+        return None
+    place = min(lacking)
+    return PartialMove(place.name, place.path, place.row, sorted(lacking[place]))
 
 
 def _is_moved(changes: pa.Table, how: Folding) -> np.ndarray:
@@ -390,7 +443,7 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     renamed = _count_true(pc.and_(mine, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
     facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven, "renamed": renamed}
     facts |= {"by_file": by_file, "unlogged": _count_unlogged(changes.filter(mine))}
-    facts["first_bad"] = first_of(changes, bad, how.keys)
+    facts["first_bad"] = first_bad(changes, bad, how.keys)
     facts["first_image"] = first_of(changes, _with_image(changes, how))
     return counts | facts | sequence_range(changes, kinds, "" if unproven else how.sequence)
 
@@ -440,16 +493,29 @@ def carries(changes: pa.Table, column: str) -> pa.Array:
 def first_of(
     changes: pa.Table,
     mask: np.ndarray,  # the rows to look at
-    names: Sequence[str] = (),  # columns that may be null
-) -> list | None:  # base name, file, row, Op, whether each of the columns is null
-    "The first of the rows by place, as plain values; None for none."
+) -> Place | None:
+    "The first of the rows by place."
     if not mask.any():
         return None
-    rows = changes.filter(pa.array(mask))
+    rows = changes.select([NAME, FILE, ROW]).filter(pa.array(mask))
+    first = rows.slice(int(places(rows).argmin()), 1).to_pylist()[0]
+    return Place(first[NAME], first[FILE], first[ROW])
+
+# %% ../../notebooks/05_changes/05_fold.ipynb #5f149d63
+def first_bad(
+    changes: pa.Table,
+    bad: np.ndarray,  # of `bad_rows`
+    keys: Sequence[str],
+) -> BadChange | None:
+    "The first change that cannot be applied, by place."
+    if not bad.any():
+        return None
+    rows = changes.filter(pa.array(bad))
     row = rows.slice(int(places(rows).argmin()), 1)
-    return [*(row[n][0].as_py() for n in (NAME, FILE, ROW, OP)), {n: not row[n][0].is_valid for n in names}]
+    name, path, number, op = (row[column][0].as_py() for column in (NAME, FILE, ROW, OP))
+    return BadChange(name, path, number, op, {key: not row[key][0].is_valid for key in keys})
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #a5155cef
 def sequence_range(
     changes: pa.Table,
     kinds: np.ndarray,  # "new", "late" or "again"
@@ -459,10 +525,10 @@ def sequence_range(
     if not sequence or not changes.num_rows:
         return {"lowest": None, "late_lowest": None, "highest": ""}
 
-    def lowest(kind: str) -> list | None:
+    def lowest(kind: str) -> FileSequence | None:
         some = changes.filter(pa.array(kinds == kind)).select([sequence, FILE])
         first = some.take(pc.sort_indices(some, sort_keys=[(sequence, "ascending")])[:1]).to_pylist()
-        return [first[0][sequence], first[0][FILE]] if first else None
+        return FileSequence(first[0][sequence], first[0][FILE]) if first else None
 
     return {"lowest": lowest("new"), "late_lowest": lowest("late"), "highest": pc.max(changes[sequence]).as_py()}
 
@@ -504,7 +570,8 @@ def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, An
     one = falls[by_name[falls].argmin()]
     other = stays[np.searchsorted(stays, one) - 1]
     first, then = changes.select([NAME, FILE, ROW]).take(chains.order[[one, other]]).to_pylist()
-    return {"disorder": len(keys), "against": [*first.values(), then[FILE], then[ROW]], "repeats": repeats}
+    against = Reversal(first[NAME], first[FILE], first[ROW], then[FILE], then[ROW])
+    return {"disorder": len(keys), "against": against, "repeats": repeats}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #e70e9e98
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # the folder name of a null
@@ -532,10 +599,10 @@ def is_unfit(
 def first_unfit(
     batch: pa.Table,
     texts: Sequence[str],  # partition columns of texts
-) -> list | None:  # file, row, column, value
+) -> UnfitText | None:
     "The first row with a text that cannot be the name of a folder."
     for name in texts:
         rows = batch.filter(pc.and_(batch[WRITE], is_unfit(name, batch[name])))
         if rows.num_rows:
-            return [rows[FILE][0].as_py(), rows[ROW][0].as_py(), name, rows[name][0].as_py()]
+            return UnfitText(rows[FILE][0].as_py(), rows[ROW][0].as_py(), name, rows[name][0].as_py())
     return None

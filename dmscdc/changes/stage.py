@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .fold import FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, CAME, Folding, as_read, fold, key_codes
-from .fold import FoldResult, with_runs
+from .fold import BadChange, FileSequence, FoldResult, PartialMove, Place, Reversal, UnfitText, with_runs
 from .read import GROUP, KIND, MOVE, NAME, ChangeFiles, quoted, read_changes, refuse_lost
 from .schema import FILE, OP, OURS, ROW, UNLOGGED, WAY, Column, Schema, check_rows, ddl
 from .schema import open_raw
@@ -204,15 +204,20 @@ def write_whole(
     rows = found.select(op.alias(OP), *values, *place, *[flag.alias(name) for name, flag in flags.items()])
     rows.write.mode("overwrite").parquet(spark_url(url))
 
+# %% ../../notebooks/05_changes/07_stage.ipynb #af35d5be
+_FIRST = {  # facts of which the first is kept
+    "first_bad": BadChange, "first_image": Place, "partial_move": PartialMove, "against": Reversal,
+    "lowest": FileSequence, "late_lowest": FileSequence, "unfit": UnfitText,
+}
+
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-020
 def together(
     done: Sequence[Mapping[str, Any]],  # of shares: a `FoldResult` each, and nulls by column
 ) -> tuple[FoldResult, Counter]:  # of the whole batch
     "Add what the shares have counted; of places the first, of change sequences the ends."
     counts = {f.name: sum(facts[f.name] for facts in done) for f in fields(FoldResult) if f.default == 0}
-    for name in ("first_bad", "first_image", "lowest", "late_lowest", "unfit", "against", "partial_move"):
-        found = [facts[name] for facts in done if facts[name]]
-        counts[name] = min(found, key=lambda value: value[:3], default=None)
+    for name, kind in _FIRST.items():
+        counts[name] = min((kind(**facts[name]) for facts in done if facts[name]), default=None)
     nulls = sum((Counter(facts.get("nulls", {})) for facts in done), Counter())
     by_file: dict[str, list[int]] = {}
     for path, numbers in (one for facts in done for one in facts["by_file"].items()):
@@ -300,13 +305,15 @@ def refuse_bad(
     folded: FoldResult,  # with bad rows
 ) -> None:
     "Raise `Refused` naming file, row and column of the first bad row."
-    _, path, row, op, is_null = folded.first_bad
+    first = folded.first_bad
+    op = first.op
+    place = f"row {first.row + 1:,} of {first.path}"
     what = f"column {OP} is {'null' if op is None else repr(op)}; I, U or D was expected"
-    if key := next((k for k, null in is_null.items() if null), ""):
+    if key := next((name for name, is_null in first.is_null.items() if is_null), ""):
         what = f"key column {key} is null" if op in ("I", "U", "D") else what
     if op == "T":
         raise Refused(
-            f"{table}: row {row + 1:,} of {path}: Op is T, so the source's table was emptied there (TRUNCATE). Nothing "
+            f"{table}: {place}: Op is T, so the source's table was emptied there (TRUNCATE). Nothing "
             "was applied, and later files wait. Let the lake's table lose its rows there, too: "
             f"dmscdc table set {for_shell(table)} --when-gone empty; or, if the rows of before shall stay, put such "
             f"rows aside: dmscdc table set {for_shell(table)} --bad-rows aside. "
@@ -315,7 +322,7 @@ def refuse_bad(
         )
     such = "such row" if folded.bad == 1 else "such rows"
     raise Refused(
-        f"{table}: row {row + 1:,} of {path}: {what}. {folded.bad:,} {such} in this batch; nothing was applied. "
+        f"{table}: {place}: {what}. {folded.bad:,} {such} in this batch; nothing was applied. "
         f"Put the file right or take it out of the landing, then: dmscdc pass --only {for_shell(table)}",
         folded.bad,
     )

@@ -50,7 +50,7 @@ def open_files(
 ) -> OpenFiles:
     "Raw files with their footers; CSV files as staged Parquet files. Raises `Refused`."
     urls = {f.path: task.landing.url(task.table, f.path) for f in files}
-    read = lambda: [with_computed(footer, task.layout, str(task.table)) for footer in read_footers(urls)]
+    read = lambda: [with_computed(footer, task.partition_by, str(task.table)) for footer in read_footers(urls)]
     texts = {path: url for path, url in urls.items() if needs_parquet(url, path, task.csv)}
     if not texts:
         return OpenFiles(urls, read())

@@ -60,7 +60,7 @@ class Task:
     landing: FolderLanding
     lake: LakeTable
     key: tuple[str, ...]  # the columns that identify a row, () for a table of inserts only
-    layout: tuple[str, ...] = ()  # what lays out the lake: columns, and expressions
+    partition_by: tuple[str, ...] = ()  # what lays out the lake: columns, and expressions
     soft: bool = False  # deletes mark the row
     op_column: str = OP  # what our operation column is called in a lake that is made; NO_OP: it has none
     run: str = ""  # the run's id
@@ -77,7 +77,7 @@ class Task:
     @property
     def partition(self) -> tuple[str, ...]:
         "The columns of the lake that lay it out."
-        return column_names(self.layout)
+        return column_names(self.partition_by)
 
     @property
     def row_key(self) -> tuple[str, ...]:
@@ -129,8 +129,8 @@ class LoadResult:
     emptied: int = 0  # rows of the table that it lost at once, which no row read names: by a TRUNCATE
 
     @property
-    def is_load(self) -> bool:
-        "It has read files, of the landing or of another's lake; else only the position moved."
+    def has_effect(self) -> bool:
+        "It has done something to rows, or read files; else only the position moved."
         return bool(self.files or self.message)
 
 
@@ -323,7 +323,7 @@ def ended_by(
     if problem.verdict == Verdict.BUSY:
         return Verdict.BUSY, message
     now = f"commit {head.number}" if head else "never loaded"
-    if loads := [result for result in done if result.is_load]:
+    if loads := [result for result in done if result.has_effect]:
         message = message.replace("othing was applied", "othing of the changes was applied")
         message = f"{message}. The load before them was: {did(loads)} ({now})"
     elif table_state:
@@ -369,7 +369,7 @@ def processed(
     "Everything a report shows."
     head, table = table_state.lake.head() if table_state else None, str(plan.table)
     position = Position.from_json(head.position) if head else None
-    loads = [result for result in done if result.is_load]
+    loads = [result for result in done if result.has_effect]
     noted = [note for load in loads for note in load.notes]
     notes = (*(table_state.notes if table_state else ()), *plan.notes, *noted, *catalogued.notes)
     verdict, words = verdict_of(loads, plan, notes)

@@ -226,7 +226,7 @@ def columns_ahead(
     config: Config,
 ) -> list[str]:  # a sentence each
     "What the files that wait will do to a table's columns."
-    from dmscdc.load.loader import replaced_columns
+    from dmscdc.load.columns import replaced_columns
 
     plan, head = status.plan, status.table_state.head if status.table_state else None
     files = [file for file in (plan.inputs if plan and head else ()) if not is_csv(file.path)]

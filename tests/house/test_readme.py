@@ -118,9 +118,9 @@ def test_every_make_target_of_the_readme_is_in_the_makefile():
 
 
 def test_the_notebooks_of_the_main_job_are_linked_in_the_order_of_their_numbers():
-    path = TEXT[TEXT.index("Eleven notebooks explain"):].split("\n#")[0]
+    path = TEXT[TEXT.index("Twelve notebooks explain"):].split("\n#")[0]
     numbers = re.findall(r"\]\(\.\./(\d\d_\S+)\.ipynb\)", path)
-    assert len(numbers) == 10 and numbers == sorted(numbers)
+    assert len(numbers) == 11 and numbers == sorted(numbers)
 
 
 def test_every_file_and_notebook_of_the_pages_is_there():

@@ -8,7 +8,8 @@ from dmscdc.changes.schema import evolve
 from dmscdc.errors import Unreadable
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding
-from dmscdc.load.loader import open_files, replace_table
+from dmscdc.load.initial import replace_table
+from dmscdc.load.raw_files import open_files
 from dmscdc.load.results import Task
 
 from damage import DAMAGES, ROWS, SOURCE, damages, encoded, put, rows_of, to_nulls

@@ -17,7 +17,7 @@ from dmscdc.errors import Refused
 from dmscdc.history.audit import audit_row
 from dmscdc.landing.files import FolderLanding
 from dmscdc.load.arrivals import Plan
-from dmscdc.load.loader import prepare_load
+from dmscdc.load.initial import prepare_load
 from dmscdc.load.results import Task
 
 from damage import encoded, put

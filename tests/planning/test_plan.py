@@ -14,7 +14,7 @@ from dmscdc.landing.files import FolderLanding, Listing, RawFile, TableRef, clas
 from dmscdc.landing.s3 import listing_from_keys
 from dmscdc.load.arrivals import changed_inputs, is_same_input
 from dmscdc.load.plan import plan_table
-from dmscdc.load.loader import after_load
+from dmscdc.load.initial import after_load
 from dmscdc.state.position import Position, tally
 
 pytestmark = pytest.mark.quick

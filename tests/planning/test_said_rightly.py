@@ -15,7 +15,7 @@ from dmscdc.errors import Refused
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load import results
 from dmscdc.changes.quarantine import LeftOut, SetAside
-from dmscdc.load.loader import note_left_out
+from dmscdc.load.keyless import note_left_out
 from dmscdc.service.key_inference import suggest_key
 
 pytestmark = pytest.mark.quick

@@ -32,7 +32,7 @@ SAYS_NO = "class Refused(Exception): pass\nraise Refused('shop.a: LOAD00000001.p
 
 LOADS_HALF = """
 from dataclasses import replace
-from dmscdc.load.loader import after_load
+from dmscdc.load.initial import after_load
 table_state = load_state(open_state(state), TableRef.parse(table), lake)
 plan = plan_state(table_state, open_landing(landing), settle)
 done = table_state.lake.advance(Transaction(table_state.head, after_load(plan).to_json(), run, (), table_state.item.key, ())).commit()

@@ -14,7 +14,8 @@ from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.s3 import open_landing
 from dmscdc.load.arrivals import Plan
-from dmscdc.load.loader import prepare_changes, prepare_load
+from dmscdc.load.incremental import prepare_changes
+from dmscdc.load.initial import prepare_load
 from dmscdc.load.results import Task
 from dmscdc.state.sqlite import transaction
 
