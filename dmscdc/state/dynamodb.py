@@ -426,8 +426,9 @@ class DynamoState(_DynamoDecisions, State):
                lease: Lease | None = None) -> TableItem:
         for attempt in range(_TRIES):
             path, raw = self.stored.find(table)
+            newest = _lease_in(raw, table, self.name)  # a damaged one is said, whoever writes
             if lease:
-                check_lease(lease, _lease_in(raw, table, self.name))
+                check_lease(lease, newest)
             changed = how(known_item(table, _read(table, self.address, raw), create))
             if _try_update(self.name, path, _update_of(_news_of(table, path, raw, changed), raw, lease))[0]:
                 return changed

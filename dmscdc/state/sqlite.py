@@ -235,8 +235,9 @@ class SqliteState(_SqliteDecisions, State):
                lease: Lease | None = None) -> TableItem:
         columns, slots = ", ".join(ATTRIBUTES), ", ".join(f":{name}" for name in ATTRIBUTES)
         with transaction(self.path) as db:
+            newest = _read_lease(db, table)  # a damaged one is said, whoever writes
             if lease:
-                check_lease(lease, _read_lease(db, table))
+                check_lease(lease, newest)
             changed = how(known_item(table, self._read(db, table), create))
             db.execute(f"insert or replace into DMSCDC_Controller ({columns}) values ({slots})",
                        to_attributes(changed))
