@@ -79,7 +79,7 @@ def figures(home: Path) -> dict[str, float]:
             count["splats"] += isinstance(node, ast.Dict) and None in node.keys
             count["verdicts as texts"] += isinstance(node, ast.Constant) and node.value in VERDICTS if not isinstance(
                 getattr(node, "value", None), (list, dict, set)) and isinstance(node, ast.Constant) and isinstance(node.value, str) else 0
-            count["enums"] += isinstance(node, ast.ClassDef) and any("Enum" in ast.unparse(base) for base in node.bases)
+            count["enums"] += isinstance(node, ast.ClassDef) and any(ast.unparse(base) in ("StrEnum", "Enum", "Word") for base in node.bases)
             count["dataclasses"] += isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list)
         count["dict[str, Any]"] += text.count("dict[str, Any]") + text.count("Mapping[str, Any]")
     cells, several = 0, 0
