@@ -31,12 +31,13 @@ def templates_command(
     from dmscdc.deploy.environment import write_environment
     from dmscdc.deploy.files import write_templates
     from dmscdc.errors import BadSetting
-    from dmscdc.spark.formats import check_format
+    from dmscdc.spark.formats import formats
 
     with exit_codes():
         if not environment and (python or format != "parquet"):
             raise BadSetting("--python and --format are for the archive of the jobs: name a wheel by --environment")
-        check_format(format, "the archive")
+        if format not in formats():
+            raise BadSetting(f"--format is one of {', '.join(formats())}, not {format!r}")
         paths = write_templates(out)
         if environment:
             paths.append(write_environment(out, environment, python, format))

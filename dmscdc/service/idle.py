@@ -42,7 +42,6 @@ WORD = "idle.json"
 _UPLOAD = 900.0  # seconds from the time of a file to the moment in which it can be seen
 
 
-
 @dataclass(frozen=True)
 class Seen:
     "What a pass found at its beginning."
@@ -59,8 +58,12 @@ def _items(config: Config) -> list[dict[str, Any]]:
 
 
 def _word(config: Config) -> dict[str, Any]:
-    "The word that a pass has left; {} where there is none. Raises `RunStoreError`."
-    return json.loads(open_run_store(config.runs).get(WORD) or "{}")
+    "The word that a pass has left; {} where there is none, or none that can be read. Raises `RunStoreError`."
+    try:
+        word = json.loads(open_run_store(config.runs).get(WORD) or "{}")
+    except ValueError:
+        return {}
+    return word if isinstance(word, dict) else {}
 
 
 def look_around(

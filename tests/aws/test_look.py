@@ -232,6 +232,11 @@ def test_who_is_in_trouble_says_so_every_hour_until_it_is_over_and_who_looked_at
     assert calm() and account.lake("a") == account.source["a"]
     run_pass(account.config, only=["shop.a"], on_event=lambda text: None, classic=True)
     assert "NoSuchKey" in account.look() and calm()
+    run_pass(replace(account.config, include="shop.a"), on_event=lambda text: None, classic=True)
+    assert "NoSuchKey" in account.look() and calm()
+    for garbage in (b"{", b"[]", b"{}"):
+        boto3.client("s3").put_object(Bucket=account.bucket, Key="runs/idle.json", Body=garbage)
+        assert account.look() and calm(), garbage
 
     def die(*given, **more): raise Killed
     account.change("a", 2)
