@@ -238,7 +238,8 @@ def test_who_is_in_trouble_says_so_every_hour_until_it_is_over_and_who_looked_at
         boto3.client("s3").put_object(Bucket=account.bucket, Key="runs/idle.json", Body=garbage)
         assert account.look() and calm(), garbage
 
-    boto3.client("s3").put_object(Bucket=account.bucket, Key="dms/deep/shop/c/LOAD00000001.parquet", Body=b"of no table")
+    account.put(account.home / "landing/deep/shop/c/LOAD00000001.parquet", b"of no table")
+    account.now += timedelta(hours=1)
     assert not calm() and not calm()  # no table is in trouble, and yet a person must look
     boto3.client("s3").delete_object(Bucket=account.bucket, Key="dms/deep/shop/c/LOAD00000001.parquet")
     assert calm()
